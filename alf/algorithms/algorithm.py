@@ -1,0 +1,234 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Algorithm: the one base class of everything that learns."""
+
+import abc
+
+import tensorflow as tf
+
+from alf.data_structures import LAST, LossInfo, PolicyStep, TimeStep
+from alf.drivers.executor import single_threaded
+from alf.errors import ConfigError, DivergedError
+from alf.replay import make_replayer
+
+_NOT_FINITE = "ALF: not finite"
+
+
+class Algorithm(tf.Module, abc.ABC):
+    """A policy and how it learns.
+
+    A subclass implements `rollout_step`, `train_step` and `calc_loss`, and overrides what else it
+    needs. Everything but `observe` and `train` runs inside `tf.function`s; `rollout_step` runs in actor
+    threads while `train` runs in the learner.
+
+    Variables must exist when `__init__` returns: they are checkpointed, and actors read them at once.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs.
+        action_spec: nest of unbatched tensor specs, with bounds if there are any.
+        optimizer: a `tf.keras.optimizers.legacy` optimizer.
+        train_state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+        rollout_info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
+        max_grad_norm: the gradient is scaled down to this global norm; None does not limit it.
+        train_step_counter: int64 variable that counts updates; the algorithm makes one by default.
+        name: of the module.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        action_spec,
+        optimizer,
+        train_state_spec=(),
+        rollout_info_spec=(),
+        max_grad_norm=None,
+        train_step_counter=None,
+        name="algorithm",
+    ):
+        super().__init__(name=name)
+        if max_grad_norm is not None and max_grad_norm <= 0:
+            raise ConfigError(f"max_grad_norm is {max_grad_norm}: it must be positive, or None")
+        self.observation_spec = observation_spec
+        self.action_spec = action_spec
+        self.train_state_spec = train_state_spec
+        self.rollout_info_spec = rollout_info_spec
+        self.optimizer = optimizer
+        self.train_step_counter = (
+            tf.Variable(0, dtype=tf.int64, trainable=False, name="train_step_counter")
+            if train_step_counter is None
+            else train_step_counter
+        )
+        self._max_grad_norm = max_grad_norm
+        self._replayer = None
+
+    def predict_step(self, time_step, state):
+        """Acts as well as it can, e.g. greedily, for evaluation. Default: as in `rollout_step`.
+
+        Args:
+            time_step: `TimeStep` of [B, ...].
+            state: nest of [B, ...].
+
+        Returns:
+            `PolicyStep` of [B, ...].
+        """
+        return self.rollout_step(time_step, state)
+
+    @abc.abstractmethod
+    def rollout_step(self, time_step, state):
+        """Acts to collect experience.
+
+        The driver resets `state` to zeros in the rows where `time_step` is FIRST.
+
+        Args:
+            time_step: `TimeStep` of [B, ...].
+            state: nest of [B, ...] like `train_state_spec`.
+
+        Returns:
+            `PolicyStep` of [B, ...]: action like `action_spec`, state like `train_state_spec`, info like
+            `rollout_info_spec`.
+        """
+
+    @abc.abstractmethod
+    def train_step(self, experience, state):
+        """Computes what `calc_loss` needs, under a gradient tape.
+
+        Args:
+            experience: time-major `Experience` of [T+1, B, ...].
+            state: nest of [B, ...] that entered row 0; not yet reset where row 0 is FIRST.
+
+        Returns:
+            a nest of the algorithm's own.
+        """
+
+    @abc.abstractmethod
+    def calc_loss(self, experience, train_info):
+        """Computes the loss of what `train_step` returned.
+
+        Returns:
+            `LossInfo`.
+        """
+
+    def update_with_gradient(self, loss_info, tape):
+        """Applies one step of the optimizer, unless the loss or the gradient is not finite.
+
+        Args:
+            loss_info: `LossInfo`.
+            tape: the gradient tape that has seen the loss.
+
+        Returns:
+            the gradient's global norm before it is limited, float32 scalar.
+        """
+        variables = self.trainable_variables
+        gradients = tape.gradient(loss_info.loss, variables)
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.debugging.Assert(
+            tf.math.is_finite(loss_info.loss) & tf.math.is_finite(norm),
+            [_NOT_FINITE, "loss", loss_info.loss, "gradient norm", norm],
+        )
+        with tf.control_dependencies([finite]):
+            norm = tf.identity(norm)
+        if self._max_grad_norm is not None:
+            scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
+        else:
+            scale = tf.ones_like(norm)
+        with tf.control_dependencies([scale, norm]):
+            gradients = [None if g is None else g * scale for g in gradients]
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return norm
+
+    def after_update(self, experience, train_info):
+        """Runs in the graph after each update, e.g. to move a target network."""
+
+    def after_train_iter(self, experience):
+        """Runs after each call of `train`, with the `Experience` [Q, T+1, B, ...] that it used."""
+
+    def set_exp_replayer(self, name):
+        """Chooses where observed experience waits until `train`: see `alf.replay`."""
+        self._replayer = make_replayer(name)
+
+    def observe(self, experience):
+        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer."""
+        self._replayer.observe(experience)
+
+    def train(self):
+        """Learns from what was observed.
+
+        Returns:
+            dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate, policy lag.
+
+        Raises:
+            DivergedError: if the loss or the gradient is not finite; that update was not made.
+        """
+        experience = self._replayer.replay_all()
+        try:
+            with single_threaded():
+                summary = self._train_once(experience)
+        except tf.errors.InvalidArgumentError as error:
+            if _NOT_FINITE not in str(error):
+                raise
+            raise DivergedError(self._diverged(experience)) from None
+        self.after_train_iter(experience)
+        return summary
+
+    @tf.function(autograph=False)
+    def _train_once(self, experience):
+        batch = merge_unrolls(experience)
+        with tf.GradientTape() as tape:
+            train_info = self.train_step(batch, batch.state)
+            loss_info = self.calc_loss(batch, train_info)
+        lag = policy_lag(batch, self.train_step_counter)
+        norm = self.update_with_gradient(loss_info, tape)
+        self.after_update(batch, train_info)
+        learning_rate = tf.cast(self.optimizer._decayed_lr(tf.float32), tf.float32)
+        self.train_step_counter.assign_add(1)
+        return {
+            "loss": loss_info.loss,
+            **dict(loss_info.extra or {}),
+            "gradient_norm": norm,
+            "learning_rate": learning_rate,
+            **lag,
+        }
+
+    def _diverged(self, experience):
+        for part, value in (("reward", experience.reward), ("observation", experience.observation)):
+            for x in tf.nest.flatten(value):
+                if x.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(x))):
+                    return f"the loss is not finite, because the environment returned a {part} that is not"
+        return (
+            f"the loss or its gradient is not finite after {int(self.train_step_counter)} updates: lower the "
+            "optimizer's learning_rate or set max_grad_norm"
+        )
+
+
+def merge_unrolls(experience):
+    """Makes one time-major batch of Q unrolls: [Q, T+1, B, ...] -> [T+1, Q*B, ...], state [Q*B, ...]."""
+
+    def merge_rows(x):
+        x = tf.experimental.numpy.moveaxis(x, 0, 1) if x.shape[0] != 1 else x[0][:, tf.newaxis]
+        return tf.reshape(x, (x.shape[0], -1, *x.shape[3:]))
+
+    rows = tf.nest.map_structure(merge_rows, experience._replace(state=()))
+    state = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), experience.state)
+    return rows._replace(state=state)
+
+
+def policy_lag(experience, train_step_counter):
+    """Updates between the weights that acted and the weights that learn now, over the rows that train.
+
+    Args:
+        experience: `Experience` of [T+1, B, ...].
+        train_step_counter: int64 scalar.
+
+    Returns:
+        dict of float32 scalars: policy_lag_min, policy_lag_mean, policy_lag_max.
+    """
+    trains = tf.not_equal(experience.step_type[:-1], LAST)
+    versions = tf.boolean_mask(experience.policy_version[:-1], trains)
+    lag = tf.cast(train_step_counter - versions, tf.float32)
+    return {
+        "policy_lag_min": tf.reduce_min(lag),
+        "policy_lag_mean": tf.reduce_mean(lag),
+        "policy_lag_max": tf.reduce_max(lag),
+    }
+
+
+__all__ = ["Algorithm", "LossInfo", "PolicyStep", "TimeStep", "merge_unrolls", "policy_lag"]

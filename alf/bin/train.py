@@ -1,0 +1,80 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trains an agent: `python -m alf.bin.train --gin_file=FILE --root_dir=DIR [--gin_param=NAME=VALUE ...]`.
+
+The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 if a setting is wrong, and
+128 plus its number if a signal ended training.
+"""
+
+import signal
+import sys
+
+import gin
+from absl import app, flags, logging
+
+import alf  # noqa: F401  (before TensorFlow)
+import alf.algorithms.optimizers
+from alf.errors import ConfigError, DivergedError
+from alf.signals import on_signal
+from alf.trainer import Trainer
+
+_GIN_FILE = flags.DEFINE_multi_string("gin_file", None, "Path of a gin file; may be repeated.")
+_GIN_PARAM = flags.DEFINE_multi_string("gin_param", None, "A gin binding, NAME=VALUE; may be repeated.")
+_ROOT_DIR = flags.DEFINE_string("root_dir", None, "Directory for summaries and checkpoints.")
+
+
+def parse_config(gin_files, gin_params):
+    """Reads gin files and bindings.
+
+    Raises:
+        ConfigError: names the file that is missing or the name that is unknown.
+    """
+    try:
+        gin.parse_config_files_and_bindings(gin_files or [], gin_params or [], finalize_config=False)
+    except OSError as error:
+        raise ConfigError(f"--gin_file: {error}") from None
+    except (KeyError, ValueError, SyntaxError, ImportError) as error:
+        raise ConfigError(f"--gin_file or --gin_param: {' '.join(str(error).split())}") from None
+
+
+def run():
+    """Trains as the flags say; returns the exit status."""
+    signals = []
+    trainer = None
+
+    def stop(signum):
+        signals.append(signum)
+        if trainer is not None:
+            trainer.interrupt(f"stopped by {signal.Signals(signum).name}")
+
+    with on_signal((signal.SIGINT, signal.SIGTERM), stop):
+        parse_config(_GIN_FILE.value, _GIN_PARAM.value)
+        trainer = Trainer(_ROOT_DIR.value)
+        if signals:
+            return 128 + signals[0]
+        finished, reason = trainer.train()
+    print(reason)
+    return 0 if finished else 128 + signals[0]
+
+
+def main(argv):
+    if len(argv) > 1:
+        print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
+        return 2
+    logging.set_verbosity(logging.INFO)
+    try:
+        return run()
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except DivergedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def console_main():
+    flags.mark_flag_as_required("root_dir")
+    app.run(main)
+
+
+if __name__ == "__main__":
+    console_main()

@@ -1,0 +1,141 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The records that cross a queue or a function boundary. All are nests that `tf.nest` understands.
+
+Time convention. A `TimeStep` at t holds the observation at t, the reward and the discount that arrived
+with it, and the action that led to it. A LAST step holds the final observation of its episode; the next
+step is the FIRST of a new episode and ignores the action. `discount` is 0 only on termination: a time
+limit keeps it. These are TF-Agents' conventions, and Gymnasium's NEXT_STEP autoreset.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories.time_step import StepType
+
+FIRST = int(StepType.FIRST)
+MID = int(StepType.MID)
+LAST = int(StepType.LAST)
+
+
+class TimeStep(NamedTuple):
+    """What a policy sees: one step of B environments.
+
+    Fields:
+        step_type: int32 [B]; 0 FIRST, 1 MID, 2 LAST.
+        reward: float32 [B], or [B, R] for vector rewards.
+        discount: float32 [B].
+        observation: nest of [B, ...].
+        prev_action: nest of [B, ...]; zeros where `step_type` is FIRST.
+        env_id: int32 [B]; unique over all environments of a driver.
+    """
+
+    step_type: Any
+    reward: Any
+    discount: Any
+    observation: Any
+    prev_action: Any
+    env_id: Any
+
+    def is_first(self):
+        return tf.equal(self.step_type, FIRST)
+
+    def is_last(self):
+        return tf.equal(self.step_type, LAST)
+
+
+class PolicyStep(NamedTuple):
+    """What a policy answers.
+
+    Fields:
+        action: nest of [B, ...].
+        state: nest of [B, ...]; the recurrent state that enters the next step, () if there is none.
+        info: nest of [B, ...]; what training needs, e.g. the behaviour distribution's parameters.
+    """
+
+    action: Any
+    state: Any = ()
+    info: Any = ()
+
+
+class Experience(NamedTuple):
+    """Unrolls as the learner gets them.
+
+    An unroll is T transitions, so T + 1 time steps: row T bootstraps, and is row 0 of the same
+    environment's next unroll. Shapes below are one unroll's; `get_training_exps` stacks Q of them
+    in front, training merges Q into B.
+
+    Fields:
+        step_type, reward, discount, observation, prev_action, env_id: as in `TimeStep`, [T+1, B, ...].
+        action, info: the policy's answer to each time step, [T+1, B, ...].
+        policy_version: int64 [T+1, B]; how many updates the weights that answered had seen.
+        state: nest of [B, ...]; the recurrent state that entered row 0.
+    """
+
+    step_type: Any
+    reward: Any
+    discount: Any
+    observation: Any
+    prev_action: Any
+    env_id: Any
+    action: Any
+    info: Any
+    policy_version: Any
+    state: Any = ()
+
+
+class LossInfo(NamedTuple):
+    """A loss.
+
+    Fields:
+        loss: float32 scalar, what is minimised.
+        extra: dict of float32 scalars to show.
+    """
+
+    loss: Any
+    extra: Any = ()
+
+
+class LogRecord(NamedTuple):
+    """The part of an unroll that metrics need: every time step exactly once, in order, per env.
+
+    Fields:
+        step_type: int32 [T, B].
+        reward: float32 [T, B] or [T, B, R], as the environment gave it.
+        discount: float32 [T, B].
+        env_id: int32 [B].
+    """
+
+    step_type: Any
+    reward: Any
+    discount: Any
+    env_id: Any
+
+
+def to_tensor_spec(spec):
+    """Turns a nest of TF-Agents array specs into tensor specs (bounds are kept)."""
+    return tensor_spec.from_spec(spec)
+
+
+def batch_spec(spec, *dims):
+    """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped."""
+    return tf.nest.map_structure(lambda s: tf.TensorSpec((*dims, *s.shape), s.dtype), spec)
+
+
+def zeros_like_spec(spec, *dims):
+    """Zeros for a nest of specs, with the leading dimensions `dims`."""
+    return tf.nest.map_structure(lambda s: tf.zeros((*dims, *s.shape), s.dtype), spec)
+
+
+def count_transitions(step_type):
+    """How many environment steps unrolls hold.
+
+    The row after a LAST is a reset, not a step. So row t -> t+1 counts unless row t is LAST.
+
+    Args:
+        step_type: int32 [..., T+1, B].
+
+    Returns:
+        int64 scalar.
+    """
+    return tf.math.count_nonzero(tf.not_equal(step_type[..., :-1, :], LAST))

@@ -1,0 +1,246 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
+
+import gin
+import tensorflow as tf
+
+from alf.data_structures import batch_spec, count_transitions
+from alf.drivers.actor_thread import ActorThread
+from alf.drivers.env_thread import EnvThread, log_record
+from alf.drivers.executor import reserve_threads, single_threaded
+from alf.drivers.log_thread import LogThread
+from alf.drivers.off_policy_driver import OffPolicyDriver
+from alf.drivers.queues import ActionReply, ActionRequest, TFQueues
+from alf.drivers.unroll import EnvUnroller
+from alf.errors import ConfigError
+
+# Threads of the pool beside those of environments and actors: the learner, the log, and some to spare.
+_OTHER_THREADS = 4
+_QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+
+
+@gin.configurable(module="alf.drivers")
+class AsyncOffPolicyDriver(OffPolicyDriver):
+    """Actors keep predicting while the learner keeps learning.
+
+    Each environment has a thread that steps it and asks the actor of its queue for actions. Each actor
+    answers `actor_queue_cap` environments at a time, whichever ask first. T transitions of one
+    environment make an unroll; the learner takes `learn_queue_cap` unrolls at a time, whichever are
+    ready, so a batch may hold an environment twice and another one not at all.
+
+    Args:
+        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`.
+        num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
+            i % num_actor_queues.
+        learn_queue_cap: Q, unrolls that `get_training_exps` takes, and that may wait.
+        actor_queue_cap: K, environments that an actor answers at a time. 1 is the quickest answer; more
+            costs less for each.
+        stop_timeout: seconds that `stop` waits for an environment that does not return from a step.
+
+    Raises:
+        ConfigError: if num_envs < num_actor_queues * actor_queue_cap: an actor would wait for ever for
+            more environments than it has. If learn_queue_cap > num_envs. If TensorFlow has started with
+            too few threads.
+    """
+
+    def __init__(
+        self,
+        envs,
+        algorithm,
+        num_actor_queues=1,
+        unroll_length=8,
+        learn_queue_cap=1,
+        actor_queue_cap=1,
+        observers=(),
+        metrics=(),
+        exp_replayer="one_time",
+        stop_timeout=30.0,
+    ):
+        super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
+        self._check(num_actor_queues, learn_queue_cap, actor_queue_cap)
+        reserve_threads(self.num_envs + num_actor_queues + _OTHER_THREADS)
+        self._num_actor_queues = num_actor_queues
+        self._learn_queue_cap = learn_queue_cap
+        self._actor_queue_cap = actor_queue_cap
+        self._stop_timeout = stop_timeout
+        self._unroller = EnvUnroller(
+            self._envs, self._specs, self._policy_step_spec, unroll_length, self._ask_actor
+        )
+        self._tf_queues = self._make_queues()
+        # A closed queue is how threads are told to stop, not an error.
+        self._coord = tf.train.Coordinator(clean_stop_exception_types=_QUEUE_CLOSED)
+        self._threads = []
+        self._stopped = False
+
+    @classmethod
+    def from_env_fn(cls, env_fn, num_envs, algorithm, **kwargs):
+        """Makes the driver with `num_envs` environments that `env_fn(env_index)` returns."""
+        return cls([env_fn(index) for index in range(num_envs)], algorithm, **kwargs)
+
+    def start(self):
+        """Traces the loops, in this thread, then starts the threads.
+
+        Raises:
+            RuntimeError: if called twice, or after `stop`.
+        """
+        if self._threads or self._stopped:
+            raise RuntimeError("start() works once: make a new driver to start again")
+        with single_threaded():
+            self._threads = self._make_threads()
+        for thread in self._threads:
+            thread.start()
+
+    @tf.function
+    def get_training_exps(self):
+        """Takes `learn_queue_cap` unrolls from the learn queue; waits for them.
+
+        Returns:
+            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the environment steps that it holds,
+            int64 scalar: transitions between rows, without those from LAST to FIRST.
+
+        Raises:
+            tf.errors.OutOfRangeError: if the driver has stopped.
+        """
+        experience = self._tf_queues.learn_queue.dequeue_many(self._learn_queue_cap)
+        return experience, count_transitions(experience.step_type)
+
+    def run_async(self):
+        """Takes a batch of unrolls and lets the algorithm observe it.
+
+        Returns:
+            environment steps in that batch, an int.
+
+        Raises:
+            RuntimeError: if the driver does not run.
+            Exception: whatever ended a thread, as it was raised there.
+        """
+        if not self._threads or self._stopped:
+            raise RuntimeError("run_async() needs a driver that runs: call start() first, and not after stop()")
+        self._raise_if_stopping()
+        try:
+            with single_threaded():
+                return self._observe_training_exps()
+        except _QUEUE_CLOSED:
+            self._raise_if_stopping()
+            raise
+
+    def run(self):
+        raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
+
+    def interrupt(self):
+        """Tells all threads to stop and wakes whoever waits for a queue; from any thread, returns at once."""
+        self._coord.request_stop()
+        self._tf_queues.close()
+
+    def stop(self):
+        """Stops and joins all threads and closes the environments; may be repeated, or come before start().
+
+        Raises:
+            RuntimeError: if a thread does not end within `stop_timeout` seconds; it names the thread.
+            Exception: whatever ended a thread, unless `run_async` has raised it.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        self.interrupt()
+        try:
+            self._coord.join(self._threads, stop_grace_period_secs=self._stop_timeout)
+        finally:
+            # An environment that still steps must not be closed beneath its thread.
+            if not any(thread.is_alive() for thread in self._threads):
+                self._close_envs()
+
+    def queue_sizes(self):
+        return self._tf_queues.sizes()
+
+    def _check(self, num_actor_queues, learn_queue_cap, actor_queue_cap):
+        for name, value in (
+            ("num_actor_queues", num_actor_queues),
+            ("learn_queue_cap", learn_queue_cap),
+            ("actor_queue_cap", actor_queue_cap),
+        ):
+            if value < 1:
+                raise ConfigError(f"{name} is {value}: it must be at least 1")
+        if self.num_envs < num_actor_queues * actor_queue_cap:
+            raise ConfigError(
+                f"num_envs is {self.num_envs}, less than num_actor_queues * actor_queue_cap = "
+                f"{num_actor_queues} * {actor_queue_cap}: an actor would wait for ever for more environments "
+                "than it has"
+            )
+        if learn_queue_cap > self.num_envs:
+            raise ConfigError(
+                f"learn_queue_cap is {learn_queue_cap}, more than num_envs = {self.num_envs}: the learner "
+                "would wait for several unrolls of the same environment"
+            )
+
+    def _raise_if_stopping(self):
+        if self._coord.should_stop():
+            self.stop()
+            raise RuntimeError("the driver was interrupted")
+
+    def _make_queues(self):
+        frame = self._unroller.frame_spec()
+        request = ActionRequest(
+            env_index=tf.TensorSpec((), tf.int32),
+            signals=frame.signals,
+            observation=frame.observation,
+            prev_action=frame.prev_action,
+            state=frame.state,
+        )
+        return TFQueues(
+            num_envs=self.num_envs,
+            num_actor_queues=self._num_actor_queues,
+            actor_queue_cap=self._actor_queue_cap,
+            learn_queue_cap=self._learn_queue_cap,
+            request_spec=request,
+            reply_spec=ActionReply(frame.policy_step, frame.version),
+            unroll_spec=self._unroll_spec(),
+            log_spec=self._log_spec(),
+        )
+
+    def _ask_actor(self, env_index, signals, observation, prev_action, state):
+        request = ActionRequest(env_index, signals, observation, prev_action, state)
+        sent = self._tf_queues.actor_queues.enqueue(env_index % self._num_actor_queues, request)
+        with tf.control_dependencies([sent]):
+            return self._tf_queues.action_return_queues.dequeue(env_index)
+
+    def _serve(self, actor_index, iterations):
+        """Answers `iterations` batches of requests."""
+
+        def body(i):
+            request = self._tf_queues.actor_queues.dequeue_many(actor_index, self._actor_queue_cap)
+            policy_steps, version = self._policy(*request)
+            env_index = tf.unstack(request.env_index)
+            sent = [
+                self._tf_queues.action_return_queues.enqueue(index, ActionReply(step, version))
+                for index, step in zip(env_index, policy_steps, strict=True)
+            ]
+            with tf.control_dependencies(sent):
+                return i + 1
+
+        tf.while_loop(lambda i: i < iterations, body, [tf.constant(0)], parallel_iterations=1)
+
+    def _unroll_and_enqueue(self, env_index, frame):
+        frame, unroll = self._unroller.unroll(env_index, frame)
+        logged = self._tf_queues.log_queue.enqueue(log_record(unroll))
+        with tf.control_dependencies([logged]):
+            learned = self._tf_queues.learn_queue.enqueue(unroll)
+        with tf.control_dependencies([learned]):
+            return tf.nest.map_structure(tf.identity, frame)
+
+    def _make_threads(self):
+        """Traces every loop once, for all threads of its kind, and makes the threads."""
+        index = tf.TensorSpec((), tf.int32)
+        first_frame = tf.function(self._unroller.first_frame).get_concrete_function(index)
+        unroll = tf.function(self._unroll_and_enqueue, autograph=False).get_concrete_function(
+            index, self._unroller.frame_spec()
+        )
+        serve = tf.function(self._serve, autograph=False).get_concrete_function(index, index)
+        envs = [
+            EnvThread(self._coord, self._tf_queues, i, self._unroller, first_frame, unroll)
+            for i in range(self.num_envs)
+        ]
+        actors = [
+            ActorThread(self._coord, self._tf_queues, a, serve) for a in range(self._num_actor_queues)
+        ]
+        return [*envs, *actors, LogThread(self._coord, self._tf_queues, self._observers)]

@@ -1,0 +1,40 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The thread that all three kinds of pipeline thread are."""
+
+import abc
+import threading
+
+from alf.drivers.executor import single_threaded
+
+
+class DriverThread(threading.Thread, metaclass=abc.ABCMeta):
+    """Repeats `work` until the coordinator stops, and makes sure that nobody waits for it afterwards.
+
+    Args:
+        coord: the `tf.train.Coordinator` of all threads of a driver.
+        tf_queues: the `TFQueues`; whoever ends first, for whatever reason, closes them.
+        name: the thread's name.
+    """
+
+    def __init__(self, coord, tf_queues, name):
+        # A daemon: an environment that never returns must not keep the process alive.
+        super().__init__(name=name, daemon=True)
+        self._coord = coord
+        self._tf_queues = tf_queues
+
+    def run(self):
+        try:
+            with self._coord.stop_on_exception(), single_threaded():
+                self.prepare()
+                while not self._coord.should_stop():
+                    self.work()
+        finally:
+            self._coord.request_stop()
+            self._tf_queues.close()
+
+    def prepare(self):
+        """Runs once, in the thread."""
+
+    @abc.abstractmethod
+    def work(self):
+        """Runs again and again; every wait in it must end when the queues close."""

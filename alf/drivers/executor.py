@@ -1,0 +1,51 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""How ALF's loops run inside TensorFlow: on which threads, with which executor."""
+
+import tensorflow as tf
+
+# Not in TensorFlow's public API, and the only such use in ALF; TensorFlow is pinned in setup.py.
+from tensorflow.python.eager import context
+
+from alf.errors import ConfigError
+
+_DEFAULT_THREADS = 64
+
+
+def single_threaded():
+    """Context in which `tf.function`s run their operations one after another, on one pool thread each.
+
+    TensorFlow's default executor hands every ready operation to a pool, which for the small operations
+    of an actor or environment loop costs more than the work itself. Operations may be reordered unless
+    data or control dependencies forbid it: say explicitly that an answer is awaited after its request.
+    The context belongs to the thread that enters it.
+    """
+    return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
+
+
+def reserve_threads(num_threads):
+    """Makes sure that TensorFlow's inter-op pool has `num_threads` threads.
+
+    Every loop that runs in the graph occupies one of them, also while its environment steps or its
+    queue is empty. Too small a pool would stop the pipeline, and delay the news that a queue is closed.
+
+    Raises:
+        ConfigError: if the pool is too small and TensorFlow has started, so that it cannot grow.
+    """
+    available = tf.config.threading.get_inter_op_parallelism_threads()
+    if available >= num_threads:
+        return
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+    except RuntimeError:
+        raise ConfigError(
+            f"{num_threads} inter-op threads are needed, TensorFlow has started with {available}: call "
+            f"alf.drivers.reserve_threads({num_threads}) before the first TensorFlow operation."
+        ) from None
+
+
+def reserve_default_threads():
+    """Reserves threads enough for most drivers, unless TensorFlow has started already."""
+    try:
+        reserve_threads(_DEFAULT_THREADS)
+    except ConfigError:
+        pass  # The driver checks what it really needs.

@@ -1,0 +1,125 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What the asynchronous and the synchronous driver share."""
+
+import abc
+
+import tensorflow as tf
+
+from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
+from alf.drivers.unroll import BatchedPolicy, EnvSpecs
+from alf.errors import ConfigError
+from alf.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+
+
+class OffPolicyDriver(abc.ABC):
+    """Environments and an algorithm, brought together.
+
+    Args:
+        envs: list of batched environments that agree on batch size and specs. The driver closes them.
+        algorithm: an `Algorithm`; it gets its replayer here.
+        unroll_length: T, transitions per unroll.
+        observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
+            environment, in order per environment.
+        metrics: further metrics, see `alf.metrics`; observers with a result.
+        exp_replayer: name of the replayer, see `alf.replay`.
+
+    Raises:
+        ConfigError: if an argument is out of range or the specs do not fit together.
+    """
+
+    def __init__(self, envs, algorithm, unroll_length, observers, metrics, exp_replayer):
+        if unroll_length < 1:
+            raise ConfigError(f"unroll_length is {unroll_length}: it must be at least 1")
+        self._envs = list(envs)
+        self._specs = EnvSpecs(self._envs)
+        self._algorithm = algorithm
+        self._unroll_length = unroll_length
+        self._policy_step_spec = PolicyStep(
+            self._specs.action, algorithm.train_state_spec, algorithm.rollout_info_spec
+        )
+        self._policy = BatchedPolicy(algorithm, self._specs, self._policy_step_spec)
+        self._step_metrics = [EnvironmentSteps(), NumberOfEpisodes()]
+        self._metrics = [*self._step_metrics, AverageReturn(), AverageEpisodeLength(), *metrics]
+        self._observers = [*self._metrics, *observers]
+        algorithm.set_exp_replayer(exp_replayer)
+
+    @property
+    def num_envs(self):
+        """Number of batched environments."""
+        return len(self._envs)
+
+    @property
+    def batch_size(self):
+        """B, sub-environments of each."""
+        return self._specs.batch_size
+
+    @abc.abstractmethod
+    def start(self):
+        """Gets the environments going. Once."""
+
+    @abc.abstractmethod
+    def get_training_exps(self):
+        """Returns an `Experience` of [Q, T+1, B, ...], and how many environment steps it holds (int64)."""
+
+    @abc.abstractmethod
+    def run(self):
+        """Collects one batch of unrolls synchronously and lets the algorithm observe it; returns steps."""
+
+    @abc.abstractmethod
+    def stop(self):
+        """Ends everything and closes the environments; may be repeated."""
+
+    def get_step_metrics(self):
+        """The metrics that count: environment steps and episodes."""
+        return self._step_metrics
+
+    def get_metrics(self):
+        """All metrics: the step metrics, the average return and length, and the user's."""
+        return self._metrics
+
+    def queue_sizes(self):
+        """Items that wait in the queues, a dict of ints; empty without queues."""
+        return {}
+
+    def _observe_training_exps(self):
+        experience, steps = self.get_training_exps()
+        self._algorithm.observe(experience)
+        if tf.summary.should_record_summaries():
+            self._summarize_metrics()
+        return int(steps)
+
+    def _summarize_metrics(self):
+        for metric in self._metrics:
+            tf.summary.scalar(f"metrics/{metric.name}", metric.result())
+
+    def _unroll_spec(self):
+        length, batch_size = self._unroll_length + 1, self.batch_size
+        signal = tf.TensorSpec((), tf.float32)
+        index = tf.TensorSpec((), tf.int32)
+        rows = Experience(
+            step_type=index,
+            reward=self._specs.reward,
+            discount=signal,
+            observation=self._specs.observation,
+            prev_action=self._specs.action,
+            env_id=index,
+            action=self._specs.action,
+            info=self._policy_step_spec.info,
+            policy_version=tf.TensorSpec((), tf.int64),
+        )
+        state = batch_spec(self._policy_step_spec.state, batch_size)
+        return batch_spec(rows, length, batch_size)._replace(state=state)
+
+    def _log_spec(self):
+        unroll = self._unroll_spec()
+        shorten = lambda s: tf.TensorSpec((self._unroll_length, *s.shape[1:]), s.dtype)  # noqa: E731
+        return LogRecord(
+            step_type=shorten(unroll.step_type),
+            reward=shorten(unroll.reward),
+            discount=shorten(unroll.discount),
+            env_id=tf.TensorSpec((self.batch_size,), tf.int32),
+        )
+
+    def _close_envs(self):
+        for env in self._envs:
+            env.close()

@@ -1,0 +1,308 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Unrolls of environments as graph loops, for the asynchronous and the synchronous driver alike."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep, batch_spec, zeros_like_spec
+from alf.errors import ConfigError
+
+# `tf.numpy_function` costs about 12 us of GIL time for each array that it returns, so the three signals
+# of a time step travel as the rows of one float32 array [S, B]: step type, discount, reward (or its R
+# dimensions). They are exact in float32.
+_NUM_FIXED_SIGNALS = 2
+
+
+class Frame(NamedTuple):
+    """One row of an unroll.
+
+    Fields:
+        signals: float32 [S, B].
+        observation, prev_action: nests of [B, ...].
+        state: nest of [B, ...]; the recurrent state that entered the policy at this row.
+        policy_step: `PolicyStep` of [B, ...]; the answer.
+        version: int64 scalar; of the weights that answered.
+    """
+
+    signals: Any
+    observation: Any
+    prev_action: Any
+    state: Any
+    policy_step: Any
+    version: Any
+
+
+def num_signals(reward_spec):
+    """S, the rows of the packed signals. `reward_spec` has shape () or [R]."""
+    return _NUM_FIXED_SIGNALS + (reward_spec.shape.num_elements() or 1)
+
+
+def pack_signals(time_step):
+    """Packs a NumPy time step of B environments as float32 [S, B]."""
+    reward = np.asarray(time_step.reward, np.float32)
+    if reward.ndim == 1:
+        return np.stack([time_step.step_type, time_step.discount, reward]).astype(np.float32, copy=False)
+    return np.concatenate(
+        [np.stack([time_step.step_type, time_step.discount]), reward.T], dtype=np.float32, casting="same_kind"
+    )
+
+
+def unpack_signals(signals, reward_spec):
+    """The inverse of `pack_signals`, for tensors float32 [..., S, B].
+
+    Returns:
+        step_type int32 [..., B], discount float32 [..., B], reward float32 [..., B] or [..., B, R].
+    """
+    step_type = tf.cast(signals[..., 0, :], tf.int32)
+    discount = signals[..., 1, :]
+    if reward_spec.shape.rank == 0:
+        return step_type, discount, signals[..., 2, :]
+    return step_type, discount, tf.linalg.matrix_transpose(signals[..., 2:, :])
+
+
+def env_ids(env_index, batch_size):
+    """The ids of an environment's B sub-environments, int32 [B]."""
+    return env_index * batch_size + tf.range(batch_size, dtype=tf.int32)
+
+
+class EnvSpecs:
+    """What the drivers must know of their environments, which have to agree on it.
+
+    Args:
+        envs: list of batched TF-Agents `PyEnvironment`s.
+
+    Raises:
+        ConfigError: if the environments are none, unbatched or differ.
+    """
+
+    def __init__(self, envs):
+        if not envs:
+            raise ConfigError("envs is empty: a driver needs at least one batched environment")
+        for index, env in enumerate(envs):
+            if not env.batched:
+                raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
+            if self._key(env) != self._key(envs[0]):
+                raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
+        self.batch_size = envs[0].batch_size
+        self.array_observation = envs[0].observation_spec()
+        self.observation = self._unbounded(envs[0].observation_spec())
+        self.action = self._unbounded(envs[0].action_spec())
+        self.reward = self._unbounded(envs[0].reward_spec())
+        if self.reward.shape.rank > 1:
+            raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
+
+    @staticmethod
+    def _key(env):
+        return env.batch_size, env.observation_spec(), env.action_spec(), env.reward_spec()
+
+    @staticmethod
+    def _unbounded(spec):
+        return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype), spec)
+
+
+class EnvUnroller:
+    """Unrolls environments with a policy that is asked through `act`.
+
+    One traced graph serves all environments: they differ in `env_index`, a tensor.
+
+    Args:
+        envs: list of batched environments. An array that they return must not be written again.
+        specs: their `EnvSpecs`.
+        policy_step_spec: `PolicyStep` of unbatched tensor specs.
+        unroll_length: T.
+        act: callable (env_index, signals, observation, prev_action, state) -> (`PolicyStep`, version).
+    """
+
+    def __init__(self, envs, specs, policy_step_spec, unroll_length, act):
+        self._envs = envs
+        self._specs = specs
+        self._policy_step_spec = policy_step_spec
+        self._unroll_length = unroll_length
+        self._act = act
+        self._signals_shape = (num_signals(specs.reward), specs.batch_size)
+        # (shape, dtype, path) of every observation array, to check what the environments return.
+        self._expected = [
+            ((specs.batch_size, *s.shape), np.dtype(s.dtype))
+            for s in tf.nest.flatten(specs.array_observation)
+        ]
+        self.errors = {}  # env_index -> the exception that its environment raised
+
+    def frame_spec(self):
+        batch_size = self._specs.batch_size
+        return Frame(
+            signals=tf.TensorSpec(self._signals_shape, tf.float32),
+            observation=batch_spec(self._specs.observation, batch_size),
+            prev_action=batch_spec(self._specs.action, batch_size),
+            state=batch_spec(self._policy_step_spec.state, batch_size),
+            policy_step=batch_spec(self._policy_step_spec, batch_size),
+            version=tf.TensorSpec((), tf.int64),
+        )
+
+    def first_frame(self, env_index):
+        """Resets environment `env_index` (int32 scalar) and asks for its first action."""
+        batch_size = self._specs.batch_size
+        signals, observation = self._call(self._reset, [env_index])
+        prev_action = zeros_like_spec(self._specs.action, batch_size)
+        state = zeros_like_spec(self._policy_step_spec.state, batch_size)
+        return self._answered(env_index, signals, observation, prev_action, state)
+
+    def next_frame(self, env_index, frame):
+        """Steps environment `env_index` with the frame's action and asks for the next one."""
+        action = frame.policy_step.action
+        signals, observation = self._call(self._step, [env_index, *tf.nest.flatten(action)])
+        is_first = tf.equal(signals[0], FIRST)
+        prev_action = tf.nest.map_structure(lambda a: zero_where(is_first, a), action)
+        return self._answered(env_index, signals, observation, prev_action, frame.policy_step.state)
+
+    def unroll(self, env_index, frame):
+        """Runs T steps from `frame`, which becomes row 0.
+
+        Returns:
+            the last frame, which is the first row of the next unroll, and the unroll, an `Experience`.
+        """
+        length = self._unroll_length + 1
+        arrays = [
+            tf.TensorArray(x.dtype, length, element_shape=x.shape).write(0, x)
+            for x in tf.nest.flatten(_recorded(frame))
+        ]
+
+        def body(t, frame, arrays):
+            frame = self.next_frame(env_index, frame)
+            rows = tf.nest.flatten(_recorded(frame))
+            return t + 1, frame, [a.write(t, x) for a, x in zip(arrays, rows, strict=True)]
+
+        start = (tf.constant(1), frame, arrays)
+        _, last, arrays = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
+        rows = tf.nest.pack_sequence_as(_recorded(frame), [a.stack() for a in arrays])
+        return last, self._experience(env_index, frame, rows)
+
+    def _answered(self, env_index, signals, observation, prev_action, state):
+        policy_step, version = self._act(env_index, signals, observation, prev_action, state)
+        return Frame(signals, observation, prev_action, state, policy_step, version)
+
+    def _experience(self, env_index, first, rows):
+        step_type, discount, reward = unpack_signals(rows.signals, self._specs.reward)
+        like = tf.ones_like(step_type)
+        return Experience(
+            step_type=step_type,
+            reward=reward,
+            discount=discount,
+            observation=rows.observation,
+            prev_action=rows.prev_action,
+            env_id=like * env_ids(env_index, self._specs.batch_size),
+            action=rows.policy_step.action,
+            info=rows.policy_step.info,
+            policy_version=tf.cast(like, tf.int64) * rows.version[:, tf.newaxis],
+            state=first.state,
+        )
+
+    def _call(self, function, inputs):
+        """Calls Python from the graph; returns signals and observation."""
+        dtypes = [tf.float32] + [s.dtype for s in tf.nest.flatten(self._specs.observation)]
+        signals, *observation = tf.numpy_function(function, inputs, dtypes)
+        signals.set_shape(self._signals_shape)
+        for x, (shape, _) in zip(observation, self._expected, strict=True):
+            x.set_shape(shape)
+        return signals, tf.nest.pack_sequence_as(self._specs.observation, observation)
+
+    def _reset(self, env_index):
+        return self._guarded(env_index, lambda env: env.reset())
+
+    def _step(self, env_index, *action):
+        action = tf.nest.pack_sequence_as(self._specs.action, action)
+        return self._guarded(env_index, lambda env: env.step(action))
+
+    def _guarded(self, env_index, call):
+        """Keeps the environment's own exception: TensorFlow would pass on its text alone."""
+        try:
+            return self._checked(env_index, call(self._envs[env_index]))
+        except BaseException as error:
+            self.errors[int(env_index)] = error
+            raise
+
+    def _checked(self, env_index, time_step):
+        observation = tf.nest.flatten(time_step.observation)
+        if len(observation) != len(self._expected):
+            raise ConfigError(f"envs[{env_index}] returned another observation structure than its spec")
+        for x, (shape, dtype) in zip(observation, self._expected, strict=True):
+            if x.shape != shape or x.dtype != dtype:
+                raise ConfigError(
+                    f"envs[{env_index}] returned an observation {x.dtype} {x.shape}, its observation_spec "
+                    f"with batch_size says {dtype} {shape}"
+                )
+        signals = pack_signals(time_step)
+        if signals.shape != self._signals_shape:
+            raise ConfigError(
+                f"envs[{env_index}] returned step_type {np.shape(time_step.step_type)}, discount "
+                f"{np.shape(time_step.discount)} and reward {np.shape(time_step.reward)}, which do not fit "
+                f"batch_size {self._specs.batch_size} and reward_spec {self._specs.reward.shape}"
+            )
+        return [signals, *observation]
+
+
+def _recorded(frame):
+    """What each row of an unroll keeps of its frame: of the recurrent state only row 0's is kept."""
+    return frame._replace(state=(), policy_step=frame.policy_step._replace(state=()))
+
+
+def zero_where(condition, x):
+    """Zeros in the rows of `x` [B, ...] where `condition` (bool [B]) holds."""
+    condition = tf.reshape(condition, (-1, *[1] * (x.shape.rank - 1)))
+    return tf.where(condition, tf.zeros_like(x), x)
+
+
+class BatchedPolicy:
+    """Answers the requests of K environments with one `rollout_step`.
+
+    Args:
+        algorithm: an `Algorithm`.
+        specs: the environments' `EnvSpecs`.
+        policy_step_spec: `PolicyStep` of unbatched tensor specs that the algorithm promises.
+    """
+
+    def __init__(self, algorithm, specs, policy_step_spec):
+        self._algorithm = algorithm
+        self._specs = specs
+        self._policy_step_spec = policy_step_spec
+
+    def __call__(self, env_index, signals, observation, prev_action, state):
+        """Args: int32 [K]; float32 [K, S, B]; nests of [K, B, ...].
+
+        Returns:
+            list of K `PolicyStep`s of [B, ...], and the weights' version, int64 scalar.
+        """
+        num_envs = signals.shape[0]
+        merge = lambda x: tf.reshape(x, (-1, *x.shape[2:]))  # noqa: E731
+        step_type, discount, reward = unpack_signals(signals, self._specs.reward)
+        ids = env_ids(env_index[:, tf.newaxis], self._specs.batch_size)
+        time_step = TimeStep(step_type, reward, discount, observation, prev_action, ids)
+        time_step, state = tf.nest.map_structure(merge, (time_step, state))
+        is_first = time_step.is_first()
+        state = tf.nest.map_structure(lambda x: zero_where(is_first, x), state)
+        # Read before the step: the weights may be newer than the version says, never older.
+        version = self._algorithm.train_step_counter.read_value()
+        with tf.control_dependencies([version]):
+            policy_step = self._algorithm.rollout_step(time_step, state)
+        policy_step = self._conform(policy_step, step_type.shape.num_elements())
+        if num_envs == 1:
+            return [policy_step], version
+        parts = [tf.split(x, num_envs) for x in tf.nest.flatten(policy_step)]
+        return [tf.nest.pack_sequence_as(policy_step, part) for part in zip(*parts, strict=True)], version
+
+    def _conform(self, policy_step, batch_size):
+        """Checks what `rollout_step` returned against the algorithm's specs, while tracing."""
+        expected = batch_spec(self._policy_step_spec, batch_size)
+        try:
+            policy_step = PolicyStep(*policy_step)
+            tf.nest.assert_same_structure(expected, policy_step)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"rollout_step does not return what its specs say: {error}") from None
+        for x, s in zip(tf.nest.flatten(policy_step), tf.nest.flatten(expected), strict=True):
+            if x.dtype != s.dtype or not s.shape.is_compatible_with(x.shape):
+                raise ConfigError(
+                    f"rollout_step returned {x.dtype.name} {x.shape} where the specs of the environment and "
+                    f"the algorithm say {s.dtype.name} {s.shape}"
+                )
+        return policy_step

@@ -1,0 +1,131 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Metrics over `LogRecord`s, in NumPy: the log thread must not hold the GIL for long."""
+
+import abc
+import collections
+
+import numpy as np
+
+from alf.data_structures import FIRST, LAST
+
+
+class Metric(abc.ABC):
+    """An observer with a result.
+
+    A metric is called with every `LogRecord` in order per environment, from one thread; `result` may be
+    read from another one. `get_state` and `set_state` carry it through a checkpoint as JSON; episodes that
+    were under way are not part of it, since environments start anew.
+    """
+
+    name = None
+
+    @abc.abstractmethod
+    def __call__(self, record):
+        """Takes a `LogRecord` of NumPy arrays."""
+
+    @abc.abstractmethod
+    def result(self):
+        """The metric's value now, an int or a float; NaN while there is none."""
+
+    @abc.abstractmethod
+    def get_state(self):
+        """What `set_state` needs, as JSON types."""
+
+    @abc.abstractmethod
+    def set_state(self, state):
+        """Restores what `get_state` returned."""
+
+
+class _Counter(Metric):
+    def __init__(self):
+        self._count = 0
+
+    def result(self):
+        return self._count
+
+    def get_state(self):
+        return self._count
+
+    def set_state(self, state):
+        self._count = int(state)
+
+
+class EnvironmentSteps(_Counter):
+    """Steps taken in all environments; the row of a reset is not a step."""
+
+    name = "EnvironmentSteps"
+
+    def __call__(self, record):
+        self._count += int(np.count_nonzero(record.step_type != FIRST))
+
+
+class NumberOfEpisodes(_Counter):
+    """Episodes that ended."""
+
+    name = "NumberOfEpisodes"
+
+    def __call__(self, record):
+        self._count += int(np.count_nonzero(record.step_type == LAST))
+
+
+class _EpisodeAverage(Metric):
+    """Average over the last `buffer_size` episodes of a sum over each episode's steps."""
+
+    def __init__(self, buffer_size=100):
+        self._buffer = collections.deque(maxlen=buffer_size)
+        self._sums = {}  # first env id of a batch -> running sum [B] of the episodes under way
+
+    def __call__(self, record):
+        values = self._values(record)
+        base = self._sums.get(int(record.env_id[0]), 0.0)
+        # Row t holds the sum since the record began, or since its episode began if that was earlier.
+        totals = np.cumsum(values, axis=0, dtype=np.float64) + base
+        # Ends sorted by environment, then by time: an end is preceded by the end of the episode before.
+        ended_env, ended_t = np.nonzero((record.step_type == LAST).T)
+        at_end = totals[ended_t, ended_env]
+        same_env = np.append(False, ended_env[1:] == ended_env[:-1])[: len(at_end)]
+        episodes = at_end - np.where(same_env, np.roll(at_end, 1), 0.0)
+        consumed = np.zeros(totals.shape[1])
+        consumed[ended_env] = at_end  # the last end of each environment is what remains
+        self._sums[int(record.env_id[0])] = totals[-1] - consumed
+        # Episodes in the order in which they ended.
+        self._buffer.extend(episodes[np.argsort(ended_t, kind="stable")].tolist())
+
+    @abc.abstractmethod
+    def _values(self, record):
+        """What each step adds, [T, B]."""
+
+    @property
+    def full(self):
+        """Whether `buffer_size` episodes have ended."""
+        return len(self._buffer) == self._buffer.maxlen
+
+    def result(self):
+        values = tuple(self._buffer)
+        return float(np.mean(values)) if values else float("nan")
+
+    def get_state(self):
+        return list(self._buffer)
+
+    def set_state(self, state):
+        self._buffer.clear()
+        self._buffer.extend(state)
+
+
+class AverageReturn(_EpisodeAverage):
+    """Average undiscounted return of the last episodes; vector rewards are summed."""
+
+    name = "AverageReturn"
+
+    def _values(self, record):
+        reward = record.reward if record.reward.ndim == 2 else record.reward.sum(axis=-1)
+        return np.where(record.step_type == FIRST, 0.0, reward)
+
+
+class AverageEpisodeLength(_EpisodeAverage):
+    """Average number of steps of the last episodes."""
+
+    name = "AverageEpisodeLength"
+
+    def _values(self, record):
+        return record.step_type != FIRST

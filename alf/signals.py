@@ -1,0 +1,52 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Signals that are noticed at once, also while the main thread waits inside TensorFlow."""
+
+import contextlib
+import os
+import signal
+import threading
+
+
+@contextlib.contextmanager
+def on_signal(signums, callback):
+    """Calls `callback(signum)` in a thread of its own when the first of `signums` arrives.
+
+    Python runs its signal handlers between two instructions of the main thread, which may wait for a
+    queue for long. The interpreter's C handler writes to a file descriptor at once; a thread reads it.
+    A second signal does what it would have done without this.
+
+    Args:
+        signums: signals to take.
+        callback: called once.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    previous = {signum: signal.getsignal(signum) for signum in signums}
+
+    def handler(signum, frame):
+        # The thread does the work; what was there before handles the next one.
+        _restore(previous)
+
+    def watch():
+        received = os.read(reader, 1)
+        if received and received[0] in previous:
+            callback(received[0])
+
+    for signum in signums:
+        signal.signal(signum, handler)
+    old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    thread = threading.Thread(target=watch, name="SignalThread", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(old_fd)
+        _restore(previous)
+        os.close(writer)  # ends the thread, which reads nothing
+        thread.join()
+        os.close(reader)
+
+
+def _restore(handlers):
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)

@@ -1,0 +1,216 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trainer: the loop of a training run."""
+
+import contextlib
+import time
+
+import gin
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from alf.algorithms import ImpalaAlgorithm
+from alf.data_structures import to_tensor_spec
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
+from alf.environments import load
+from alf.errors import ConfigError
+from alf.progress import Progress, Throughput
+from alf.run_dir import Checkpointer, RunDir, check_dead_bindings
+from alf.stop_criteria import StopCriteria
+
+
+@gin.configurable(module="alf")
+class Trainer:
+    """Builds a run from its parts and trains until a stop criterion holds.
+
+    Args:
+        root_dir: where the run writes; a run that is there is continued.
+        env_ctor: callable (seed=int) -> batched environment.
+        algorithm_ctor: callable (observation_spec, action_spec) -> `Algorithm`.
+        driver_ctor: callable (envs, algorithm) -> driver.
+        num_envs: batched environments.
+        seed: of the run; every environment gets one of its own from it. None draws one.
+        stop_criteria_ctor: callable () -> `StopCriteria`.
+        summary_interval: seconds between two summaries for TensorBoard.
+        checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
+
+    Raises:
+        ConfigError: if a setting is wrong, a gin binding has no effect, or `root_dir` holds another run.
+    """
+
+    def __init__(
+        self,
+        root_dir,
+        env_ctor=load,
+        algorithm_ctor=ImpalaAlgorithm,
+        driver_ctor=AsyncOffPolicyDriver,
+        num_envs=2,
+        seed=None,
+        stop_criteria_ctor=StopCriteria,
+        summary_interval=2.0,
+        checkpoint_interval=300.0,
+    ):
+        if num_envs < 1:
+            raise ConfigError(f"Trainer.num_envs is {num_envs}: it must be at least 1")
+        self._summary_interval = summary_interval
+        self._checkpoint_interval = checkpoint_interval
+        self._stop_criteria = stop_criteria_ctor()
+        # Before anything starts TensorFlow, which fixes its number of threads.
+        reserve_threads(2 * num_envs + 8)
+        env_seeds = seed_everything(seed, num_envs)
+        envs = [env_ctor(seed=env_seed) for env_seed in env_seeds]
+        self._driver = self._make_driver(envs, algorithm_ctor, driver_ctor)
+        self._interrupted = None
+        self._first_trained = None
+        try:
+            self._open(root_dir)
+        except BaseException:
+            self._stop_quietly()
+            raise
+
+    @property
+    def counters(self):
+        """Dict of `iterations` and `env_steps` over all runs in the root_dir."""
+        return self._checkpointer.counters
+
+    def interrupt(self, reason):
+        """Makes `train` save and return `reason` soon; from any thread."""
+        self._interrupted = reason
+        self._driver.interrupt()
+
+    def train(self):
+        """Trains until a stop criterion holds or `interrupt` is called, then saves.
+
+        Returns:
+            (finished, reason): whether a stop criterion holds, and which, as a text.
+
+        Raises:
+            Exception: whatever ended the run; the checkpoints of before are left as they are.
+        """
+        if self._restored:
+            logging.info("continues from %s: %s", self._restored, self.counters)
+        logging.info("tensorboard --logdir %s", self._run_dir.summaries)
+        writer = tf.summary.create_file_writer(self._run_dir.summaries)
+        try:
+            self._driver.start()
+            self._throughput = Throughput()
+            progress = Progress(
+                self._throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"]
+            )
+            with contextlib.closing(progress):
+                finished, reason = self._loop(progress, writer)
+        except BaseException:
+            self._stop_quietly()
+            raise
+        finally:
+            writer.close()
+        self._driver.stop()
+        self._checkpointer.save()
+        logging.info("%s after %s", reason, self.counters)
+        return finished, reason
+
+    def _open(self, root_dir):
+        """Writes nothing before everything that can be wrong has been checked."""
+        check_dead_bindings()
+        self._run_dir = RunDir(root_dir)
+        self._run_dir.check_config()
+        self._checkpointer = Checkpointer(
+            self._run_dir.path + "/checkpoints", self.algorithm, self._driver.get_metrics()
+        )
+        self._restored = self._checkpointer.restore()
+        self._run_dir.write_config()
+        gin.finalize()
+
+    def _make_driver(self, envs, algorithm_ctor, driver_ctor):
+        try:
+            self.algorithm = algorithm_ctor(
+                to_tensor_spec(envs[0].observation_spec()), to_tensor_spec(envs[0].action_spec())
+            )
+            driver = driver_ctor(envs, self.algorithm)
+        except BaseException:
+            for env in envs:
+                env.close()
+            raise
+        self._run = driver.run if isinstance(driver, SyncOffPolicyDriver) else driver.run_async
+        self._metrics = {metric.name: metric for metric in driver.get_metrics()}
+        return driver
+
+    def _loop(self, progress, writer):
+        started = saved = summarized = time.monotonic()
+        while True:
+            now = time.monotonic()
+            reason = self._stop_criteria.reached(
+                self.counters["iterations"],
+                self.counters["env_steps"],
+                now - started,
+                self._metrics["AverageReturn"],
+            )
+            if reason or self._interrupted:
+                logging.info("%.2f s since the first train step", now - self._first_trained)
+                return bool(reason), reason or self._interrupted
+            summarize = now - summarized >= self._summary_interval
+            summary = self._iterate(writer, summarize)
+            if summary is None:
+                return False, self._interrupted
+            progress.update(self.counters["env_steps"], self._results(), summary)
+            if summarize:
+                summarized = now
+            if now - saved >= self._checkpoint_interval:
+                self._checkpointer.save()
+                saved = now
+
+    def _iterate(self, writer, summarize):
+        """One train iteration; returns what to show, or None if it was interrupted."""
+        try:
+            with writer.as_default(step=self.counters["env_steps"]), tf.summary.record_if(summarize):
+                steps = self._run()
+        except Exception:
+            if self._interrupted:
+                return None
+            raise
+        summary = self.algorithm.train()
+        if self._first_trained is None:
+            self._first_trained = time.monotonic()
+        self.counters["iterations"] += 1
+        self.counters["env_steps"] += steps
+        self._throughput.add(steps)
+        if summarize:
+            with writer.as_default(step=self.counters["env_steps"]):
+                self._summarize(summary)
+        return summary
+
+    def _summarize(self, summary):
+        for name, value in summary.items():
+            tf.summary.scalar(f"train/{name}", value)
+        for window, rate in self._throughput.rates().items():
+            tf.summary.scalar(f"throughput/steps_per_second_{window}", rate)
+        for name, size in self._driver.queue_sizes().items():
+            tf.summary.scalar(f"queues/{name}", size)
+        tf.summary.scalar("train/iterations", self.counters["iterations"])
+
+    def _results(self):
+        return {name: metric.result() for name, metric in self._metrics.items()}
+
+    def _stop_quietly(self):
+        """Stops after an error, which is the one to report."""
+        try:
+            self._driver.stop()
+        except Exception as error:
+            logging.warning("while stopping: %s", error)
+
+
+def seed_everything(seed, num_envs):
+    """Seeds TensorFlow and NumPy, and makes a seed for each environment.
+
+    Args:
+        seed: int, or None to draw one.
+        num_envs: how many seeds.
+
+    Returns:
+        list of ints in [0, 2^31), from SeedSequence(seed).
+    """
+    sequence = np.random.SeedSequence(seed)
+    if seed is not None:
+        tf.random.set_seed(seed)
+        np.random.seed(seed % 2**32)
+    return [int(child.generate_state(1)[0] >> 1) for child in sequence.spawn(num_envs)]

@@ -1,0 +1,67 @@
+"""Packaging of ALF. Resolve everything in one pip call: pip install -e ".[dev]"."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+
+
+def read_version():
+    # As text: importing alf would import TensorFlow, which is not there yet.
+    text = (ROOT / "alf" / "version.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE).group(1)
+
+
+INSTALL_REQUIRES = [
+    # The line that ALF is measured on; tf_keras follows TensorFlow's minor version.
+    "tensorflow>=2.21,<2.22",
+    # Keras 2, which TF-Agents needs; must match TensorFlow's minor version.
+    "tf_keras>=2.21,<2.22",
+    # The last release; its own pins (pygame, typing-extensions) decide the Python versions.
+    "tf-agents==0.19.0",
+    # The series that TF-Agents 0.19 is built against.
+    "tensorflow-probability==0.23.*",
+    # TF-Agents 0.19 uses names that NumPy 2 removed.
+    "numpy<2",
+    # The 1.x API: vector environments that reset on the next step. Without its
+    # classic-control extra, which brings pygame-ce over TF-Agents' pygame.
+    "gymnasium>=1.0,<2",
+    # Configuration; TF-Agents bounds it from below.
+    "gin-config",
+    # Command line and logging; TensorFlow bounds it.
+    "absl-py",
+    # Metrics; not every build of TensorFlow brings it along.
+    "tensorboard",
+    # Progress bars; any version does.
+    "tqdm",
+    # Needed by TensorFlow and Keras alone: later ones never fit TF-Agents' typing-extensions
+    # 4.5.0, but without these bounds pip downloads some twenty of them to find that out.
+    "grpcio<1.75",
+    "optree<0.16",
+]
+
+DEV_REQUIRES = [
+    "pytest>=8",
+    # Ends a test that hangs.
+    "pytest-timeout",
+    "hypothesis",
+    # Tests that count processes, threads and memory.
+    "psutil",
+    # One minor version: another one may format the same code differently.
+    "ruff>=0.17,<0.18",
+]
+
+setup(
+    name="alf-tf",
+    version=read_version(),
+    description="Agent Learning Framework: asynchronous off-policy RL on TensorFlow",
+    license="Apache-2.0",
+    # No 3.12: TF-Agents 0.19 pins pygame 2.1.3, which has no wheel for it.
+    python_requires=">=3.10,<3.12",
+    packages=find_packages(include=["alf", "alf.*"]),
+    install_requires=INSTALL_REQUIRES,
+    extras_require={"dev": DEV_REQUIRES},
+    entry_points={"console_scripts": ["alf-train = alf.bin.train:console_main"]},
+)

@@ -1,0 +1,182 @@
+"""The Makefile and setup.py, without installing anything: fake interpreters stand in for Python."""
+
+import ast
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+NEEDS_MAKE = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+# Reports a version to the probe, makes a .venv that holds itself, logs and fakes pip.
+FAKE_PYTHON = """#!/bin/sh
+case "$1 $2" in
+  "-c "*) echo "{version}:$0";;
+  "-m venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python;;
+  "-m pip") echo "$*" >> pip.log; exit {pip_status};;
+  *) exit 1;;
+esac
+"""
+# As a pyenv shim for a version that is not selected.
+BROKEN_SHIM = "#!/bin/sh\necho 'command not found' >&2\nexit 127\n"
+
+
+def write_script(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def fake_python(path, version, pip_status=0):
+    return write_script(path, FAKE_PYTHON.format(version=version, pip_status=pip_status))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in ("Makefile", "setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("python3.11", "python3.10", "python3", "python"):
+        write_script(tmp_path / "bin" / name, BROKEN_SHIM)
+    return tmp_path
+
+
+def make(tree, *args):
+    # Nothing of a make that runs this test: its options and variables would come along.
+    env = {"PATH": f"{tree / 'bin'}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C"}
+    command = ["make", "-C", str(tree), "--no-print-directory", *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+
+
+def assert_one_clear_line(result, found):
+    assert result.returncode != 0
+    lines = (result.stdout + result.stderr).strip().splitlines()
+    assert len(lines) == 1, lines
+    expected = f"ALF needs Python 3.10 or 3.11; found {found}: install one or set PYTHON=/path/to"
+    assert expected in lines[0]
+
+
+@NEEDS_MAKE
+@pytest.mark.parametrize("version", ["3.12.1", "3.9.18", "3.1.5", "2.7.18"])
+def test_wrong_python_is_one_clear_line(tree, version):
+    python = fake_python(tree / "other" / "python", version)
+    for name in ("python3.11", "python3.10"):  # PYTHON is not silently passed over
+        fake_python(tree / "bin" / name, "3.11.7")
+    result = make(tree, "install", f"PYTHON={python}")
+    assert_one_clear_line(result, f"{python} ({version})")
+    assert not (tree / ".venv").exists()
+
+
+@NEEDS_MAKE
+def test_no_python_is_one_clear_line(tree):
+    assert_one_clear_line(make(tree, "install"), "none that runs")
+    fake_python(tree / "bin" / "python3", "3.12.1")
+    fake_python(tree / "bin" / "python", "3.11.2 without ensurepip")
+    assert_one_clear_line(
+        make(tree, "install"), "python3 (3.12.1), python (3.11.2 without ensurepip)"
+    )
+
+
+@NEEDS_MAKE
+def test_a_shim_that_fails_is_passed_over(tree):
+    fake_python(tree / "bin" / "python3.10", "3.10.13")
+    fake_python(tree / "bin" / "python3", "3.11.7")
+    result = make(tree, "install")
+    assert result.returncode == 0, result.stderr
+    assert "3.10.13" in (tree / ".venv" / "bin" / "python").read_text()
+
+
+@NEEDS_MAKE
+@pytest.mark.skipif(sys.version_info[:2] not in ((3, 10), (3, 11)), reason="ALF does not run here")
+def test_an_activated_venv_is_not_made_from_itself(tree):
+    # Links as those of .venv/bin, first on PATH; answered by a real Python.
+    real = os.path.realpath(sys.executable)
+    for link in (tree / "bin").iterdir():
+        link.unlink()
+        link.symlink_to(real)
+    result = make(tree, "install", "--dry-run")
+    assert result.returncode == 0, result.stderr
+    assert f'"{real}" -m venv --clear .venv' in result.stdout
+
+
+@NEEDS_MAKE
+def test_install_is_done_once_and_again_when_setup_py_changes(tree):
+    def installs():
+        return [x for x in (tree / "pip.log").read_text().splitlines() if "-e" in x.split()]
+
+    fake_python(tree / "bin" / "python3.11", "3.11.7")
+    assert make(tree, "install").returncode == 0
+    assert installs() == ["-m pip install -e .[dev]"]
+
+    again = make(tree, "install")
+    assert again.returncode == 0
+    assert "Nothing to be done" in again.stdout
+    assert len(installs()) == 1
+
+    stamp = (tree / ".venv" / ".installed").stat().st_mtime
+    os.utime(tree / "setup.py", (stamp + 5, stamp + 5))
+    assert make(tree, "install").returncode == 0
+    assert len(installs()) == 2
+
+
+@NEEDS_MAKE
+def test_a_failed_install_does_not_look_finished(tree):
+    fake_python(tree / "bin" / "python3.11", "3.11.7", pip_status=1)
+    assert make(tree, "install").returncode != 0
+    assert not (tree / ".venv" / ".installed").exists()
+
+    fake_python(tree / "bin" / "python3.11", "3.11.7")
+    assert make(tree, "install").returncode == 0
+    assert (tree / ".venv" / ".installed").exists()
+
+
+@NEEDS_MAKE
+def test_help_is_the_default_and_names_every_target(tree):
+    result = make(tree)
+    assert result.returncode == 0, result.stderr
+    phony = next(
+        line for line in (tree / "Makefile").read_text().splitlines() if line.startswith(".PHONY:")
+    )
+    listed = [line.split()[1] for line in result.stdout.splitlines()]
+    assert listed == phony.split()[1:]
+
+
+@pytest.fixture
+def setup_kwargs(monkeypatch):
+    captured = {}
+    fake = types.ModuleType("setuptools")
+    fake.setup = captured.update
+    fake.find_packages = lambda **kwargs: kwargs
+    monkeypatch.setitem(sys.modules, "setuptools", fake)
+    runpy.run_path(str(ROOT / "setup.py"))
+    return captured
+
+
+def test_version_is_that_of_alf(setup_kwargs):
+    version = runpy.run_path(str(ROOT / "alf" / "version.py"))["__version__"]
+    assert setup_kwargs["version"] == version
+
+
+def test_python_requires_agrees_with_the_makefile(setup_kwargs):
+    assert setup_kwargs["python_requires"] == ">=3.10,<3.12"
+    assert "3.10.*|3.11.*)" in (ROOT / "Makefile").read_text()
+
+
+def test_entry_points_exist(setup_kwargs):
+    for entry in setup_kwargs["entry_points"]["console_scripts"]:
+        module, function = entry.split("=")[1].strip().split(":")
+        source = (ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+        names = {n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)}
+        assert function in names, f"{module} has no function {function}"
+
+
+def test_every_folder_of_alf_is_a_package():
+    # find_packages() leaves out a folder without __init__.py, and says nothing.
+    folders = {path.parent for path in (ROOT / "alf").rglob("*.py")}
+    assert not [str(f.relative_to(ROOT)) for f in folders if not (f / "__init__.py").is_file()]
