@@ -36,10 +36,6 @@ INSTALL_REQUIRES = [
     "tensorboard",
     # Progress bars; any version does.
     "tqdm",
-    # Needed by TensorFlow and Keras alone: later ones never fit TF-Agents' typing-extensions
-    # 4.5.0, but without these bounds pip downloads some twenty of them to find that out.
-    "grpcio<1.75",
-    "optree<0.16",
 ]
 
 DEV_REQUIRES = [

@@ -146,7 +146,8 @@ class Trainer:
                 self._metrics["AverageReturn"],
             )
             if reason or self._interrupted:
-                logging.info("%.2f s since the first train step", now - self._first_trained)
+                if self._first_trained is not None:
+                    logging.info("%.2f s since the first train step", now - self._first_trained)
                 return bool(reason), reason or self._interrupted
             summarize = now - summarized >= self._summary_interval
             summary = self._iterate(writer, summarize)

@@ -5,6 +5,8 @@ The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 
 128 plus its number if a signal ended training.
 """
 
+import os
+import re
 import signal
 import sys
 
@@ -23,17 +25,40 @@ _ROOT_DIR = flags.DEFINE_string("root_dir", None, "Directory for summaries and c
 
 
 def parse_config(gin_files, gin_params):
-    """Reads gin files and bindings.
+    """Reads gin files and bindings. A gin file may import a Python module that lies beside it.
 
     Raises:
         ConfigError: names the file that is missing or the name that is unknown.
     """
+    for path in gin_files or []:
+        if not os.path.isfile(path):  # gin would say so too, after a line of its own
+            raise ConfigError(f"--gin_file: there is no file {path!r}")
+    beside = [os.path.dirname(os.path.abspath(path)) for path in gin_files or []]
+    sys.path[:0] = [folder for folder in beside if folder not in sys.path]
     try:
         gin.parse_config_files_and_bindings(gin_files or [], gin_params or [], finalize_config=False)
     except OSError as error:
         raise ConfigError(f"--gin_file: {error}") from None
     except (KeyError, ValueError, SyntaxError, ImportError) as error:
         raise ConfigError(f"--gin_file or --gin_param: {' '.join(str(error).split())}") from None
+
+
+def build(root_dir):
+    """Makes the `Trainer` that gin's bindings describe.
+
+    Raises:
+        ConfigError: if a setting is wrong, also where a function was called with too few or with
+            unknown arguments because of it.
+    """
+    if not root_dir:
+        raise ConfigError("--root_dir is missing: name the directory to write to")
+    try:
+        return Trainer(root_dir)
+    except TypeError as error:
+        if not re.search("No values supplied by Gin|[Uu]nexpected keyword", str(error)):
+            raise
+        called = re.findall("In call to configurable '(.*?)'", str(error))
+        raise ConfigError(f"{', '.join(called[:1])}: {_first_line(error)}") from error
 
 
 def run():
@@ -48,12 +73,17 @@ def run():
 
     with on_signal((signal.SIGINT, signal.SIGTERM), stop):
         parse_config(_GIN_FILE.value, _GIN_PARAM.value)
-        trainer = Trainer(_ROOT_DIR.value)
+        trainer = build(_ROOT_DIR.value)
         if signals:
             return 128 + signals[0]
         finished, reason = trainer.train()
     print(reason)
     return 0 if finished else 128 + signals[0]
+
+
+def _first_line(error):
+    """An error's text without what gin adds: through which calls it came."""
+    return " ".join(re.split("\n *(?:In call to|No values supplied)", str(error))[0].split())
 
 
 def main(argv):
@@ -63,16 +93,12 @@ def main(argv):
     logging.set_verbosity(logging.INFO)
     try:
         return run()
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except DivergedError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    except (ConfigError, DivergedError) as error:
+        print(f"error: {_first_line(error)}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
 
 
 def console_main():
-    flags.mark_flag_as_required("root_dir")
     app.run(main)
 
 

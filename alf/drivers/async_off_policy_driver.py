@@ -231,11 +231,9 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
     def _make_threads(self):
         """Traces every loop once, for all threads of its kind, and makes the threads."""
         index = tf.TensorSpec((), tf.int32)
-        first_frame = tf.function(self._unroller.first_frame).get_concrete_function(index)
-        unroll = tf.function(self._unroll_and_enqueue, autograph=False).get_concrete_function(
-            index, self._unroller.frame_spec()
-        )
-        serve = tf.function(self._serve, autograph=False).get_concrete_function(index, index)
+        first_frame = _traced(self._unroller.first_frame, index)
+        unroll = _traced(self._unroll_and_enqueue, index, self._unroller.frame_spec())
+        serve = _traced(self._serve, index, index)
         envs = [
             EnvThread(self._coord, self._tf_queues, i, self._unroller, first_frame, unroll)
             for i in range(self.num_envs)
@@ -244,3 +242,14 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             ActorThread(self._coord, self._tf_queues, a, serve) for a in range(self._num_actor_queues)
         ]
         return [*envs, *actors, LogThread(self._coord, self._tf_queues, self._observers)]
+
+
+def _traced(function, *signature):
+    """Makes a `tf.function` that is traced now, in this thread, and never again.
+
+    What it returns is called as a `tf.function`: a call of its concrete function formats every argument as
+    text first, which takes milliseconds.
+    """
+    function = tf.function(function, input_signature=signature, autograph=False)
+    function.get_concrete_function()
+    return function

@@ -1,6 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """How ALF's loops run inside TensorFlow: on which threads, with which executor."""
 
+import ctypes
+import threading
+
 import tensorflow as tf
 
 # Not in TensorFlow's public API, and the only such use in ALF; TensorFlow is pinned in setup.py.
@@ -49,3 +52,18 @@ def reserve_default_threads():
         reserve_threads(_DEFAULT_THREADS)
     except ConfigError:
         pass  # The driver checks what it really needs.
+
+
+_thread = threading.local()
+
+
+def keep_python_thread():
+    """Lets Python remember the calling thread, one of TensorFlow's pool, until the process ends.
+
+    A callback from such a thread makes a Python thread state and deletes it when it returns, which costs
+    more than 100 us a call. An acquisition of the GIL that is never released keeps the state: one for
+    each thread of the pool, so a bounded number. (PyGILState_Ensure in Python's C API.)
+    """
+    if not getattr(_thread, "kept", False):
+        ctypes.pythonapi.PyGILState_Ensure()
+        _thread.kept = True

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep, batch_spec, zeros_like_spec
+from alf.drivers.executor import keep_python_thread
 from alf.errors import ConfigError
 
 # `tf.numpy_function` costs about 12 us of GIL time for each array that it returns, so the three signals
@@ -89,7 +90,8 @@ class EnvSpecs:
         self.array_observation = envs[0].observation_spec()
         self.observation = self._unbounded(envs[0].observation_spec())
         self.action = self._unbounded(envs[0].action_spec())
-        self.reward = self._unbounded(envs[0].reward_spec())
+        # Signals travel as float32, whatever the environment's own type.
+        self.reward = tf.TensorSpec(envs[0].reward_spec().shape, tf.float32)
         if self.reward.shape.rank > 1:
             raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
 
@@ -122,7 +124,7 @@ class EnvUnroller:
         self._unroll_length = unroll_length
         self._act = act
         self._signals_shape = (num_signals(specs.reward), specs.batch_size)
-        # (shape, dtype, path) of every observation array, to check what the environments return.
+        # (shape, dtype) of every observation array, to check what the environments return.
         self._expected = [
             ((specs.batch_size, *s.shape), np.dtype(s.dtype))
             for s in tf.nest.flatten(specs.array_observation)
@@ -216,6 +218,7 @@ class EnvUnroller:
 
     def _guarded(self, env_index, call):
         """Keeps the environment's own exception: TensorFlow would pass on its text alone."""
+        keep_python_thread()
         try:
             return self._checked(env_index, call(self._envs[env_index]))
         except BaseException as error:
@@ -223,17 +226,25 @@ class EnvUnroller:
             raise
 
     def _checked(self, env_index, time_step):
-        observation = tf.nest.flatten(time_step.observation)
-        if len(observation) != len(self._expected):
-            raise ConfigError(f"envs[{env_index}] returned another observation structure than its spec")
+        try:
+            tf.nest.assert_same_structure(self._specs.array_observation, time_step.observation)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"envs[{env_index}] returned an observation of another structure than its "
+                f"observation_spec: {error}"
+            ) from None
+        observation = [np.asarray(x) for x in tf.nest.flatten(time_step.observation)]
         for x, (shape, dtype) in zip(observation, self._expected, strict=True):
             if x.shape != shape or x.dtype != dtype:
                 raise ConfigError(
                     f"envs[{env_index}] returned an observation {x.dtype} {x.shape}, its observation_spec "
                     f"with batch_size says {dtype} {shape}"
                 )
-        signals = pack_signals(time_step)
-        if signals.shape != self._signals_shape:
+        try:
+            signals = pack_signals(time_step)
+        except ValueError:  # They do not even fit each other.
+            signals = None
+        if signals is None or signals.shape != self._signals_shape:
             raise ConfigError(
                 f"envs[{env_index}] returned step_type {np.shape(time_step.step_type)}, discount "
                 f"{np.shape(time_step.discount)} and reward {np.shape(time_step.reward)}, which do not fit "

@@ -15,7 +15,8 @@ def load(name, batch_size, seed=None, max_episode_steps=None, **kwargs):
   """Returns the environments `name` as one batched environment.
 
   They step in this process: through the id's own vector environment (NumPy or C++)
-  where it has one that imports, else one after the other.
+  where it has one that imports, else one after the other. In gin files the name is
+  `environments.load`, because TF-Agents registers a `load` too.
 
   Args:
     name: str, a Gymnasium id such as "CartPole-v1"; "module:id" imports the module

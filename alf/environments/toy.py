@@ -117,7 +117,7 @@ class CountingEnvironment(_ToyEnvironment):
     row = np.arange(batch_size)
     super().__init__(
         batch_size, episode_length + row % 3,
-        array_spec.BoundedArraySpec((3,), np.float32, 0, name="observation"),
+        array_spec.BoundedArraySpec((3,), np.float32, 0.0, name="observation"),
         _discrete_action(2))
     self._env_id = env_index * batch_size + row
     self._rows = np.full([batch_size], -1, np.int64)
@@ -153,11 +153,11 @@ class MatchObservationEnvironment(_ToyEnvironment):
       self, batch_size, num_actions=3, episode_length=10, continuous=False, seed=0):
     if continuous:
       observation_spec = array_spec.BoundedArraySpec(
-          (1,), np.float32, -1, 1, "observation")
-      action_spec = array_spec.BoundedArraySpec((1,), np.float32, -2, 2, "action")
+          (1,), np.float32, -1.0, 1.0, "observation")
+      action_spec = array_spec.BoundedArraySpec((1,), np.float32, -2.0, 2.0, "action")
     else:
       observation_spec = array_spec.BoundedArraySpec(
-          (num_actions,), np.float32, 0, 1, "observation")
+          (num_actions,), np.float32, 0.0, 1.0, "observation")
       action_spec = _discrete_action(num_actions)
     super().__init__(batch_size, episode_length, observation_spec, action_spec)
     self._continuous = continuous
@@ -191,7 +191,7 @@ class RememberEnvironment(_ToyEnvironment):
   def __init__(self, batch_size, delay=3, seed=0):
     super().__init__(
         batch_size, delay,
-        array_spec.BoundedArraySpec((2,), np.float32, 0, 1, "observation"),
+        array_spec.BoundedArraySpec((2,), np.float32, 0.0, 1.0, "observation"),
         _discrete_action(2))
     self._rng = np.random.default_rng(seed)
     self._bit = np.zeros([batch_size], np.int64)

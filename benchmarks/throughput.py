@@ -1,0 +1,190 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Measures steps per second: `python -m benchmarks.throughput --workload=NAME --seconds=N [--json=FILE]`.
+
+Prints one JSON object. `limit_steps_per_second` is what this machine's cores would do if they computed
+environments, forward passes and train steps and nothing else: cores / (CPU seconds per step of the three,
+each measured alone in the same run).
+"""
+
+import dataclasses
+import json
+import os
+import platform
+import resource
+import time
+
+import psutil
+import tensorflow as tf
+from absl import app, flags
+
+from alf import __version__
+from alf.data_structures import LAST, TimeStep, batch_spec, to_tensor_spec
+from alf.drivers import AsyncOffPolicyDriver, reserve_threads
+from alf.drivers.executor import single_threaded
+from benchmarks.workloads import WORKLOADS
+
+_WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")
+_SECONDS = flags.DEFINE_float("seconds", 20.0, "Seconds of training that are measured.", lower_bound=1.0)
+_JSON = flags.DEFINE_string("json", None, "File to write the result to.")
+_SETTINGS = {
+    name: flags.DEFINE_integer(name, None, f"Overrides the workload's {name}.", lower_bound=1)
+    for name in (
+        "num_envs",
+        "batch_size",
+        "unroll_length",
+        "num_actor_queues",
+        "actor_queue_cap",
+        "learn_queue_cap",
+    )
+}
+
+
+def measure(workload, seconds):
+    """Runs a workload; returns the result as a dict."""
+    reserve_threads(workload.num_envs + workload.num_actor_queues + 8)
+    envs = workload.make_envs()
+    specs = [to_tensor_spec(s) for s in (envs[0].observation_spec(), envs[0].action_spec())]
+    algorithm = workload.make_algorithm(*specs)
+    driver = AsyncOffPolicyDriver(envs, algorithm, **workload.driver_settings())
+    driver.start()
+    try:
+        driver.run_async()
+        algorithm.train()
+        to_first_step = time.time() - psutil.Process().create_time()
+        result = _trained(driver, algorithm, seconds)
+        with single_threaded():
+            experience, _ = driver.get_training_exps()
+            rollout_only = _rate(lambda: int(driver.get_training_exps()[1]), max(1.0, seconds / 4))
+    finally:
+        driver.stop()
+    costs = _component_costs(workload, algorithm, experience, max(1.0, seconds / 10))
+    limit = os.cpu_count() / sum(costs.values())
+    return {
+        **result,
+        "rollout_only_steps_per_second": rollout_only,
+        **{f"{name}_steps_per_second_per_core": 1 / cost for name, cost in costs.items()},
+        "limit_steps_per_second": limit,
+        "fraction_of_limit": result["trained_steps_per_second"] / limit,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "seconds_to_first_train_step": to_first_step,
+    }
+
+
+def _trained(driver, algorithm, seconds):
+    """Steps per second of training, CPU use, and growth of memory after the first fifth."""
+
+    def iterate():
+        steps = driver.run_async()
+        algorithm.train()
+        return steps
+
+    process = psutil.Process()
+    _rate(iterate, seconds / 5)  # warms up
+    memory, cpu, start = process.memory_info().rss, time.process_time(), time.perf_counter()
+    rate = _rate(iterate, seconds)
+    return {
+        "trained_steps_per_second": rate,
+        "cpu_cores_used": (time.process_time() - cpu) / (time.perf_counter() - start),
+        "memory_growth_mb": (process.memory_info().rss - memory) / 2**20,
+    }
+
+
+def _rate(iterate, seconds):
+    """Steps per second of `iterate`, a callable that returns steps."""
+    start, steps = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        steps += iterate()
+    return steps / (time.perf_counter() - start)
+
+
+def _component_costs(workload, algorithm, experience, seconds):
+    """CPU seconds per environment step of each part, alone. CPU time, since parts may use several cores."""
+    return {
+        "env_alone": _cpu_per_step(*_env_alone(workload, experience), seconds),
+        "forward_alone": _cpu_per_step(*_forward_alone(workload, algorithm), seconds),
+        "train_alone": _cpu_per_step(*_train_alone(algorithm, experience), seconds),
+    }
+
+
+def _cpu_per_step(call, steps, seconds):
+    with single_threaded():
+        call()
+        start, cpu, calls = time.perf_counter(), time.process_time(), 0
+        while time.perf_counter() - start < seconds:
+            call()
+            calls += 1
+        return (time.process_time() - cpu) / (calls * steps)
+
+
+def _env_alone(workload, experience):
+    """Steps an environment with actions that a policy took."""
+    env = workload.env_ctor(workload.batch_size, 0)
+    env.reset()
+    actions = [tf.nest.map_structure(lambda x, t=t: x[0, t].numpy(), experience.action) for t in range(min(8, workload.unroll_length))]
+
+    def call():
+        for action in actions:
+            env.step(action)
+
+    return call, len(actions) * workload.batch_size
+
+
+def _forward_alone(workload, algorithm):
+    """Runs the policy as an actor does, many times in one graph call."""
+    rows, repeats = workload.batch_size * workload.actor_queue_cap, 64
+    time_step = TimeStep(
+        *[tf.zeros([rows], t) for t in (tf.int32, tf.float32, tf.float32)],
+        observation=_zeros(algorithm.observation_spec, rows),
+        prev_action=_zeros(algorithm.action_spec, rows),
+        env_id=tf.zeros([rows], tf.int32),
+    )
+
+    @tf.function(autograph=False)
+    def forward():
+        def body(i):
+            step = algorithm.rollout_step(time_step, ())
+            with tf.control_dependencies(tf.nest.flatten(step)):
+                return i + 1
+
+        return tf.while_loop(lambda i: i < repeats, body, [tf.constant(0)], parallel_iterations=1)
+
+    return forward, rows * repeats
+
+
+def _train_alone(algorithm, experience):
+    steps = int(tf.math.count_nonzero(experience.step_type[:, :-1] != LAST))
+
+    def train():
+        algorithm.observe(experience)
+        algorithm.train()
+
+    return train, steps
+
+
+def _zeros(spec, rows):
+    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), batch_spec(spec, rows))
+
+
+def main(argv):
+    del argv
+    changes = {name: flag.value for name, flag in _SETTINGS.items() if flag.value is not None}
+    workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)
+    result = {
+        "workload": _WORKLOAD.value,
+        **{"num_envs": workload.num_envs, "batch_size": workload.batch_size},
+        **workload.driver_settings(),
+        **measure(workload, _SECONDS.value),
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "alf": __version__,
+        "tensorflow": tf.__version__,
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if _JSON.value:
+        with open(_JSON.value, "w") as file:
+            file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    app.run(main)
