@@ -73,23 +73,24 @@ class _EpisodeAverage(Metric):
 
     def __init__(self, buffer_size=100):
         self._buffer = collections.deque(maxlen=buffer_size)
-        self._sums = {}  # first env id of a batch -> running sum [B] of the episodes under way
+        self._sums = {}  # first env id of a batch -> sum so far [B] of the episodes under way
 
     def __call__(self, record):
-        values = self._values(record)
-        base = self._sums.get(int(record.env_id[0]), 0.0)
-        # Row t holds the sum since the record began, or since its episode began if that was earlier.
-        totals = np.cumsum(values, axis=0, dtype=np.float64) + base
-        # Ends sorted by environment, then by time: an end is preceded by the end of the episode before.
+        key = int(record.env_id[0])
         ended_env, ended_t = np.nonzero((record.step_type == LAST).T)
-        at_end = totals[ended_t, ended_env]
-        same_env = np.append(False, ended_env[1:] == ended_env[:-1])[: len(at_end)]
-        episodes = at_end - np.where(same_env, np.roll(at_end, 1), 0.0)
-        consumed = np.zeros(totals.shape[1])
-        consumed[ended_env] = at_end  # the last end of each environment is what remains
-        self._sums[int(record.env_id[0])] = totals[-1] - consumed
+        length, batch_size = record.step_type.shape
+        # A row for each environment: the sum so far, the steps, and a zero so that no part is empty.
+        values = np.zeros((batch_size, length + 2))
+        values[:, 0] = self._sums.get(key, 0.0)
+        values[:, 1:-1] = self._values(record).T
+        # Its parts are the episodes that ended, in order, and the one under way.
+        row_starts = np.arange(batch_size) * (length + 2)
+        starts = np.sort(np.append(row_starts, ended_env * (length + 2) + ended_t + 2))
+        sums = np.add.reduceat(values.ravel(), starts)
+        under_way = np.append(starts[1:] % (length + 2) == 0, True)
+        self._sums[key] = sums[under_way]
         # Episodes in the order in which they ended.
-        self._buffer.extend(episodes[np.argsort(ended_t, kind="stable")].tolist())
+        self._buffer.extend(sums[~under_way][np.argsort(ended_t, kind="stable")].tolist())
 
     @abc.abstractmethod
     def _values(self, record):

@@ -8,7 +8,7 @@ import subprocess
 import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, DivergedError
 
 _CONFIG_FILE = "operative_config.gin"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
@@ -123,11 +123,22 @@ class Checkpointer:
         self.counters = {"iterations": 0, "env_steps": 0}
         self._state = _JsonState(self._get, self._set)
         self._metrics = metrics
+        self._algorithm = algorithm
         checkpoint = tf.train.Checkpoint(algorithm=algorithm, state=self._state)
         self._manager = tf.train.CheckpointManager(checkpoint, path, max_to_keep)
 
     def save(self):
-        """Writes a checkpoint of now; one that is cut off leaves the one before in force."""
+        """Writes a checkpoint of now; one that is cut off leaves the one before in force.
+
+        Raises:
+            DivergedError: if a weight is not finite: nothing could be continued from that.
+        """
+        for variable in self._algorithm.trainable_variables:
+            if not bool(tf.reduce_all(tf.math.is_finite(variable))):
+                raise DivergedError(
+                    f"{variable.name} is not finite, so no checkpoint was written: lower the "
+                    "optimizer's learning_rate or set max_grad_norm"
+                )
         return self._manager.save(checkpoint_number=self.counters["iterations"])
 
     def restore(self):

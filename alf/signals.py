@@ -28,9 +28,11 @@ def on_signal(signums, callback):
         _restore(previous)
 
     def watch():
-        received = os.read(reader, 1)
-        if received and received[0] in previous:
-            callback(received[0])
+        # Every signal that Python handles is written there, also others than `signums`.
+        while received := os.read(reader, 1):
+            if received[0] in previous:
+                callback(received[0])
+                return
 
     for signum in signums:
         signal.signal(signum, handler)

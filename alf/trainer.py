@@ -58,8 +58,7 @@ class Trainer:
         # Before anything starts TensorFlow, which fixes its number of threads.
         reserve_threads(2 * num_envs + 8)
         env_seeds = seed_everything(seed, num_envs)
-        envs = [env_ctor(seed=env_seed) for env_seed in env_seeds]
-        self._driver = self._make_driver(envs, algorithm_ctor, driver_ctor)
+        self._driver = self._make_driver(env_seeds, env_ctor, algorithm_ctor, driver_ctor)
         self._interrupted = None
         self._first_trained = None
         try:
@@ -119,10 +118,14 @@ class Trainer:
         )
         self._restored = self._checkpointer.restore()
         self._run_dir.write_config()
-        gin.finalize()
+        if not gin.config_is_locked():  # it is after an earlier run in this process
+            gin.finalize()
 
-    def _make_driver(self, envs, algorithm_ctor, driver_ctor):
+    def _make_driver(self, env_seeds, env_ctor, algorithm_ctor, driver_ctor):
+        envs = []
         try:
+            for env_seed in env_seeds:
+                envs.append(env_ctor(seed=env_seed))
             self.algorithm = algorithm_ctor(
                 to_tensor_spec(envs[0].observation_spec()), to_tensor_spec(envs[0].action_spec())
             )

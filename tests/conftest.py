@@ -14,5 +14,4 @@ reserve_threads(128)
 def _fresh_gin():
     """Gives every test a gin without bindings."""
     yield
-    with gin.unlock_config():
-        gin.clear_config()
+    gin.clear_config()  # unlocks it, too

@@ -176,10 +176,12 @@ class Algorithm(tf.Module, abc.ABC):
             train_info = self.train_step(batch, batch.state)
             loss_info = self.calc_loss(batch, train_info)
         lag = policy_lag(batch, self.train_step_counter)
-        norm = self.update_with_gradient(loss_info, tape)
-        self.after_update(batch, train_info)
         learning_rate = tf.cast(self.optimizer._decayed_lr(tf.float32), tf.float32)
-        self.train_step_counter.assign_add(1)
+        norm = self.update_with_gradient(loss_info, tape)
+        # Without it these would run before or beside the check that the loss is finite.
+        with tf.control_dependencies([norm]):
+            self.after_update(batch, train_info)
+            self.train_step_counter.assign_add(1)
         return {
             "loss": loss_info.loss,
             **dict(loss_info.extra or {}),
@@ -192,7 +194,7 @@ class Algorithm(tf.Module, abc.ABC):
         for part, value in (("reward", experience.reward), ("observation", experience.observation)):
             for x in tf.nest.flatten(value):
                 if x.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(x))):
-                    return f"the loss is not finite, because the environment returned a {part} that is not"
+                    return f"the loss is not finite, because the environment's {part} is not"
         return (
             f"the loss or its gradient is not finite after {int(self.train_step_counter)} updates: lower the "
             "optimizer's learning_rate or set max_grad_norm"

@@ -11,6 +11,7 @@ import signal
 import sys
 
 import gin
+import tensorflow as tf
 from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
@@ -48,14 +49,15 @@ def build(root_dir):
 
     Raises:
         ConfigError: if a setting is wrong, also where a function was called with too few or with
-            unknown arguments because of it.
+            unknown arguments, or a module is missing, because of it.
     """
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")
     try:
         return Trainer(root_dir)
-    except TypeError as error:
-        if not re.search("No values supplied by Gin|[Uu]nexpected keyword", str(error)):
+    except (ImportError, TypeError) as error:
+        wrong_call = re.search("No values supplied by Gin|[Uu]nexpected keyword", str(error))
+        if not wrong_call and not isinstance(error, ImportError):
             raise
         called = re.findall("In call to configurable '(.*?)'", str(error))
         raise ConfigError(f"{', '.join(called[:1])}: {_first_line(error)}") from error
@@ -91,6 +93,7 @@ def main(argv):
         print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
         return 2
     logging.set_verbosity(logging.INFO)
+    tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
     try:
         return run()
     except (ConfigError, DivergedError) as error:

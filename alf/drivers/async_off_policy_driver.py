@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from alf.data_structures import batch_spec, count_transitions
 from alf.drivers.actor_thread import ActorThread
+from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_thread import EnvThread, log_record
 from alf.drivers.executor import reserve_threads, single_threaded
 from alf.drivers.log_thread import LogThread
@@ -16,7 +17,6 @@ from alf.errors import ConfigError
 
 # Threads of the pool beside those of environments and actors: the learner, the log, and some to spare.
 _OTHER_THREADS = 4
-_QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
 @gin.configurable(module="alf.drivers")
@@ -67,8 +67,8 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             self._envs, self._specs, self._policy_step_spec, unroll_length, self._ask_actor
         )
         self._tf_queues = self._make_queues()
-        # A closed queue is how threads are told to stop, not an error.
-        self._coord = tf.train.Coordinator(clean_stop_exception_types=_QUEUE_CLOSED)
+        # No error counts as a clean stop here: the threads know which one is (see DriverThread).
+        self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._threads = []
         self._stopped = False
 
@@ -120,7 +120,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         try:
             with single_threaded():
                 return self._observe_training_exps()
-        except _QUEUE_CLOSED:
+        except QUEUE_CLOSED:
             self._raise_if_stopping()
             raise
 

@@ -4,7 +4,12 @@
 import abc
 import threading
 
+import tensorflow as tf
+
 from alf.drivers.executor import single_threaded
+
+# What an operation on a closed queue raises.
+QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
 class DriverThread(threading.Thread, metaclass=abc.ABCMeta):
@@ -25,12 +30,20 @@ class DriverThread(threading.Thread, metaclass=abc.ABCMeta):
     def run(self):
         try:
             with self._coord.stop_on_exception(), single_threaded():
-                self.prepare()
-                while not self._coord.should_stop():
-                    self.work()
+                self._repeat()
         finally:
             self._coord.request_stop()
             self._tf_queues.close()
+
+    def _repeat(self):
+        try:
+            self.prepare()
+            while not self._coord.should_stop():
+                self.work()
+        except QUEUE_CLOSED:
+            # That is how a thread is told to stop. Before that, it is an error like any other.
+            if not self._coord.should_stop():
+                raise
 
     def prepare(self):
         """Runs once, in the thread."""

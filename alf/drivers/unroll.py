@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Unrolls of environments as graph loops, for the asynchronous and the synchronous driver alike."""
 
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,11 +44,11 @@ def num_signals(reward_spec):
 def pack_signals(time_step):
     """Packs a NumPy time step of B environments as float32 [S, B]."""
     reward = np.asarray(time_step.reward, np.float32)
-    if reward.ndim == 1:
-        return np.stack([time_step.step_type, time_step.discount, reward]).astype(np.float32, copy=False)
-    return np.concatenate(
-        [np.stack([time_step.step_type, time_step.discount]), reward.T], dtype=np.float32, casting="same_kind"
-    )
+    signals = np.empty((_NUM_FIXED_SIGNALS + reward[0].size, len(reward)), np.float32)
+    signals[0] = time_step.step_type
+    signals[1] = time_step.discount
+    signals[2:] = reward.T
+    return signals
 
 
 def unpack_signals(signals, reward_spec):
@@ -56,11 +57,11 @@ def unpack_signals(signals, reward_spec):
     Returns:
         step_type int32 [..., B], discount float32 [..., B], reward float32 [..., B] or [..., B, R].
     """
-    step_type = tf.cast(signals[..., 0, :], tf.int32)
-    discount = signals[..., 1, :]
+    step_type, discount, *reward = tf.unstack(signals, axis=-2)
+    step_type = tf.cast(step_type, tf.int32)
     if reward_spec.shape.rank == 0:
-        return step_type, discount, signals[..., 2, :]
-    return step_type, discount, tf.linalg.matrix_transpose(signals[..., 2:, :])
+        return step_type, discount, reward[0]
+    return step_type, discount, tf.stack(reward, axis=-1)
 
 
 def env_ids(env_index, batch_size):
@@ -124,6 +125,9 @@ class EnvUnroller:
         self._unroll_length = unroll_length
         self._act = act
         self._signals_shape = (num_signals(specs.reward), specs.batch_size)
+        self._nested = tf.nest.is_nested(specs.array_observation)
+        batch = (specs.batch_size,)
+        self._signal_shapes = (batch, (*batch, *specs.reward.shape), batch)
         # (shape, dtype) of every observation array, to check what the environments return.
         self._expected = [
             ((specs.batch_size, *s.shape), np.dtype(s.dtype))
@@ -154,7 +158,7 @@ class EnvUnroller:
         """Steps environment `env_index` with the frame's action and asks for the next one."""
         action = frame.policy_step.action
         signals, observation = self._call(self._step, [env_index, *tf.nest.flatten(action)])
-        is_first = tf.equal(signals[0], FIRST)
+        is_first = tf.equal(tf.unstack(signals)[0], FIRST)
         prev_action = tf.nest.map_structure(lambda a: zero_where(is_first, a), action)
         return self._answered(env_index, signals, observation, prev_action, frame.policy_step.state)
 
@@ -203,7 +207,9 @@ class EnvUnroller:
     def _call(self, function, inputs):
         """Calls Python from the graph; returns signals and observation."""
         dtypes = [tf.float32] + [s.dtype for s in tf.nest.flatten(self._specs.observation)]
-        signals, *observation = tf.numpy_function(function, inputs, dtypes)
+        # TensorFlow keeps what it is given here until the process ends: not the environments, then.
+        method = weakref.WeakMethod(function)
+        signals, *observation = tf.numpy_function(lambda *args: method()(*args), inputs, dtypes)
         signals.set_shape(self._signals_shape)
         for x, (shape, _) in zip(observation, self._expected, strict=True):
             x.set_shape(shape)
@@ -226,13 +232,9 @@ class EnvUnroller:
             raise
 
     def _checked(self, env_index, time_step):
-        try:
-            tf.nest.assert_same_structure(self._specs.array_observation, time_step.observation)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(
-                f"envs[{env_index}] returned an observation of another structure than its "
-                f"observation_spec: {error}"
-            ) from None
+        """Checks a time step against the specs; on the hot path, so as cheaply as it can."""
+        if self._nested or tf.nest.is_nested(time_step.observation):
+            self._check_structure(env_index, time_step.observation)
         observation = [np.asarray(x) for x in tf.nest.flatten(time_step.observation)]
         for x, (shape, dtype) in zip(observation, self._expected, strict=True):
             if x.shape != shape or x.dtype != dtype:
@@ -240,17 +242,24 @@ class EnvUnroller:
                     f"envs[{env_index}] returned an observation {x.dtype} {x.shape}, its observation_spec "
                     f"with batch_size says {dtype} {shape}"
                 )
-        try:
-            signals = pack_signals(time_step)
-        except ValueError:  # They do not even fit each other.
-            signals = None
-        if signals is None or signals.shape != self._signals_shape:
+        shapes = tuple(np.shape(x) for x in time_step[:3])
+        if shapes != self._signal_shapes:
+            step_type, reward, discount = shapes
             raise ConfigError(
-                f"envs[{env_index}] returned step_type {np.shape(time_step.step_type)}, discount "
-                f"{np.shape(time_step.discount)} and reward {np.shape(time_step.reward)}, which do not fit "
-                f"batch_size {self._specs.batch_size} and reward_spec {self._specs.reward.shape}"
+                f"envs[{env_index}] returned step_type {step_type}, discount {discount} and reward {reward}, "
+                f"which do not fit batch_size {self._specs.batch_size} and reward_spec "
+                f"{self._specs.reward.shape}"
             )
-        return [signals, *observation]
+        return [pack_signals(time_step), *observation]
+
+    def _check_structure(self, env_index, observation):
+        try:
+            tf.nest.assert_same_structure(self._specs.array_observation, observation)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"envs[{env_index}] returned an observation of another structure than its "
+                f"observation_spec: {error}"
+            ) from None
 
 
 def _recorded(frame):

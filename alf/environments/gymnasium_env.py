@@ -6,6 +6,8 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from alf.errors import ConfigError
+
 
 class GymnasiumEnvironment(py_environment.PyEnvironment):
   """A `gymnasium.vector.VectorEnv` as a batched `PyEnvironment`.
@@ -35,7 +37,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         again; each array that is C-contiguous is then passed on as it is.
 
     Raises:
-      ValueError: `env` has another autoreset mode, or a space without a spec.
+      ConfigError: `env` has another autoreset mode, or a space without a spec.
     """
     _check_autoreset(env)
     self._env = env
@@ -146,7 +148,7 @@ def spec_from_space(space, name="space"):
     dtypes of the space. Dict becomes dict and Tuple becomes tuple.
 
   Raises:
-    ValueError: any other space.
+    ConfigError: any other space.
   """
   from gymnasium import spaces  # pylint: disable=import-outside-toplevel
   if isinstance(space, spaces.Dict):
@@ -164,20 +166,20 @@ def spec_from_space(space, name="space"):
   elif isinstance(space, spaces.MultiBinary):
     low, high = 0, 1
   else:
-    raise ValueError(
+    raise ConfigError(
         f"No spec for the {name} space {space}: supported are Box, Discrete, "
         "MultiDiscrete, MultiBinary, and Dict and Tuple of them.")
   return array_spec.BoundedArraySpec(space.shape, space.dtype, low, high, name)
 
 
 def _check_autoreset(env):
-  """Raises ValueError unless `env` resets a row in the step after its last one."""
+  """Raises ConfigError unless `env` resets a row in the step after its last one."""
   from gymnasium import vector  # pylint: disable=import-outside-toplevel
   # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that
   # all environments of the class share, where the next one overwrites it.
   mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
   if mode not in (vector.AutoresetMode.NEXT_STEP, vector.AutoresetMode.NEXT_STEP.value):
-    raise ValueError(
+    raise ConfigError(
         f"{env} has autoreset mode {mode}, but only AutoresetMode.NEXT_STEP keeps the "
         "final observation of an episode in a row of its own.")
 

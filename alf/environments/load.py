@@ -8,6 +8,7 @@ import numbers
 import gin
 
 from alf.environments import gymnasium_env
+from alf.errors import ConfigError
 
 
 @gin.configurable(module="alf.environments")
@@ -32,7 +33,7 @@ def load(name, batch_size, seed=None, max_episode_steps=None, **kwargs):
     A `GymnasiumEnvironment` of B sub-environments.
 
   Raises:
-    ValueError: an unknown `name`, or a `batch_size` or `max_episode_steps` that is
+    ConfigError: an unknown `name`, or a `batch_size` or `max_episode_steps` that is
       not a positive integer. Errors of the environment itself pass through.
   """
   import gymnasium  # pylint: disable=import-outside-toplevel
@@ -56,9 +57,9 @@ def load(name, batch_size, seed=None, max_episode_steps=None, **kwargs):
 
 
 def _check_positive(argument, value):
-  """Raises ValueError unless `value` is a positive integer (and no bool)."""
+  """Raises ConfigError unless `value` is a positive integer (and no bool)."""
   if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-    raise ValueError(f"load.{argument} must be a positive integer, not {value!r}.")
+    raise ConfigError(f"load.{argument} must be a positive integer, not {value!r}.")
 
 
 def _find_spec(name):
@@ -72,7 +73,7 @@ def _find_spec(name):
   except gymnasium.error.Error as error:
     close = difflib.get_close_matches(env_id, list(gymnasium.registry))
     hint = f" Close matches: {', '.join(close)}." if close else ""
-    raise ValueError(
+    raise ConfigError(
         f"load.name: no Gymnasium environment {name!r} ({error}).{hint}") from error
 
 

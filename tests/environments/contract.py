@@ -15,9 +15,22 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 def sample_action(env, rng):
-  """Returns a batch of actions within `env.action_spec()`; `rng` is a RandomState."""
-  return array_spec.sample_spec_nest(
-      env.action_spec(), rng, outer_dims=(env.batch_size,))
+  """Returns a batch of actions within `env.action_spec()`; `rng` is a RandomState.
+
+  `array_spec.sample_spec_nest` cannot: it has no batches of integers with one bound
+  per element.
+  """
+  def sample(spec):
+    shape = (env.batch_size,) + tuple(spec.shape)
+    if not isinstance(spec, array_spec.BoundedArraySpec):
+      return rng.standard_normal(shape).astype(spec.dtype)
+    if np.issubdtype(spec.dtype, np.integer):
+      return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(
+          spec.dtype)
+    low, high = np.maximum(spec.minimum, -10), np.minimum(spec.maximum, 10)
+    return rng.uniform(low, high, shape).astype(spec.dtype)
+
+  return tf.nest.map_structure(sample, env.action_spec())
 
 
 def rollout(env, num_steps, action_seed=0):

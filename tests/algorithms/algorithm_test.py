@@ -1,0 +1,251 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Algorithm: one update against NumPy, divergence, batches of unrolls and policy lag."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import Algorithm
+from alf.algorithms.algorithm import merge_unrolls, policy_lag
+from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyStep
+from alf.errors import ConfigError, DivergedError
+
+LEGACY = tf.keras.optimizers.legacy
+SPEC = tf.TensorSpec((), tf.float32)
+
+
+class Quadratic(Algorithm):
+    """Minimises `sum(reward) * |weights|^2 / 2`: the gradient is `sum(reward) * weights`."""
+
+    def __init__(self, optimizer=None, **kwargs):
+        super().__init__(SPEC, SPEC, optimizer or LEGACY.SGD(1.0), **kwargs)
+        self.weights = tf.Variable([3.0, 4.0])
+        self.unused = tf.Variable(7.0)
+        self.updates_seen = tf.Variable(0, trainable=False)
+        self.iterations_seen = []
+
+    def rollout_step(self, time_step, state):
+        return PolicyStep(time_step.observation, state)
+
+    def train_step(self, experience, state):
+        return tf.reduce_sum(experience.reward)
+
+    def calc_loss(self, experience, train_info):
+        half_square = tf.reduce_sum(self.weights**2) / 2
+        return LossInfo(train_info * half_square, {"half_square": half_square})
+
+    def after_update(self, experience, train_info):
+        self.updates_seen.assign_add(1)
+
+    def after_train_iter(self, experience):
+        self.iterations_seen.append(experience)
+
+
+class InfiniteGradient(Quadratic):
+    def calc_loss(self, experience, train_info):
+        return LossInfo(tf.reduce_sum(tf.sqrt(self.weights - [3.0, 4.0])))
+
+
+def make_experience(reward=1.0, q=1, t=1, b=1, observation=0.0, version=0):
+    """An `Experience` [Q, T+1, B] whose rewards sum to `reward`."""
+    shape = (q, t + 1, b)
+    zeros = tf.zeros(shape)
+    rewards = np.zeros(shape, np.float32)
+    rewards[0, 0, 0] = reward
+    return Experience(
+        step_type=tf.fill(shape, MID),
+        reward=tf.constant(rewards),
+        discount=zeros + 1,
+        observation=zeros + observation,
+        prev_action=zeros,
+        env_id=tf.zeros(shape, tf.int32),
+        action=zeros,
+        info=(),
+        policy_version=tf.fill(shape, tf.constant(version, tf.int64)),
+    )
+
+
+def make_algorithm(cls=Quadratic, **kwargs):
+    algorithm = cls(**kwargs)
+    algorithm.set_exp_replayer("one_time")
+    return algorithm
+
+
+def train(algorithm, **kwargs):
+    algorithm.observe(make_experience(**kwargs))
+    return {name: float(value) for name, value in algorithm.train().items()}
+
+
+@pytest.mark.parametrize(
+    "max_grad_norm, scale",
+    [(None, 1.0), (1e9, 1.0), (10.0, 1.0), (5.0, 0.5), (0.1, 0.01)],
+)
+def test_gradient_is_limited_by_its_global_norm(max_grad_norm, scale):
+    # With reward 2 the gradient is (6, 8), of norm 10.
+    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.1), max_grad_norm=max_grad_norm)
+    summary = train(algorithm, reward=2.0)
+    np.testing.assert_allclose(summary["gradient_norm"], 10.0, rtol=1e-6)
+    expected = np.array([3.0, 4.0]) - 0.1 * scale * np.array([6.0, 8.0])
+    np.testing.assert_allclose(algorithm.weights.numpy(), expected, rtol=1e-6)
+    assert algorithm.unused.numpy() == 7.0
+
+
+def test_global_norm_spans_all_variables():
+    class Two(Quadratic):
+        def calc_loss(self, experience, train_info):
+            return LossInfo(tf.reduce_sum(self.weights * [2.0, 3.0]) + 6.0 * self.unused)
+
+    algorithm = make_algorithm(Two, max_grad_norm=3.5)
+    summary = train(algorithm)
+    np.testing.assert_allclose(summary["gradient_norm"], 7.0, rtol=1e-6)
+    np.testing.assert_allclose(algorithm.weights.numpy(), [3 - 1.0, 4 - 1.5], rtol=1e-6)
+    np.testing.assert_allclose(algorithm.unused.numpy(), 7 - 3.0, rtol=1e-6)
+
+
+def test_train_says_what_it_did():
+    schedule = tf.keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.5, 0.25])
+    algorithm = make_algorithm(optimizer=LEGACY.Adam(schedule))
+    summary = train(algorithm, reward=2.0, version=0)
+    assert summary == {
+        "loss": 25.0,
+        "half_square": 12.5,
+        "gradient_norm": 10.0,
+        "learning_rate": 0.5,
+        "policy_lag_min": 0.0,
+        "policy_lag_mean": 0.0,
+        "policy_lag_max": 0.0,
+    }
+    assert train(algorithm)["learning_rate"] == 0.25, "of the update, not of the next one"
+    assert algorithm.train_step_counter.numpy() == 2
+    assert algorithm.updates_seen.numpy() == 2
+    assert [e.reward.shape for e in algorithm.iterations_seen] == [(1, 2, 1)] * 2
+
+
+def test_one_counter_may_be_shared():
+    counter = tf.Variable(5, dtype=tf.int64)
+    algorithm = make_algorithm(train_step_counter=counter)
+    assert train(algorithm, version=3)["policy_lag_mean"] == 2.0
+    assert counter.numpy() == 6
+
+
+@pytest.mark.parametrize(
+    "cls, kwargs, cause",
+    [
+        (Quadratic, {"reward": np.nan}, "because the environment's reward is not"),
+        (Quadratic, {"reward": np.inf}, "because the environment's reward is not"),
+        (Quadratic, {"reward": 1e38}, "after 1 updates: lower the optimizer's learning_rate"),
+        (InfiniteGradient, {}, "max_grad_norm"),
+    ],
+)
+def test_what_is_not_finite_changes_nothing(cls, kwargs, cause):
+    algorithm = make_algorithm(optimizer=LEGACY.Adam(0.5), max_grad_norm=1.0)
+    if cls is Quadratic:
+        train(algorithm)
+    else:
+        algorithm = make_algorithm(cls, optimizer=LEGACY.Adam(0.5))
+        algorithm.optimizer._create_all_weights(algorithm.trainable_variables)
+    variables = [*algorithm.variables, *algorithm.optimizer.variables()]
+    assert len(variables) > len(algorithm.variables)
+    before = [v.numpy() for v in variables]
+    with pytest.raises(DivergedError, match=cause):
+        train(algorithm, **kwargs)
+    for variable, value in zip(variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.name)
+
+
+def test_observation_that_is_not_finite_is_named():
+    class Observing(Quadratic):
+        def train_step(self, experience, state):
+            return tf.reduce_sum(experience.observation)
+
+    with pytest.raises(DivergedError, match="because the environment's observation is not"):
+        train(make_algorithm(Observing), observation=np.nan)
+
+
+def test_training_goes_on_after_a_batch_that_diverged():
+    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.1))
+    with pytest.raises(DivergedError):
+        train(algorithm, reward=np.nan)
+    train(algorithm, reward=1.0)
+    np.testing.assert_allclose(algorithm.weights.numpy(), [2.7, 3.6], rtol=1e-6)
+    assert algorithm.train_step_counter.numpy() == 1
+
+
+def test_other_errors_of_the_graph_pass_through():
+    class Broken(Quadratic):
+        def train_step(self, experience, state):
+            with tf.control_dependencies([tf.debugging.Assert(tf.constant(False), ["mine"])]):
+                return tf.reduce_sum(experience.reward)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mine"):
+        train(make_algorithm(Broken))
+
+
+def test_what_is_observed_is_trained_on_once_and_together():
+    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.01))
+    algorithm.observe(make_experience(reward=1.0))
+    algorithm.observe(make_experience(reward=2.0, q=2))
+    assert float(algorithm.train()["loss"]) == 3.0 * 12.5
+    with pytest.raises(RuntimeError, match="observe"):
+        algorithm.train()
+    with pytest.raises(ConfigError, match="'nope'.*one_time"):
+        algorithm.set_exp_replayer("nope")
+
+
+def test_one_trace_serves_all_updates():
+    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.01))
+    train(algorithm, q=2, t=3, b=2)
+    traces = algorithm._train_once.experimental_get_tracing_count()
+    assert traces <= 2, "one that makes the optimizer's slots, one that uses them"
+    for _ in range(4):
+        train(algorithm, q=2, t=3, b=2)
+    assert algorithm._train_once.experimental_get_tracing_count() == traces
+
+
+@pytest.mark.parametrize("norm", [0, -1.0])
+def test_max_grad_norm_is_checked(norm):
+    with pytest.raises(ConfigError, match=f"max_grad_norm is {norm}"):
+        Quadratic(max_grad_norm=norm)
+
+
+def test_predict_step_acts_as_rollout_step_by_default():
+    time_step = make_experience(observation=3.0)
+    assert Quadratic().predict_step(time_step, ()).action is time_step.observation
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_merge_unrolls_is_time_major_and_keeps_the_order(q):
+    t_plus_1, b = 4, 2
+    unroll, time, env = np.meshgrid(range(q), range(t_plus_1), range(b), indexing="ij")
+    code = 100 * unroll + 10 * time + env
+    state = tf.constant(code[:, 0, :, np.newaxis])
+    experience = Experience(*[tf.constant(code)] * 9)._replace(
+        observation={"x": tf.constant(np.stack([code, -code], axis=-1))}, info=(), state=(state,)
+    )
+    merged = merge_unrolls(experience)
+    expected = np.array(
+        [[100 * i + 10 * t + e for i in range(q) for e in range(b)] for t in range(t_plus_1)]
+    )
+    for name in ("step_type", "reward", "discount", "prev_action", "env_id", "action"):
+        np.testing.assert_array_equal(getattr(merged, name), expected, err_msg=name)
+    np.testing.assert_array_equal(merged.policy_version, expected)
+    np.testing.assert_array_equal(merged.observation["x"][..., 0], expected)
+    np.testing.assert_array_equal(merged.observation["x"][..., 1], -expected)
+    assert merged.info == ()
+    # The state that entered row 0 of the same columns.
+    np.testing.assert_array_equal(merged.state[0][:, 0], expected[0])
+    assert merged.state[0].shape == (q * b, 1)
+
+
+def test_policy_lag_counts_the_rows_that_train():
+    # [T+1, B]: the bootstrap row and the rows that begin at LAST are no transitions.
+    step_type = tf.constant([[FIRST, MID], [LAST, MID], [FIRST, MID], [MID, LAST]])
+    version = tf.constant([[7, 9], [-50, 9], [8, 10], [-90, -90]], tf.int64)
+    experience = make_experience()._replace(step_type=step_type, policy_version=version)
+    lag = policy_lag(experience, tf.constant(10, tf.int64))
+    assert {k: float(v) for k, v in lag.items()} == {
+        "policy_lag_min": 0.0,
+        "policy_lag_mean": pytest.approx((3 + 1 + 1 + 2 + 0) / 5),
+        "policy_lag_max": 3.0,
+    }
+    assert all(v.dtype == tf.float32 for v in lag.values())

@@ -1,0 +1,304 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A wrong setting, environment or algorithm is one clear error that names what is wrong."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.environments import random_py_environment
+from tf_agents.specs import ArraySpec, BoundedArraySpec
+
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments.toy import CountingEnvironment, MatchObservationEnvironment
+from alf.errors import ConfigError
+from tests.fakes import (
+    CountingStateAlgorithm,
+    FakeEnvironment,
+    FrozenAlgorithm,
+    SpecEnvironment,
+    WrongAlgorithm,
+    WrongEnvironment,
+    make_counting_envs,
+)
+
+DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
+
+
+def config_error(*texts):
+    """Expects one ConfigError whose text holds all `texts`."""
+    pattern = "".join(f"(?=.*{text})" for text in texts)
+    return pytest.raises(ConfigError, match=f"(?s){pattern}")
+
+
+# --- Settings.
+
+
+@pytest.mark.parametrize(
+    "num_envs, kwargs, texts",
+    [
+        (
+            3,
+            {"num_actor_queues": 2, "actor_queue_cap": 2},
+            ["num_envs is 3", r"num_actor_queues \* actor_queue_cap = 2 \* 2", "wait for ever"],
+        ),
+        (2, {"num_actor_queues": 3}, ["num_envs is 2", "num_actor_queues"]),
+        (2, {"learn_queue_cap": 3}, ["learn_queue_cap is 3", "num_envs = 2"]),
+        (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
+        (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
+        (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
+        (2, {"unroll_length": 0}, ["unroll_length is 0", "at least 1"]),
+        (2, {"exp_replayer": "one_tmie"}, ["exp_replayer is 'one_tmie'", "one_time"]),
+    ],
+    ids=lambda x: str(x) if isinstance(x, dict) else "",
+)
+def test_settings(num_envs, kwargs, texts):
+    envs = make_counting_envs(num_envs)
+    with config_error(*texts):
+        AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), **kwargs)
+
+
+@pytest.mark.parametrize(
+    "kwargs, texts",
+    [
+        ({"unroll_length": -1}, ["unroll_length is -1", "at least 1"]),
+        ({"exp_replayer": "x"}, ["exp_replayer is 'x'", "one_time"]),
+    ],
+)
+def test_settings_of_the_synchronous_driver(kwargs, texts):
+    envs = make_counting_envs(1)
+    with config_error(*texts):
+        SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), **kwargs)
+
+
+def test_the_bounds_themselves_are_allowed():
+    envs = make_counting_envs(4)
+    driver = AsyncOffPolicyDriver(
+        envs,
+        FrozenAlgorithm(envs[0]),
+        num_actor_queues=2,
+        actor_queue_cap=2,
+        learn_queue_cap=4,
+        unroll_length=1,
+    )
+    assert (driver.num_envs, driver.batch_size) == (4, 2)
+    driver.stop()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_no_environment(driver_class):
+    algorithm = FrozenAlgorithm(CountingEnvironment(2))
+    with config_error("envs is empty"):
+        driver_class([], algorithm)
+
+
+def test_unbatched_environment():
+    env = random_py_environment.RandomPyEnvironment(
+        BoundedArraySpec((2,), np.float32, 0, 1), BoundedArraySpec((), np.int64, 0, 1)
+    )
+    assert not env.batched
+    with config_error(r"envs\[1\] is not batched"):
+        AsyncOffPolicyDriver(
+            [CountingEnvironment(1), env], FrozenAlgorithm(CountingEnvironment(1))
+        )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        CountingEnvironment(3),
+        MatchObservationEnvironment(2, num_actions=2),
+        SpecEnvironment(
+            2,
+            CountingEnvironment(2).observation_spec(),
+            CountingEnvironment(2).action_spec(),
+            ArraySpec((2,), np.float32, "reward"),
+        ),
+    ],
+    ids=["batch_size", "observation_spec", "reward_spec"],
+)
+def test_environments_that_differ(other):
+    envs = [CountingEnvironment(2), other]
+    with config_error(r"envs\[1\]", "batch_size", r"specs than envs\[0\]"):
+        AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]))
+
+
+def test_reward_of_too_high_a_rank():
+    env = CountingEnvironment(2)
+    specs = env.observation_spec(), env.action_spec(), ArraySpec((2, 2), np.float32, "reward")
+    with config_error("reward has shape"):
+        SyncOffPolicyDriver([SpecEnvironment(2, *specs)], FrozenAlgorithm(env))
+
+
+def test_too_late_to_reserve_threads():
+    """In a process of its own, in which TensorFlow starts with few threads."""
+    program = textwrap.dedent(
+        """
+        import alf
+        import tensorflow as tf
+        tf.config.threading.set_inter_op_parallelism_threads(6)
+        tf.constant(1) + 1
+        from alf.drivers import AsyncOffPolicyDriver
+        from alf.errors import ConfigError
+        from tests.fakes import FrozenAlgorithm, make_counting_envs
+        envs = make_counting_envs(1)
+        driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=1)
+        driver.start()
+        assert driver.run_async() > 0  # 6 threads are just enough for one environment.
+        driver.stop()
+        envs = make_counting_envs(2)
+        try:
+            AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]))
+        except ConfigError as error:
+            print("ConfigError:", error)
+        """
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    assert "ConfigError: 7 inter-op threads are needed" in result.stdout
+    assert "started with 6" in result.stdout
+    assert "alf.drivers.reserve_threads(7)" in result.stdout
+
+
+# --- What environments return.
+
+
+def _observation(change):
+    return lambda time_step: time_step._replace(observation=change(time_step.observation))
+
+
+@pytest.mark.parametrize("wrong_at", [0, 3], ids=["reset", "step"])
+@pytest.mark.parametrize(
+    "change, texts",
+    [
+        (_observation(lambda x: x.astype(np.float64)), ["observation float64", "float32"]),
+        (_observation(lambda x: x[:, :2]), [r"\(2, 2\)", r"\(2, 3\)", "observation_spec"]),
+        (_observation(lambda x: x[0]), [r"\(3,\)", r"\(2, 3\)", "batch_size"]),
+        (_observation(lambda x: {"state": x}), ["structure", "observation_spec"]),
+        (_observation(lambda x: (x, x)), ["structure", "observation_spec"]),
+        (_observation(lambda x: 0.5), [r"observation float64 \(\)", "observation_spec"]),
+        (lambda t: t._replace(reward=np.float32(1.0)), ["reward", r"\(\)", "batch_size"]),
+        (lambda t: t._replace(reward=np.zeros((2, 2), np.float32)), [r"\(2, 2\)", "reward_spec"]),
+        (lambda t: t._replace(reward=np.zeros(3, np.float32)), ["reward", r"\(3,\)"]),
+        (lambda t: t._replace(discount=np.ones(1, np.float32)), ["discount", r"\(1,\)"]),
+        (lambda t: t._replace(step_type=t.step_type[0]), ["step_type", r"\(\)", "batch_size"]),
+    ],
+    ids=[
+        "dtype", "shape", "unbatched", "dict", "tuple", "float",
+        "scalar-reward", "vector-reward", "long-reward", "discount", "step_type",
+    ],
+)  # fmt: skip
+def test_environment_that_breaks_its_spec(change, texts, wrong_at):
+    envs = [
+        FakeEnvironment(2, env_index=0),
+        WrongEnvironment(2, env_index=1, change=change, wrong_at=wrong_at),
+    ]
+    # Long enough for the start of an episode, where the structure is checked again.
+    driver = SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=5)
+    with config_error(r"envs\[1\]", *texts):
+        driver.start()
+        driver.run()
+    driver.stop()
+
+
+def test_environment_that_breaks_its_spec_with_the_asynchronous_driver():
+    envs = [
+        FakeEnvironment(2, env_index=0),
+        WrongEnvironment(2, env_index=1, change=_observation(lambda x: x[:, :2]), wrong_at=3),
+    ]
+    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=2)
+    with config_error(r"envs\[1\]", "observation_spec"):
+        driver.start()
+        for _ in range(100):
+            driver.run_async()
+    driver.stop()
+
+
+class OtherKeys(SpecEnvironment):
+    """As many arrays as its spec says, under another name."""
+
+    def _time_step(self):
+        time_step = super()._time_step()
+        return time_step._replace(observation={"b": time_step.observation["a"]})
+
+
+def test_environment_with_other_keys_than_its_spec():
+    spec = {"a": BoundedArraySpec((2,), np.float32, 0, 1)}
+    env = OtherKeys(2, spec, CountingEnvironment(2).action_spec(), ArraySpec((), np.float32))
+    driver = SyncOffPolicyDriver([env], FrozenAlgorithm(env), unroll_length=2)
+    with config_error(r"envs\[0\]", "structure", "observation_spec"):
+        driver.start()
+    driver.stop()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+def test_rewards_of_any_dtype_become_float32(dtype):
+    env = CountingEnvironment(2)
+    specs = env.observation_spec(), env.action_spec(), BoundedArraySpec((), dtype, 0, 9, "reward")
+    env = SpecEnvironment(2, *specs)
+    algorithm = FrozenAlgorithm(env)
+    driver = AsyncOffPolicyDriver([env], algorithm, unroll_length=3)
+    try:
+        driver.start()
+        driver.run_async()
+    finally:
+        driver.stop()
+    assert algorithm.observed[0].reward.dtype == np.float32
+    assert np.any(algorithm.observed[0].reward > 0)
+
+
+# --- What rollout_step returns.
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize(
+    "change, texts",
+    [
+        (lambda p: p._replace(action=tf.cast(p.action, tf.int32)), ["int32", "int64"]),
+        (lambda p: p._replace(action=p.action[:, tf.newaxis]), [r"\(\d+, 1\)"]),
+        (lambda p: p._replace(action=p.action[0]), [r"int64 \(\)"]),
+        (lambda p: p._replace(action=(p.action, p.action)), ["rollout_step", "specs"]),
+        (lambda p: p._replace(info=()), ["rollout_step", "specs"]),
+        (lambda p: p._replace(info={**p.info, "more": p.action}), ["rollout_step", "specs"]),
+        (lambda p: p._replace(state=p.action), ["rollout_step", "specs"]),
+        (lambda p: p.action, ["rollout_step", "specs"]),
+    ],
+    ids=["dtype", "shape", "scalar", "tuple", "no-info", "more-info", "state", "no-policy-step"],
+)
+def test_rollout_step_that_breaks_its_specs(driver_class, change, texts):
+    envs = [FakeEnvironment(2)]
+    driver = driver_class(envs, WrongAlgorithm(envs[0], change), unroll_length=2)
+    with config_error("rollout_step", *texts):
+        driver.start()
+    driver.stop()
+    assert envs[0].num_closes == 1
+
+
+# --- from_env_fn.
+
+
+def test_from_env_fn():
+    made = []
+
+    def env_fn(index):
+        made.append(FakeEnvironment(2, env_index=index))
+        return made[-1]
+
+    algorithm = CountingStateAlgorithm(CountingEnvironment(2))
+    driver = AsyncOffPolicyDriver.from_env_fn(
+        env_fn, 3, algorithm, unroll_length=2, learn_queue_cap=3
+    )
+    assert driver.num_envs == len(made) == 3
+    try:
+        driver.start()
+        for _ in range(3):
+            driver.run_async()
+    finally:
+        driver.stop()
+    ids = {int(i) for x in algorithm.observed for i in x.env_id.ravel()}
+    assert ids <= set(range(6)) and len(ids) >= 2
+    assert [env.num_closes for env in made] == [1, 1, 1]

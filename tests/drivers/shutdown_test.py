@@ -1,0 +1,419 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""However a driver ends: soon, with the first error as it was raised, leaving no thread behind."""
+
+import gc
+import threading
+import time
+import traceback
+import weakref
+
+import pytest
+import tensorflow as tf
+
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.metrics import EnvironmentSteps
+from tests.fakes import (
+    BlockingEnvironment,
+    FailingAlgorithm,
+    FakeEnvironment,
+    FrozenAlgorithm,
+    RaisingEnvironment,
+    RecordingObserver,
+    WrongAlgorithm,
+    make_counting_envs,
+)
+
+SECONDS = 5.0  # that an error may take to reach the main thread
+KINDS = ("EnvThread-", "ActorThread-", "LogThread")
+
+
+class OwnError(Exception):
+    """An error that nobody but the test knows."""
+
+
+def driver_threads():
+    return [t.name for t in threading.enumerate() if t.name.startswith(KINDS)]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_left():
+    assert driver_threads() == []
+    yield
+    assert driver_threads() == []
+
+
+@pytest.fixture
+def make_driver():
+    """Makes drivers that cannot hang for long: after a while they are interrupted."""
+    drivers, timers = [], []
+
+    def make(envs, algorithm=None, **kwargs):
+        algorithm = algorithm or FrozenAlgorithm(envs[0])
+        kwargs = {"num_actor_queues": 1, "unroll_length": 3, "stop_timeout": 10.0, **kwargs}
+        driver = AsyncOffPolicyDriver(envs, algorithm, **kwargs)
+        timers.append(threading.Timer(30, driver.interrupt))
+        timers[-1].start()
+        drivers.append(driver)
+        return driver
+
+    yield make
+    for timer in timers:
+        timer.cancel()
+    for driver in drivers:
+        driver.stop()
+
+
+def run_until_it_fails(driver):
+    """Runs `driver`; returns the exception that ended it and the seconds until then."""
+    start = time.monotonic()
+    try:
+        while time.monotonic() < start + 20:
+            driver.run_async()
+    except BaseException as error:
+        return error, time.monotonic() - start
+    raise AssertionError("nothing failed")
+
+
+def wait_until(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.005)
+
+
+def assert_ended(driver, envs):
+    driver.stop()
+    assert driver_threads() == []
+    assert [env.num_closes for env in envs] == [1] * len(envs)
+    with pytest.raises(RuntimeError, match="start"):
+        driver.run_async()
+
+
+# --- The first error is the one that the user sees.
+
+
+@pytest.mark.parametrize(
+    "raise_at, error",
+    [
+        (0, OwnError("no such level")),
+        (1, OwnError("out of fuel")),
+        (8, KeyError("observation")),
+        (8, StopIteration("no more episodes")),
+        (8, SystemExit("the simulator quit")),
+        (8, tf.errors.InvalidArgumentError(None, None, "an environment that uses TensorFlow")),
+        (8, tf.errors.OutOfRangeError(None, None, "what a closed queue raises, too")),
+    ],
+    ids=repr,
+)
+def test_error_of_an_environment(make_driver, raise_at, error):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    envs += [RaisingEnvironment(2, env_index=2, raise_at=raise_at, error=error)]
+    driver = make_driver(envs, learn_queue_cap=2)
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    assert raised is error
+    assert "fail_on_purpose" in "".join(traceback.format_exception(raised))
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
+def test_error_of_an_environment_whose_actor_waits_for_others(make_driver):
+    """The actor of two environments waits for the one that is gone."""
+    envs = [RaisingEnvironment(2, raise_at=2), FakeEnvironment(2, env_index=1)]
+    driver = make_driver(envs, actor_queue_cap=2)
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    assert isinstance(raised, OSError) and str(raised) == "the environment's own error"
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
+@pytest.mark.parametrize("out_of_range", [False, True])
+def test_error_of_rollout_step(make_driver, out_of_range):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    driver = make_driver(envs, FailingAlgorithm(envs[0], fail_at=20, out_of_range=out_of_range))
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    if out_of_range:
+        assert isinstance(raised, tf.errors.OutOfRangeError)
+    else:
+        assert isinstance(raised, tf.errors.InvalidArgumentError)
+        assert "the policy failed" in str(raised)
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
+class FailingObserver(RecordingObserver):
+    def __call__(self, record):
+        super().__call__(record)
+        if len(self.records) == 3:
+            raise OwnError("the disk is full")
+
+
+class FailingMetric(EnvironmentSteps):
+    name = "Failing"
+
+    def __call__(self, record):
+        raise OwnError("the disk is full")
+
+
+@pytest.mark.parametrize("what", ["observers", "metrics"])
+def test_error_of_an_observer(make_driver, what):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    kwargs = {what: [FailingObserver() if what == "observers" else FailingMetric()]}
+    driver = make_driver(envs, **kwargs)
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    assert isinstance(raised, OwnError) and str(raised) == "the disk is full"
+    assert "__call__" in "".join(traceback.format_exception(raised))
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
+class FailingLearner(FrozenAlgorithm):
+    def observe(self, experience):
+        super().observe(experience)
+        if len(self.observed) == 3:
+            raise OwnError("no memory left")
+
+
+def test_error_of_the_learner(make_driver):
+    """stop() in a `finally` must not hide it."""
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    driver = make_driver(envs, FailingLearner(envs[0]))
+    with pytest.raises(OwnError, match="no memory left"):
+        try:
+            driver.start()
+            for _ in range(10):
+                driver.run_async()
+        finally:
+            driver.stop()
+    assert_ended(driver, envs)
+
+
+def test_stop_raises_what_run_async_had_no_chance_to(make_driver):
+    envs = [RaisingEnvironment(2, raise_at=1, error=OwnError("early"))]
+    driver = make_driver(envs)
+    driver.start()
+    wait_until(lambda: driver_threads() == [])
+    with pytest.raises(OwnError, match="early"):
+        driver.stop()
+    assert_ended(driver, envs)
+
+
+def test_the_first_error_wins(make_driver):
+    """Every environment fails; the later errors are not the cause."""
+    envs = make_counting_envs(3, cls=RaisingEnvironment, raise_at=5)
+    driver = make_driver(envs, num_actor_queues=3)
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    assert isinstance(raised, OSError) and str(raised) == "the environment's own error"
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
+def test_error_while_another_environment_blocks(make_driver):
+    """The cause comes out, not the complaint about the thread that does not end."""
+    blocking = BlockingEnvironment(2, block_at=2)
+    driver = make_driver(
+        [blocking, RaisingEnvironment(2, env_index=1, raise_at=6)], stop_timeout=0.3
+    )
+    try:
+        driver.start()
+        raised, seconds = run_until_it_fails(driver)
+        assert isinstance(raised, OSError)
+        assert seconds < SECONDS
+    finally:
+        blocking.release.set()
+    wait_until(lambda: driver_threads() == [])
+
+
+def test_error_while_tracing_starts_no_thread(make_driver):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+
+    def fail(policy_step):
+        raise OwnError("a typo")
+
+    driver = make_driver(envs, WrongAlgorithm(envs[0], fail))
+    with pytest.raises(OwnError, match="a typo"):
+        driver.start()
+    assert driver_threads() == []
+    assert_ended(driver, envs)
+
+
+# --- stop() and interrupt().
+
+
+def test_stop_before_start(make_driver):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    driver = make_driver(envs)
+    driver.stop()
+    assert_ended(driver, envs)
+    with pytest.raises(RuntimeError, match="start.. works once"):
+        driver.start()
+    assert [env.num_resets for env in envs] == [0, 0]
+
+
+def test_stop_right_after_start(make_driver):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    driver = make_driver(envs)
+    driver.start()
+    driver.stop()
+    assert_ended(driver, envs)
+
+
+def test_stop_in_the_middle_and_again(make_driver):
+    envs = make_counting_envs(3, cls=FakeEnvironment)
+    driver = make_driver(envs, num_actor_queues=2, learn_queue_cap=2)
+    driver.start()
+    for _ in range(5):
+        driver.run_async()
+    start = time.monotonic()
+    driver.stop()
+    assert time.monotonic() - start < SECONDS
+    assert_ended(driver, envs)
+
+
+def test_stop_while_everything_waits_for_the_learner(make_driver):
+    envs = make_counting_envs(3, cls=FakeEnvironment)
+    driver = make_driver(envs)
+    driver.start()
+    wait_until(lambda: driver.queue_sizes()["learn_queue"] == 1)
+    steps = lambda: [env.num_steps for env in envs]  # noqa: E731
+    wait_until(lambda: min(steps()) >= 3)
+    driver.stop()
+    assert max(steps()) <= 6, "an environment ran on although nobody took its unroll"
+    assert_ended(driver, envs)
+
+
+def test_stop_while_an_environment_blocks(make_driver):
+    envs = [FakeEnvironment(2), BlockingEnvironment(2, env_index=1, block_at=5)]
+    driver = make_driver(envs, stop_timeout=0.5)
+    try:
+        driver.start()
+        while not envs[1].blocked.is_set():
+            driver.run_async()
+        start = time.monotonic()
+        with pytest.raises(RuntimeError, match="EnvThread-1"):
+            driver.stop()
+        assert time.monotonic() - start < SECONDS
+        assert driver_threads() == ["EnvThread-1"]
+        assert envs[1].num_closes == 0, "it was closed in the middle of a step"
+        driver.stop()
+    finally:
+        envs[1].release.set()
+    wait_until(lambda: driver_threads() == [])
+
+
+def test_interrupt_ends_a_run_async_that_waits(make_driver):
+    env = BlockingEnvironment(2, block_at=2)
+    driver = make_driver([env])
+
+    def interrupt():
+        env.blocked.wait(10)
+        driver.interrupt()
+        env.release.set()
+
+    driver.start()
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    with pytest.raises(RuntimeError, match="interrupted"):
+        driver.run_async()
+    helper.join(10)
+    assert_ended(driver, [env])
+
+
+def test_interrupt_before_start_and_twice(make_driver):
+    envs = make_counting_envs(1, cls=FakeEnvironment)
+    driver = make_driver(envs)
+    driver.interrupt()
+    driver.interrupt()
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    assert isinstance(raised, RuntimeError) and "interrupted" in str(raised)
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
+# --- What must not be called.
+
+
+def test_run_async_needs_start(make_driver):
+    driver = make_driver(make_counting_envs(1))
+    with pytest.raises(RuntimeError, match=r"start\(\) first"):
+        driver.run_async()
+
+
+def test_start_works_once(make_driver):
+    envs = make_counting_envs(1, cls=FakeEnvironment)
+    driver = make_driver(envs)
+    driver.start()
+    with pytest.raises(RuntimeError, match="start.. works once"):
+        driver.start()
+    driver.run_async()  # The second call did no harm.
+    assert_ended(driver, envs)
+
+
+def test_run_says_what_to_call(make_driver):
+    driver = make_driver(make_counting_envs(1))
+    with pytest.raises(RuntimeError, match=r"run_async\(\)"):
+        driver.run()
+
+
+def test_two_drivers_one_after_another(make_driver):
+    for _ in range(2):
+        envs = make_counting_envs(2, cls=FakeEnvironment)
+        driver = make_driver(envs)
+        driver.start()
+        for _ in range(3):
+            assert driver.run_async() > 0
+        assert_ended(driver, envs)
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_a_driver_leaves_no_memory_behind(driver_class):
+    """TensorFlow remembers all Python functions that a graph calls, but they need not hold much."""
+    envs = make_counting_envs(1, cls=FakeEnvironment)
+    driver = driver_class(envs, FrozenAlgorithm(envs[0]), unroll_length=3)
+    driver.start()
+    driver.run_async() if driver_class is AsyncOffPolicyDriver else driver.run()
+    driver.stop()
+    references = [weakref.ref(driver), weakref.ref(envs[0])]
+    del driver, envs
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
+# --- The synchronous driver.
+
+
+@pytest.mark.parametrize("raise_at", [0, 1, 8])
+def test_sync_error_of_an_environment(raise_at):
+    error = OwnError("out of fuel")
+    envs = [FakeEnvironment(2), RaisingEnvironment(2, env_index=1, raise_at=raise_at, error=error)]
+    driver = SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=3)
+    with pytest.raises(OwnError, match="out of fuel") as raised:
+        driver.start()
+        for _ in range(5):
+            driver.run()
+    assert raised.value is error
+    assert "fail_on_purpose" in "".join(traceback.format_exception(raised.value))
+    driver.stop()
+    driver.stop()
+    assert [env.num_closes for env in envs] == [1, 1]
+
+
+def test_sync_calls_in_the_wrong_order():
+    envs = make_counting_envs(1, cls=FakeEnvironment)
+    driver = SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=3)
+    with pytest.raises(RuntimeError, match=r"start\(\) first"):
+        driver.run()
+    driver.start()
+    with pytest.raises(RuntimeError, match="start.. works once"):
+        driver.start()
+    driver.stop()
+    with pytest.raises(RuntimeError, match="not after stop"):
+        driver.run()
+    with pytest.raises(RuntimeError, match="start.. works once"):
+        driver.start()
+    assert envs[0].num_closes == 1

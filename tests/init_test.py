@@ -1,0 +1,43 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What `import alf` does to a fresh process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_python(code, **variables):
+    env = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
+    env.update(variables, PYTHONPATH=str(ROOT))
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_tensorflow_first_is_one_clear_error():
+    result = run_python("import tensorflow\nimport alf")
+    assert result.returncode == 1
+    last_line = result.stderr.strip().splitlines()[-1]
+    assert last_line.startswith("ImportError: TensorFlow was imported before ALF")
+    assert "import alf first, or set TF_USE_LEGACY_KERAS=1" in last_line
+    assert result.stderr.count("Traceback") == 1
+
+
+def test_alf_first_makes_keras_2_the_default():
+    # Without TensorFlow itself: alf does not need it yet.
+    result = run_python(
+        "import os, sys, alf; print(os.environ['TF_USE_LEGACY_KERAS'], alf.__version__)"
+    )
+    assert result.returncode == 0, result.stderr
+    switch, version = result.stdout.split()
+    assert switch == "1" and version[0].isdigit()
+    assert result.stderr == ""
+
+
+def test_tensorflow_first_is_fine_with_the_switch():
+    code = "import sys, types; sys.modules['tensorflow'] = types.ModuleType('x'); import alf"
+    for value in ("1", "true", "True"):
+        assert run_python(code, TF_USE_LEGACY_KERAS=value).returncode == 0
+    assert run_python(code, TF_USE_LEGACY_KERAS="0").returncode == 1

@@ -1,0 +1,132 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Does it learn? Through the asynchronous driver, with thresholds that a broken algorithm misses.
+
+Returns alone do not tell: with positive rewards much that is broken still finds the best action. So
+the values are checked too. The episodes of `MatchObservationEnvironment` end by a time limit, hence
+the value of acting well is 1 / (1 - discount) at every step, unless a time limit is taken for a
+termination, the value loss is missing, or V-trace corrects towards the wrong policy.
+"""
+
+from pathlib import Path
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import ImpalaAlgorithm
+from alf.algorithms.networks import ActorCriticNetwork
+from alf.bin import train
+from alf.data_structures import PolicyStep, TimeStep, to_tensor_spec, zeros_like_spec
+from alf.drivers import AsyncOffPolicyDriver
+from alf.environments.toy import MatchObservationEnvironment
+from alf.trainer import Trainer
+
+EPISODE_LENGTH = 4
+DISCOUNT = 0.5
+BEST_VALUE = 1 / (1 - DISCOUNT)
+CARTPOLE = str(Path(__file__).resolve().parent.parent / "examples" / "impala_cartpole.gin")
+
+
+class FromOthers(ImpalaAlgorithm):
+    """Learns from a policy that never learns: uniform, or normal with mean 0 and deviation 1."""
+
+    def rollout_step(self, time_step, state):
+        params = zeros_like_spec(self.rollout_info_spec, time_step.step_type.shape[0])
+        return PolicyStep(self._actions.sample(params), state, params)
+
+
+def learn(continuous, iterations, cls=ImpalaAlgorithm, seed=0):
+    """Returns the algorithm and the average reward of a step while it learned last."""
+    tf.random.set_seed(seed)
+    envs = [
+        MatchObservationEnvironment(
+            32, episode_length=EPISODE_LENGTH, continuous=continuous, seed=seed + i
+        )
+        for i in range(2)
+    ]
+    algorithm = cls(
+        to_tensor_spec(envs[0].observation_spec()),
+        to_tensor_spec(envs[0].action_spec()),
+        tf.keras.optimizers.legacy.Adam(3e-3),
+        network_ctor=lambda spec, size: ActorCriticNetwork(spec, size, (32,), seed=seed),
+        discount=DISCOUNT,
+        max_grad_norm=0.5,
+    )
+    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=8)
+    try:
+        driver.start()
+        for _ in range(iterations):
+            driver.run_async()
+            algorithm.train()
+        results = {metric.name: metric.result() for metric in driver.get_metrics()}
+    finally:
+        driver.stop()
+    assert results["AverageEpisodeLength"] == EPISODE_LENGTH
+    return algorithm, results["AverageReturn"] / EPISODE_LENGTH
+
+
+def observations(continuous):
+    if continuous:
+        return np.linspace(-1.0, 1.0, 21, dtype=np.float32)[:, np.newaxis]
+    return np.eye(3, dtype=np.float32)
+
+
+def act(algorithm, observation):
+    """Greedy actions, as an array."""
+    zeros = tf.zeros(len(observation))
+    time_step = TimeStep(zeros, zeros, zeros, tf.constant(observation), zeros, zeros)
+    return algorithm.predict_step(time_step, ()).action.numpy()
+
+
+def values(algorithm, observation):
+    return algorithm._network(tf.constant(observation))[1].numpy()
+
+
+@pytest.mark.parametrize(
+    "continuous, iterations", [(False, 200), (True, 250)], ids=["discrete", "continuous"]
+)
+def test_learns_to_match(continuous, iterations):
+    algorithm, reward = learn(continuous, iterations)
+    assert reward > 0.97, "of 1; at random 1/3, continuous -1/3"
+    seen = observations(continuous)
+    if continuous:
+        assert np.abs(act(algorithm, seen) - seen).mean() < 0.1
+    else:
+        np.testing.assert_array_equal(act(algorithm, seen), [0, 1, 2])
+    np.testing.assert_allclose(values(algorithm, seen), BEST_VALUE, atol=0.15)
+
+
+def test_learns_from_the_actions_of_another_policy():
+    # The correction decides what is learned here: the values are those of the policy that is
+    # learned, not of the one that acts (1/3 of them) nor of one on the far side of it.
+    algorithm, reward = learn(False, 300, FromOthers)
+    assert reward < 0.5, "the policy that acts never learns"
+    seen = observations(False)
+    np.testing.assert_array_equal(act(algorithm, seen), [0, 1, 2])
+    np.testing.assert_allclose(values(algorithm, seen), BEST_VALUE, atol=0.15)
+
+
+def train_cartpole(root_dir, **stop_criteria):
+    """Trains as the example says, with other stop criteria; returns what ended it."""
+    gin.clear_config()
+    bindings = [f"StopCriteria.{name} = {value}" for name, value in stop_criteria.items()]
+    train.parse_config([CARTPOLE], bindings)
+    trainer = Trainer(str(root_dir))
+    finished, reason = trainer.train()
+    assert finished
+    return reason
+
+
+def test_cartpole_gets_better(tmp_path):
+    reason = train_cartpole(tmp_path, target_return=150.0, num_env_steps=2_500_000)
+    assert reason.startswith("target_return=150.0 reached")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_cartpole_is_solved(tmp_path, seed):
+    gin.clear_config()
+    train.parse_config([CARTPOLE], [f"Trainer.seed = {seed}", "StopCriteria.max_seconds = 300"])
+    finished, reason = Trainer(str(tmp_path)).train()
+    assert finished and reason.startswith("target_return=475.0 reached")
