@@ -166,7 +166,10 @@ class Trainer:
     def _iterate(self, writer, summarize):
         """One train iteration; returns what to show, or None if it was interrupted."""
         try:
-            with writer.as_default(step=self.counters["env_steps"]), tf.summary.record_if(summarize):
+            with (
+                writer.as_default(step=self.counters["env_steps"]),
+                tf.summary.record_if(summarize),
+            ):
                 steps = self._run()
         except Exception:
             if self._interrupted:
@@ -204,7 +207,7 @@ class Trainer:
 
 
 def seed_everything(seed, num_envs):
-    """Seeds TensorFlow and NumPy, and makes a seed for each environment.
+    """Seeds TensorFlow, and makes a seed for each environment.
 
     Args:
         seed: int, or None to draw one.
@@ -216,5 +219,4 @@ def seed_everything(seed, num_envs):
     sequence = np.random.SeedSequence(seed)
     if seed is not None:
         tf.random.set_seed(seed)
-        np.random.seed(seed % 2**32)
     return [int(child.generate_state(1)[0] >> 1) for child in sequence.spawn(num_envs)]

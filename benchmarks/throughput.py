@@ -120,7 +120,10 @@ def _env_alone(workload, experience):
     """Steps an environment with actions that a policy took."""
     env = workload.env_ctor(workload.batch_size, 0)
     env.reset()
-    actions = [tf.nest.map_structure(lambda x, t=t: x[0, t].numpy(), experience.action) for t in range(min(8, workload.unroll_length))]
+    actions = [
+        tf.nest.map_structure(lambda x, t=t: x[0, t].numpy(), experience.action)
+        for t in range(min(8, workload.unroll_length))
+    ]
 
     def call():
         for action in actions:
@@ -171,7 +174,8 @@ def main(argv):
     workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)
     result = {
         "workload": _WORKLOAD.value,
-        **{"num_envs": workload.num_envs, "batch_size": workload.batch_size},
+        "num_envs": workload.num_envs,
+        "batch_size": workload.batch_size,
         **workload.driver_settings(),
         **measure(workload, _SECONDS.value),
         "cores": os.cpu_count(),

@@ -46,9 +46,7 @@ def main(argv):
     del argv
     runs = [train(_GIN_FILE.value, seed, _MAX_SECONDS.value) for seed in range(_SEEDS.value)]
     medians = {
-        f"median_{name}": statistics.median(run[name] for run in runs)
-        for name in runs[0]
-        if name != "seed"
+        f"median_{name}": statistics.median(run[name] for run in runs) for name in runs[0] if name != "seed"
     }
     text = json.dumps({"gin_file": _GIN_FILE.value, **medians, "runs": runs}, indent=2)
     print(text)

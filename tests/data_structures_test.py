@@ -56,9 +56,7 @@ def test_an_experience_begins_with_the_fields_of_a_time_step():
 
 
 def test_to_tensor_spec_keeps_bounds():
-    spec = to_tensor_spec(
-        {"a": BoundedArraySpec((2,), np.int32, 0, 5, "a"), "b": (ArraySpec((), np.uint8),)}
-    )
+    spec = to_tensor_spec({"a": BoundedArraySpec((2,), np.int32, 0, 5, "a"), "b": (ArraySpec((), np.uint8),)})
     assert isinstance(spec["a"], BoundedTensorSpec)
     assert (spec["a"].shape, spec["a"].dtype, spec["a"].name) == ((2,), tf.int32, "a")
     assert (spec["a"].minimum, spec["a"].maximum) == (0, 5)

@@ -84,9 +84,7 @@ class FrozenAlgorithm(Algorithm):
         observation_spec = to_tensor_spec(env.observation_spec())
         action_spec = to_tensor_spec(env.action_spec())
         reward_spec = tf.TensorSpec(env.reward_spec().shape, tf.float32)
-        self._time_step_spec = TimeStep(
-            INDEX, reward_spec, SIGNAL, observation_spec, action_spec, INDEX
-        )
+        self._time_step_spec = TimeStep(INDEX, reward_spec, SIGNAL, observation_spec, action_spec, INDEX)
         info_spec = {"seen": self._time_step_spec, "version": VERSION, **(info_spec or {})}
         super().__init__(
             observation_spec,
@@ -102,10 +100,7 @@ class FrozenAlgorithm(Algorithm):
 
     def act(self, observation):
         """The action for each row, a function of the observation alone."""
-        parts = [
-            tf.reshape(tf.cast(x, tf.float32), (x.shape[0], -1))
-            for x in tf.nest.flatten(observation)
-        ]
+        parts = [tf.reshape(tf.cast(x, tf.float32), (x.shape[0], -1)) for x in tf.nest.flatten(observation)]
         total = tf.reduce_sum(tf.abs(tf.concat(parts, axis=1)) * 37.0, axis=1)
         hashed = tf.cast(total, tf.int64)
 

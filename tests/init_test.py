@@ -27,9 +27,7 @@ def test_tensorflow_first_is_one_clear_error():
 
 def test_alf_first_makes_keras_2_the_default():
     # Without TensorFlow itself: alf does not need it yet.
-    result = run_python(
-        "import os, sys, alf; print(os.environ['TF_USE_LEGACY_KERAS'], alf.__version__)"
-    )
+    result = run_python("import os, sys, alf; print(os.environ['TF_USE_LEGACY_KERAS'], alf.__version__)")
     assert result.returncode == 0, result.stderr
     switch, version = result.stdout.split()
     assert switch == "1" and version[0].isdigit()

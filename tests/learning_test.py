@@ -40,9 +40,7 @@ def learn(continuous, iterations, cls=ImpalaAlgorithm, seed=0):
     """Returns the algorithm and the average reward of a step while it learned last."""
     tf.random.set_seed(seed)
     envs = [
-        MatchObservationEnvironment(
-            32, episode_length=EPISODE_LENGTH, continuous=continuous, seed=seed + i
-        )
+        MatchObservationEnvironment(32, episode_length=EPISODE_LENGTH, continuous=continuous, seed=seed + i)
         for i in range(2)
     ]
     algorithm = cls(

@@ -78,9 +78,7 @@ def test_no_python_is_one_clear_line(tree):
     assert_one_clear_line(make(tree, "install"), "none that runs")
     fake_python(tree / "bin" / "python3", "3.12.1")
     fake_python(tree / "bin" / "python", "3.11.2 without ensurepip")
-    assert_one_clear_line(
-        make(tree, "install"), "python3 (3.12.1), python (3.11.2 without ensurepip)"
-    )
+    assert_one_clear_line(make(tree, "install"), "python3 (3.12.1), python (3.11.2 without ensurepip)")
 
 
 @NEEDS_MAKE
@@ -140,9 +138,7 @@ def test_a_failed_install_does_not_look_finished(tree):
 def test_help_is_the_default_and_names_every_target(tree):
     result = make(tree)
     assert result.returncode == 0, result.stderr
-    phony = next(
-        line for line in (tree / "Makefile").read_text().splitlines() if line.startswith(".PHONY:")
-    )
+    phony = next(line for line in (tree / "Makefile").read_text().splitlines() if line.startswith(".PHONY:"))
     listed = [line.split()[1] for line in result.stdout.splitlines()]
     assert listed == phony.split()[1:]
 

@@ -134,9 +134,7 @@ def test_line_without_episodes(monkeypatch, clock):
 
 
 def test_a_bar_on_a_terminal(monkeypatch, clock, lines):
-    progress, stderr = make_progress(
-        monkeypatch, clock, isatty=True, total_steps=10_000, initial_steps=1000
-    )
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True, total_steps=10_000, initial_steps=1000)
     clock.now += 1.0
     progress.update(4000, METRICS, SUMMARY)
     clock.now += 0.1

@@ -61,9 +61,7 @@ def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
     read_config(num_iterations=5)  # a run may go on for longer
     directory.check_config()
     read_config(learning_rate=0.2)
-    with pytest.raises(
-        ConfigError, match="another config.*SGD.learning_rate is 0.2 here, 0.1 there"
-    ):
+    with pytest.raises(ConfigError, match="another config.*SGD.learning_rate is 0.2 here, 0.1 there"):
         directory.check_config()
 
 

@@ -28,9 +28,7 @@ def average_return(*returns, buffer_size=3):
 NONE = average_return()
 
 
-@pytest.mark.parametrize(
-    "name, position", [("num_iterations", 0), ("num_env_steps", 1), ("max_seconds", 2)]
-)
+@pytest.mark.parametrize("name, position", [("num_iterations", 0), ("num_env_steps", 1), ("max_seconds", 2)])
 def test_each_limit_is_reached_at_its_value(name, position):
     criteria = StopCriteria(**{name: 10})
     values = [10**9] * 3

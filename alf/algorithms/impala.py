@@ -93,7 +93,9 @@ class ImpalaAlgorithm(Algorithm):
 
     def calc_loss(self, experience, train_info):
         """Policy gradient, value and entropy losses, averaged over the transitions of the batch."""
-        rows = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info, experience.action))
+        rows = tf.nest.map_structure(
+            lambda x: x[:-1], (train_info.params, experience.info, experience.action)
+        )
         params, behaviour_params, action = rows
         log_prob = self._actions.log_prob(params, action)
         is_last = tf.equal(experience.step_type, LAST)

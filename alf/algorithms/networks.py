@@ -49,7 +49,9 @@ class ActorCriticNetwork(tf.Module):
     ):
         super().__init__(name="actor_critic_network")
         if not fc_layer_params or min(fc_layer_params) < 1:
-            raise ConfigError(f"fc_layer_params is {fc_layer_params}: it must be positive sizes, at least one")
+            raise ConfigError(
+                f"fc_layer_params is {fc_layer_params}: it must be positive sizes, at least one"
+            )
         self._spec = observation_spec
         self._share_layers = share_layers
         self._num_outputs = num_outputs
@@ -86,7 +88,9 @@ def _unflatten(x, leading):
 
 def _mlp(size, units, activation, seed, num_outputs=None):
     layers = [tf.keras.Input((size,))]
-    layers += [tf.keras.layers.Dense(n, activation, kernel_initializer=_orthogonal(2**0.5, seed)) for n in units]
+    layers += [
+        tf.keras.layers.Dense(n, activation, kernel_initializer=_orthogonal(2**0.5, seed)) for n in units
+    ]
     if num_outputs is not None:
         layers.append(tf.keras.layers.Dense(num_outputs, kernel_initializer=_orthogonal(0.01, seed)))
     return tf.keras.Sequential(layers)

@@ -15,7 +15,6 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
-import alf.algorithms.optimizers
 from alf.errors import ConfigError, DivergedError
 from alf.signals import on_signal
 from alf.trainer import Trainer

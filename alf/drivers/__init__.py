@@ -6,6 +6,12 @@ from alf.drivers.executor import reserve_default_threads, reserve_threads
 from alf.drivers.queues import NestFIFOQueue, TFQueues
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 
-__all__ = ["AsyncOffPolicyDriver", "NestFIFOQueue", "SyncOffPolicyDriver", "TFQueues", "reserve_threads"]
+__all__ = [
+    "AsyncOffPolicyDriver",
+    "NestFIFOQueue",
+    "SyncOffPolicyDriver",
+    "TFQueues",
+    "reserve_threads",
+]
 
 reserve_default_threads()

@@ -4,7 +4,7 @@
 import gin
 import tensorflow as tf
 
-from alf.data_structures import batch_spec, count_transitions
+from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import ActorThread
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_thread import EnvThread, log_record
@@ -71,6 +71,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._threads = []
         self._stopped = False
+        self._raised = None  # the thread's error that run_async has raised
 
     @classmethod
     def from_env_fn(cls, env_fn, num_envs, algorithm, **kwargs):
@@ -115,7 +116,9 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             Exception: whatever ended a thread, as it was raised there.
         """
         if not self._threads or self._stopped:
-            raise RuntimeError("run_async() needs a driver that runs: call start() first, and not after stop()")
+            raise RuntimeError(
+                "run_async() needs a driver that runs: call start() first, and not after stop()"
+            )
         self._raise_if_stopping()
         try:
             with single_threaded():
@@ -145,6 +148,9 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         self.interrupt()
         try:
             self._coord.join(self._threads, stop_grace_period_secs=self._stop_timeout)
+        except BaseException as error:
+            if error is not self._raised:
+                raise
         finally:
             # An environment that still steps must not be closed beneath its thread.
             if not any(thread.is_alive() for thread in self._threads):
@@ -174,9 +180,16 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             )
 
     def _raise_if_stopping(self):
-        if self._coord.should_stop():
-            self.stop()
-            raise RuntimeError("the driver was interrupted")
+        """Raises what ended a thread at once: `stop` may have to wait for others first."""
+        if not self._coord.should_stop():
+            return
+        try:
+            self._coord.raise_requested_exception()
+        except BaseException as error:
+            self._raised = error
+            raise
+        self.stop()
+        raise RuntimeError("the driver was interrupted")
 
     def _make_queues(self):
         frame = self._unroller.frame_spec()
@@ -238,9 +251,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             EnvThread(self._coord, self._tf_queues, i, self._unroller, first_frame, unroll)
             for i in range(self.num_envs)
         ]
-        actors = [
-            ActorThread(self._coord, self._tf_queues, a, serve) for a in range(self._num_actor_queues)
-        ]
+        actors = [ActorThread(self._coord, self._tf_queues, a, serve) for a in range(self._num_actor_queues)]
         return [*envs, *actors, LogThread(self._coord, self._tf_queues, self._observers)]
 
 

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """How ALF's loops run inside TensorFlow: on which threads, with which executor."""
 
+import contextlib
 import ctypes
 import threading
 
@@ -48,10 +49,8 @@ def reserve_threads(num_threads):
 
 def reserve_default_threads():
     """Reserves threads enough for most drivers, unless TensorFlow has started already."""
-    try:
+    with contextlib.suppress(ConfigError):  # the driver checks what it really needs
         reserve_threads(_DEFAULT_THREADS)
-    except ConfigError:
-        pass  # The driver checks what it really needs.
 
 
 _thread = threading.local()

@@ -6,7 +6,8 @@ import abc
 import tensorflow as tf
 
 from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
-from alf.drivers.unroll import BatchedPolicy, EnvSpecs
+from alf.drivers.env_specs import EnvSpecs
+from alf.drivers.policy import BatchedPolicy
 from alf.errors import ConfigError
 from alf.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 

@@ -147,7 +147,7 @@ class ActionRequest(NamedTuple):
 
     Fields:
         env_index: int32 scalar; which environment asks, so where the answer goes.
-        signals: float32 [S, B]; step type, discount and reward, packed (see unroll.py).
+        signals: float32 [S, B]; step type, discount and reward, packed (see signals.py).
         observation, prev_action, state: nests of [B, ...].
     """
 
@@ -199,7 +199,12 @@ class TFQueues:
 
     def close(self):
         """Closes every queue; may be repeated, from any thread."""
-        for queue in (self.actor_queues, self.action_return_queues, self.learn_queue, self.log_queue):
+        for queue in (
+            self.actor_queues,
+            self.action_return_queues,
+            self.learn_queue,
+            self.log_queue,
+        ):
             queue.close()
 
     def sizes(self):

@@ -21,9 +21,7 @@ class SyncOffPolicyDriver(OffPolicyDriver):
         envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`.
     """
 
-    def __init__(
-        self, envs, algorithm, unroll_length=8, observers=(), metrics=(), exp_replayer="one_time"
-    ):
+    def __init__(self, envs, algorithm, unroll_length=8, observers=(), metrics=(), exp_replayer="one_time"):
         super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
         reserve_threads(2)
         self._unroller = EnvUnroller(

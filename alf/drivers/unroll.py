@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep, batch_spec, zeros_like_spec
+from alf.data_structures import FIRST, Experience, batch_spec, zeros_like_spec
 from alf.drivers.executor import keep_python_thread
+from alf.drivers.policy import zero_where
+from alf.drivers.signals import env_ids, num_signals, pack_signals, unpack_signals
 from alf.errors import ConfigError
-
-# `tf.numpy_function` costs about 12 us of GIL time for each array that it returns, so the three signals
-# of a time step travel as the rows of one float32 array [S, B]: step type, discount, reward (or its R
-# dimensions). They are exact in float32.
-_NUM_FIXED_SIGNALS = 2
 
 
 class Frame(NamedTuple):
@@ -34,75 +31,6 @@ class Frame(NamedTuple):
     state: Any
     policy_step: Any
     version: Any
-
-
-def num_signals(reward_spec):
-    """S, the rows of the packed signals. `reward_spec` has shape () or [R]."""
-    return _NUM_FIXED_SIGNALS + (reward_spec.shape.num_elements() or 1)
-
-
-def pack_signals(time_step):
-    """Packs a NumPy time step of B environments as float32 [S, B]."""
-    reward = np.asarray(time_step.reward, np.float32)
-    signals = np.empty((_NUM_FIXED_SIGNALS + reward[0].size, len(reward)), np.float32)
-    signals[0] = time_step.step_type
-    signals[1] = time_step.discount
-    signals[2:] = reward.T
-    return signals
-
-
-def unpack_signals(signals, reward_spec):
-    """The inverse of `pack_signals`, for tensors float32 [..., S, B].
-
-    Returns:
-        step_type int32 [..., B], discount float32 [..., B], reward float32 [..., B] or [..., B, R].
-    """
-    step_type, discount, *reward = tf.unstack(signals, axis=-2)
-    step_type = tf.cast(step_type, tf.int32)
-    if reward_spec.shape.rank == 0:
-        return step_type, discount, reward[0]
-    return step_type, discount, tf.stack(reward, axis=-1)
-
-
-def env_ids(env_index, batch_size):
-    """The ids of an environment's B sub-environments, int32 [B]."""
-    return env_index * batch_size + tf.range(batch_size, dtype=tf.int32)
-
-
-class EnvSpecs:
-    """What the drivers must know of their environments, which have to agree on it.
-
-    Args:
-        envs: list of batched TF-Agents `PyEnvironment`s.
-
-    Raises:
-        ConfigError: if the environments are none, unbatched or differ.
-    """
-
-    def __init__(self, envs):
-        if not envs:
-            raise ConfigError("envs is empty: a driver needs at least one batched environment")
-        for index, env in enumerate(envs):
-            if not env.batched:
-                raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
-            if self._key(env) != self._key(envs[0]):
-                raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
-        self.batch_size = envs[0].batch_size
-        self.array_observation = envs[0].observation_spec()
-        self.observation = self._unbounded(envs[0].observation_spec())
-        self.action = self._unbounded(envs[0].action_spec())
-        # Signals travel as float32, whatever the environment's own type.
-        self.reward = tf.TensorSpec(envs[0].reward_spec().shape, tf.float32)
-        if self.reward.shape.rank > 1:
-            raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
-
-    @staticmethod
-    def _key(env):
-        return env.batch_size, env.observation_spec(), env.action_spec(), env.reward_spec()
-
-    @staticmethod
-    def _unbounded(spec):
-        return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype), spec)
 
 
 class EnvUnroller:
@@ -265,64 +193,3 @@ class EnvUnroller:
 def _recorded(frame):
     """What each row of an unroll keeps of its frame: of the recurrent state only row 0's is kept."""
     return frame._replace(state=(), policy_step=frame.policy_step._replace(state=()))
-
-
-def zero_where(condition, x):
-    """Zeros in the rows of `x` [B, ...] where `condition` (bool [B]) holds."""
-    condition = tf.reshape(condition, (-1, *[1] * (x.shape.rank - 1)))
-    return tf.where(condition, tf.zeros_like(x), x)
-
-
-class BatchedPolicy:
-    """Answers the requests of K environments with one `rollout_step`.
-
-    Args:
-        algorithm: an `Algorithm`.
-        specs: the environments' `EnvSpecs`.
-        policy_step_spec: `PolicyStep` of unbatched tensor specs that the algorithm promises.
-    """
-
-    def __init__(self, algorithm, specs, policy_step_spec):
-        self._algorithm = algorithm
-        self._specs = specs
-        self._policy_step_spec = policy_step_spec
-
-    def __call__(self, env_index, signals, observation, prev_action, state):
-        """Args: int32 [K]; float32 [K, S, B]; nests of [K, B, ...].
-
-        Returns:
-            list of K `PolicyStep`s of [B, ...], and the weights' version, int64 scalar.
-        """
-        num_envs = signals.shape[0]
-        merge = lambda x: tf.reshape(x, (-1, *x.shape[2:]))  # noqa: E731
-        step_type, discount, reward = unpack_signals(signals, self._specs.reward)
-        ids = env_ids(env_index[:, tf.newaxis], self._specs.batch_size)
-        time_step = TimeStep(step_type, reward, discount, observation, prev_action, ids)
-        time_step, state = tf.nest.map_structure(merge, (time_step, state))
-        is_first = time_step.is_first()
-        state = tf.nest.map_structure(lambda x: zero_where(is_first, x), state)
-        # Read before the step: the weights may be newer than the version says, never older.
-        version = self._algorithm.train_step_counter.read_value()
-        with tf.control_dependencies([version]):
-            policy_step = self._algorithm.rollout_step(time_step, state)
-        policy_step = self._conform(policy_step, step_type.shape.num_elements())
-        if num_envs == 1:
-            return [policy_step], version
-        parts = [tf.split(x, num_envs) for x in tf.nest.flatten(policy_step)]
-        return [tf.nest.pack_sequence_as(policy_step, part) for part in zip(*parts, strict=True)], version
-
-    def _conform(self, policy_step, batch_size):
-        """Checks what `rollout_step` returned against the algorithm's specs, while tracing."""
-        expected = batch_spec(self._policy_step_spec, batch_size)
-        try:
-            policy_step = PolicyStep(*policy_step)
-            tf.nest.assert_same_structure(expected, policy_step)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"rollout_step does not return what its specs say: {error}") from None
-        for x, s in zip(tf.nest.flatten(policy_step), tf.nest.flatten(expected), strict=True):
-            if x.dtype != s.dtype or not s.shape.is_compatible_with(x.shape):
-                raise ConfigError(
-                    f"rollout_step returned {x.dtype.name} {x.shape} where the specs of the environment and "
-                    f"the algorithm say {s.dtype.name} {s.shape}"
-                )
-        return policy_step

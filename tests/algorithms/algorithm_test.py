@@ -223,9 +223,7 @@ def test_merge_unrolls_is_time_major_and_keeps_the_order(q):
         observation={"x": tf.constant(np.stack([code, -code], axis=-1))}, info=(), state=(state,)
     )
     merged = merge_unrolls(experience)
-    expected = np.array(
-        [[100 * i + 10 * t + e for i in range(q) for e in range(b)] for t in range(t_plus_1)]
-    )
+    expected = np.array([[100 * i + 10 * t + e for i in range(q) for e in range(b)] for t in range(t_plus_1)])
     for name in ("step_type", "reward", "discount", "prev_action", "env_id", "action"):
         np.testing.assert_array_equal(getattr(merged, name), expected, err_msg=name)
     np.testing.assert_array_equal(merged.policy_version, expected)

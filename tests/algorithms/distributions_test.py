@@ -42,9 +42,7 @@ def test_categorical_log_prob_entropy_and_mode(logits, low):
     log_p = log_softmax(logits.astype(np.float64))
     for index in range(3):
         action = tf.fill((5, 2), tf.constant(index + low, tf.int64))
-        np.testing.assert_allclose(
-            actions.log_prob(params, action), log_p[..., index], rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(actions.log_prob(params, action), log_p[..., index], rtol=1e-5, atol=1e-6)
     entropy = -(np.exp(log_p) * log_p).sum(axis=-1)
     np.testing.assert_allclose(actions.entropy(params), entropy, rtol=1e-5)
     np.testing.assert_array_equal(actions.mode(params), logits.argmax(axis=-1) + low)
@@ -99,9 +97,7 @@ def test_gaussian_scale_is_limited():
 def test_density_is_that_of_the_action_drawn_also_beyond_the_bounds():
     actions = GaussianActions(continuous(1, -0.1, 0.1))
     params = (tf.constant([[0.0]]), tf.constant([[0.0]]))
-    np.testing.assert_allclose(
-        actions.log_prob(params, [[2.0]]), [-2.0 - 0.5 * np.log(2 * np.pi)], rtol=1e-6
-    )
+    np.testing.assert_allclose(actions.log_prob(params, [[2.0]]), [-2.0 - 0.5 * np.log(2 * np.pi)], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -253,9 +253,7 @@ def test_train_step_evaluates_every_row():
     experience, _ = make_batch(DISCRETE)
     info = algorithm.train_step(tf.nest.map_structure(tf.constant, experience), ())
     assert info.params.shape == (T + 1, B, 3) and info.value.shape == (T + 1, B)
-    row = algorithm.rollout_step(
-        time_step()._replace(observation=tf.constant(experience.observation[3])), ()
-    )
+    row = algorithm.rollout_step(time_step()._replace(observation=tf.constant(experience.observation[3])), ())
     np.testing.assert_allclose(info.params[3], row.info, rtol=1e-5, atol=1e-7)
 
 

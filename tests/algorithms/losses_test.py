@@ -52,9 +52,7 @@ def test_entropy_loss():
 
 def test_masked_mean():
     x = random(0)
-    np.testing.assert_allclose(
-        losses.masked_mean(x, MASK), np.mean(x.numpy()[MASK.numpy()]), rtol=1e-6
-    )
+    np.testing.assert_allclose(losses.masked_mean(x, MASK), np.mean(x.numpy()[MASK.numpy()]), rtol=1e-6)
 
 
 def test_masked_mean_of_nothing_is_zero():

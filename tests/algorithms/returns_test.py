@@ -83,8 +83,7 @@ def literal_lambda_return(unroll, lambda_):
 
     def row(t, e, r, g, v, b):
         mixed = sum(
-            (1 - lambda_) * lambda_ ** (k - t - 1) * n_step_return(t, k, r, g, v)
-            for k in range(t + 1, e)
+            (1 - lambda_) * lambda_ ** (k - t - 1) * n_step_return(t, k, r, g, v) for k in range(t + 1, e)
         )
         return mixed + lambda_ ** (e - t - 1) * n_step_return(t, e, r, g, v)
 
@@ -94,8 +93,7 @@ def literal_lambda_return(unroll, lambda_):
 def literal_gae(unroll, lambda_):
     def row(t, e, r, g, v, b):
         return sum(
-            np.prod(g[t:k]) * lambda_ ** (k - t) * (r[k] + g[k] * v[k + 1] - v[k])
-            for k in range(t, e)
+            np.prod(g[t:k]) * lambda_ ** (k - t) * (r[k] + g[k] * v[k + 1] - v[k]) for k in range(t, e)
         )
 
     return each_row(row, unroll)
@@ -108,19 +106,12 @@ def literal_vtrace(log_rho, unroll, lambda_, rho_bar, pg_rho_bar, c_bar):
 
     def target(t, e, r, g, v, b):
         return v[t] + sum(
-            np.prod(g[t:k])
-            * np.prod(c[t:k, b])
-            * min(rho_bar, rho[k, b])
-            * (r[k] + g[k] * v[k + 1] - v[k])
+            np.prod(g[t:k]) * np.prod(c[t:k, b]) * min(rho_bar, rho[k, b]) * (r[k] + g[k] * v[k + 1] - v[k])
             for k in range(t, e)
         )
 
     def advantage(t, e, r, g, v, b):
-        vs = (
-            v[e]
-            if t + 1 == e
-            else (lambda_ * target(t + 1, e, r, g, v, b) + (1 - lambda_) * v[t + 1])
-        )
+        vs = v[e] if t + 1 == e else (lambda_ * target(t + 1, e, r, g, v, b) + (1 - lambda_) * v[t + 1])
         return min(pg_rho_bar, rho[t, b]) * (r[t] + g[t] * vs - v[t])
 
     return each_row(target, unroll), each_row(advantage, unroll)
@@ -146,9 +137,7 @@ def every_function(log_rho_tm1, **unroll):
 
 
 def test_transitions():
-    step_type = np.array(
-        [[MID, LAST, FIRST, MID, LAST, FIRST], [LAST, FIRST, LAST, FIRST, MID, LAST]]
-    ).T
+    step_type = np.array([[MID, LAST, FIRST, MID, LAST, FIRST], [LAST, FIRST, LAST, FIRST, MID, LAST]]).T
     result = returns.transitions(tf.constant(step_type == LAST))
     np.testing.assert_array_equal(result.valid.numpy().T, [[1, 0, 1, 1, 0], [0, 1, 0, 1, 1]])
     # Row 0 of the first env leads to a LAST step; the last row has no next one.
@@ -167,9 +156,7 @@ def test_discounted_return(seed, gamma):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_lambda_return(seed, lambda_, gamma):
     unroll = make_unroll(seed, gamma=gamma)
-    assert_close(
-        returns.lambda_return(**unroll, lambda_=lambda_), literal_lambda_return(unroll, lambda_)
-    )
+    assert_close(returns.lambda_return(**unroll, lambda_=lambda_), literal_lambda_return(unroll, lambda_))
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
@@ -243,9 +230,7 @@ def test_vtrace_ratio_is_target_over_behaviour():
     )
     expected = np.dot(target, reward)
     np.testing.assert_allclose(np.dot(behaviour, result.value_targets[0]), expected, rtol=1e-5)
-    np.testing.assert_allclose(
-        np.dot(behaviour, result.pg_advantages[0]), expected - value, rtol=1e-5
-    )
+    np.testing.assert_allclose(np.dot(behaviour, result.pg_advantages[0]), expected - value, rtol=1e-5)
 
 
 def test_vtrace_less_likely_action_has_less_weight():

@@ -19,10 +19,7 @@ def test_prints_and_writes_one_json_object(workload, tmp_path):
     result = json.loads(path.read_text())
     assert json.loads(done.stdout) == result
     assert (result["workload"], result["batch_size"], result["unroll_length"]) == (workload, 3, 4)
-    costs = [
-        1 / result[f"{part}_alone_steps_per_second_per_core"]
-        for part in ("env", "forward", "train")
-    ]
+    costs = [1 / result[f"{part}_alone_steps_per_second_per_core"] for part in ("env", "forward", "train")]
     assert result["limit_steps_per_second"] == pytest.approx(result["cores"] / sum(costs))
     assert result["fraction_of_limit"] == pytest.approx(
         result["trained_steps_per_second"] / result["limit_steps_per_second"]

@@ -382,9 +382,7 @@ def test_unexpected_arguments_are_named(capsys):
 
 
 def contents(folder):
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_root_dir_of_another_config(main, tmp_path):

@@ -100,9 +100,7 @@ def test_unbatched_environment():
     )
     assert not env.batched
     with config_error(r"envs\[1\] is not batched"):
-        AsyncOffPolicyDriver(
-            [CountingEnvironment(1), env], FrozenAlgorithm(CountingEnvironment(1))
-        )
+        AsyncOffPolicyDriver([CountingEnvironment(1), env], FrozenAlgorithm(CountingEnvironment(1)))
 
 
 @pytest.mark.parametrize(
@@ -155,9 +153,7 @@ def test_too_late_to_reserve_threads():
             print("ConfigError:", error)
         """
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "ConfigError: 7 inter-op threads are needed" in result.stdout
     assert "started with 6" in result.stdout
@@ -289,9 +285,7 @@ def test_from_env_fn():
         return made[-1]
 
     algorithm = CountingStateAlgorithm(CountingEnvironment(2))
-    driver = AsyncOffPolicyDriver.from_env_fn(
-        env_fn, 3, algorithm, unroll_length=2, learn_queue_cap=3
-    )
+    driver = AsyncOffPolicyDriver.from_env_fn(env_fn, 3, algorithm, unroll_length=2, learn_queue_cap=3)
     assert driver.num_envs == len(made) == 3
     try:
         driver.start()

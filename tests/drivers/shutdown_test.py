@@ -215,9 +215,7 @@ def test_the_first_error_wins(make_driver):
 def test_error_while_another_environment_blocks(make_driver):
     """The cause comes out, not the complaint about the thread that does not end."""
     blocking = BlockingEnvironment(2, block_at=2)
-    driver = make_driver(
-        [blocking, RaisingEnvironment(2, env_index=1, raise_at=6)], stop_timeout=0.3
-    )
+    driver = make_driver([blocking, RaisingEnvironment(2, env_index=1, raise_at=6)], stop_timeout=0.3)
     try:
         driver.start()
         raised, seconds = run_until_it_fails(driver)

@@ -5,9 +5,9 @@ import sys
 
 import gin
 import gymnasium
-from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from alf.environments import GymnasiumEnvironment, load
 
@@ -16,146 +16,149 @@ from .contract import LAST
 
 @pytest.fixture(autouse=True)
 def clear_gin():
-  yield
-  gin.clear_config()
+    yield
+    gin.clear_config()
 
 
 @pytest.fixture
 def register():
-  """Registers an id for the time of a test."""
-  names = []
+    """Registers an id for the time of a test."""
+    names = []
 
-  def _register(name, **kwargs):
-    gymnasium.register(name, **kwargs)
-    names.append(name)
+    def _register(name, **kwargs):
+        gymnasium.register(name, **kwargs)
+        names.append(name)
 
-  yield _register
-  for name in names:
-    del gymnasium.registry[name]
+    yield _register
+    for name in names:
+        del gymnasium.registry[name]
 
 
 def test_takes_the_vector_environment_of_the_id():
-  env = load("CartPole-v1", 3)
-  assert isinstance(env, GymnasiumEnvironment)
-  assert isinstance(env.gymnasium_env, CartPoleVectorEnv)
-  assert env.batch_size == 3
-  assert env.gymnasium_env.max_episode_steps == 500
-  env.close()
+    env = load("CartPole-v1", 3)
+    assert isinstance(env, GymnasiumEnvironment)
+    assert isinstance(env.gymnasium_env, CartPoleVectorEnv)
+    assert env.batch_size == 3
+    assert env.gymnasium_env.max_episode_steps == 500
+    env.close()
 
 
 def test_steps_one_after_the_other_where_there_is_none():
-  env = load("Acrobot-v1", 3)
-  assert isinstance(env.gymnasium_env, gymnasium.vector.SyncVectorEnv)
-  assert env.batch_size == 3
-  env.close()
+    env = load("Acrobot-v1", 3)
+    assert isinstance(env.gymnasium_env, gymnasium.vector.SyncVectorEnv)
+    assert env.batch_size == 3
+    env.close()
 
 
 @pytest.mark.parametrize("entry_point", ["no_such_package.cartpole:Env", "gymnasium.no:Env"])
-def test_steps_one_after_the_other_where_the_vector_one_lacks_a_package(
-    register, entry_point):
-  register(
-      "AlfTest-v0", vector_entry_point=entry_point,
-      entry_point="gymnasium.envs.classic_control.cartpole:CartPoleEnv")
-  env = load("AlfTest-v0", 2)
-  assert isinstance(env.gymnasium_env, gymnasium.vector.SyncVectorEnv)
-  env.close()
+def test_steps_one_after_the_other_where_the_vector_one_lacks_a_package(register, entry_point):
+    register(
+        "AlfTest-v0",
+        vector_entry_point=entry_point,
+        entry_point="gymnasium.envs.classic_control.cartpole:CartPoleEnv",
+    )
+    env = load("AlfTest-v0", 2)
+    assert isinstance(env.gymnasium_env, gymnasium.vector.SyncVectorEnv)
+    env.close()
 
 
 def test_missing_package_shows_where_nothing_else_is_left(register):
-  register("AlfTest-v0", vector_entry_point="no_such_package.cartpole:Env")
-  with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-    load("AlfTest-v0", 2)
+    register("AlfTest-v0", vector_entry_point="no_such_package.cartpole:Env")
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        load("AlfTest-v0", 2)
 
 
 def test_takes_a_vector_entry_point_that_is_a_class(register):
-  register("AlfTest-v0", vector_entry_point=CartPoleVectorEnv)
-  env = load("AlfTest-v0", 2)
-  assert isinstance(env.gymnasium_env, CartPoleVectorEnv)
-  env.close()
+    register("AlfTest-v0", vector_entry_point=CartPoleVectorEnv)
+    env = load("AlfTest-v0", 2)
+    assert isinstance(env.gymnasium_env, CartPoleVectorEnv)
+    env.close()
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0"])
 def test_max_episode_steps(name):
-  env = load(name, 2, seed=0, max_episode_steps=3)
-  env.reset()
-  for _ in range(3):
-    time_step = env.step(np.zeros([2], np.int64))
-  np.testing.assert_array_equal(time_step.step_type, LAST)
-  np.testing.assert_array_equal(time_step.discount, 1)
-  env.close()
+    env = load(name, 2, seed=0, max_episode_steps=3)
+    env.reset()
+    for _ in range(3):
+        time_step = env.step(np.zeros([2], np.int64))
+    np.testing.assert_array_equal(time_step.step_type, LAST)
+    np.testing.assert_array_equal(time_step.discount, 1)
+    env.close()
 
 
 def test_kwargs_reach_the_environment():
-  env = load("CartPole-v1", 2, sutton_barto_reward=True)
-  env.reset()
-  np.testing.assert_array_equal(env.step(np.zeros([2], np.int64)).reward, 0)
-  env.close()
-  env = load("Pendulum-v1", 2, g=1.5)
-  assert env.gymnasium_env.get_attr("g") == (1.5, 1.5)
-  env.close()
+    env = load("CartPole-v1", 2, sutton_barto_reward=True)
+    env.reset()
+    np.testing.assert_array_equal(env.step(np.zeros([2], np.int64)).reward, 0)
+    env.close()
+    env = load("Pendulum-v1", 2, g=1.5)
+    assert env.gymnasium_env.get_attr("g") == (1.5, 1.5)
+    env.close()
 
 
 def test_seed_reaches_the_environment():
-  one, same, other, none = (
-      load("CartPole-v1", 2, seed=seed).reset().observation for seed in (1, 1, 2, None))
-  np.testing.assert_array_equal(one, same)
-  assert not np.array_equal(one, other)
-  assert not np.array_equal(one, none)
+    one, same, other, none = (
+        load("CartPole-v1", 2, seed=seed).reset().observation for seed in (1, 1, 2, None)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+    assert not np.array_equal(one, none)
 
 
 def test_module_prefix_imports_what_registers_the_id(tmp_path, monkeypatch):
-  (tmp_path / "alf_test_registers.py").write_text(
-      "import gymnasium\n"
-      "gymnasium.register('AlfTestModule-v0', entry_point="
-      "'gymnasium.envs.classic_control.cartpole:CartPoleEnv')\n")
-  monkeypatch.syspath_prepend(tmp_path)
-  try:
-    load("alf_test_registers:AlfTestModule-v0", 1).close()
-  finally:
-    gymnasium.registry.pop("AlfTestModule-v0", None)
-    sys.modules.pop("alf_test_registers", None)
+    (tmp_path / "alf_test_registers.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('AlfTestModule-v0', entry_point="
+        "'gymnasium.envs.classic_control.cartpole:CartPoleEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        load("alf_test_registers:AlfTestModule-v0", 1).close()
+    finally:
+        gymnasium.registry.pop("AlfTestModule-v0", None)
+        sys.modules.pop("alf_test_registers", None)
 
 
 def test_module_that_is_not_there():
-  with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-    load("no_such_package:MountainCar-v0", 1)
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        load("no_such_package:MountainCar-v0", 1)
 
 
 @pytest.mark.parametrize("name", ["CartPol-v1", "CartPole-v9", "CartPole"])
 def test_unknown_id(name):
-  with pytest.raises(ValueError, match=rf"load\.name.*'{name}'.*Close.*CartPole-v1"):
-    load(name, 2)
+    with pytest.raises(ValueError, match=rf"load\.name.*'{name}'.*Close.*CartPole-v1"):
+        load(name, 2)
 
 
 @pytest.mark.parametrize("name", ["Nowhere/Nothing-v3", "", "not an id!", None])
 def test_unknown_id_without_anything_close(name):
-  with pytest.raises(ValueError, match=rf"load\.name.*{name!r}"):
-    load(name, 2)
+    with pytest.raises(ValueError, match=rf"load\.name.*{name!r}"):
+        load(name, 2)
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, None, "2"])
 def test_bad_batch_size(value):
-  with pytest.raises(ValueError, match=r"load\.batch_size"):
-    load("CartPole-v1", value)
+    with pytest.raises(ValueError, match=r"load\.batch_size"):
+        load("CartPole-v1", value)
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.5])
 def test_bad_max_episode_steps(value):
-  with pytest.raises(ValueError, match=r"load\.max_episode_steps"):
-    load("CartPole-v1", 2, max_episode_steps=value)
+    with pytest.raises(ValueError, match=r"load\.max_episode_steps"):
+        load("CartPole-v1", 2, max_episode_steps=value)
 
 
 def test_other_errors_pass_through():
-  with pytest.raises(TypeError, match="no_such_argument"):
-    load("CartPole-v1", 2, no_such_argument=1)
-  with pytest.raises(TypeError, match="no_such_argument"):
-    load("MountainCar-v0", 2, no_such_argument=1)
+    with pytest.raises(TypeError, match="no_such_argument"):
+        load("CartPole-v1", 2, no_such_argument=1)
+    with pytest.raises(TypeError, match="no_such_argument"):
+        load("MountainCar-v0", 2, no_such_argument=1)
 
 
 def test_is_configurable():
-  # Plain "load" would be ambiguous: TF-Agents has one too.
-  gin.parse_config("""
+    # Plain "load" would be ambiguous: TF-Agents has one too.
+    gin.parse_config("""
       alf.environments.load.name = "CartPole-v1"
       environments.load.batch_size = 3
   """)
-  assert load().batch_size == 3
+    assert load().batch_size == 3
