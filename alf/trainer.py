@@ -207,7 +207,7 @@ class Trainer:
 
 
 def seed_everything(seed, num_envs):
-    """Seeds TensorFlow, and makes a seed for each environment.
+    """Seeds TensorFlow and NumPy, and makes a seed for each environment.
 
     Args:
         seed: int, or None to draw one.
@@ -219,4 +219,5 @@ def seed_everything(seed, num_envs):
     sequence = np.random.SeedSequence(seed)
     if seed is not None:
         tf.random.set_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002 (environments and algorithms may draw from it)
     return [int(child.generate_state(1)[0] >> 1) for child in sequence.spawn(num_envs)]
