@@ -103,8 +103,10 @@ class Trainer:
             raise
         finally:
             writer.close()
-        self._driver.stop()
-        self._checkpointer.save()
+        try:
+            self._checkpointer.save()
+        finally:  # after the save, since an environment may take long to return
+            self._driver.stop()
         logging.info("%s after %s", reason, self.counters)
         return finished, reason
 

@@ -59,5 +59,5 @@ def _null(batch_size, seed):
 
 WORKLOADS = {
     "cartpole_vector": Workload(_cartpole, (64, 64), num_envs=2, batch_size=1024, unroll_length=32),
-    "toy": Workload(_null, (16,), num_envs=2, batch_size=32, unroll_length=64),
+    "toy": Workload(_null, (16,), num_envs=2, batch_size=32, unroll_length=128),
 }

@@ -2,7 +2,7 @@
 """Drivers: environments, actors and queues that bring experience to an algorithm."""
 
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
-from alf.drivers.executor import reserve_default_threads, reserve_threads
+from alf.drivers.executor import reserve_default_threads, reserve_threads, spare_version_checks
 from alf.drivers.queues import NestFIFOQueue, TFQueues
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 
@@ -15,3 +15,4 @@ __all__ = [
 ]
 
 reserve_default_threads()
+spare_version_checks()

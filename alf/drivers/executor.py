@@ -5,10 +5,12 @@ import contextlib
 import ctypes
 import threading
 
+import numpy as np
 import tensorflow as tf
 
-# Not in TensorFlow's public API, and the only such use in ALF; TensorFlow is pinned in setup.py.
+# Not in TensorFlow's public API, and the only such uses in ALF; TensorFlow is pinned in setup.py.
 from tensorflow.python.eager import context
+from tensorflow.python.util import numpy_compat
 
 from alf.errors import ConfigError
 
@@ -66,3 +68,17 @@ def keep_python_thread():
     if not getattr(_thread, "kept", False):
         ctypes.pythonapi.PyGILState_Ensure()
         _thread.kept = True
+
+
+def _asarray(values, dtype=None, order=None, copy=None):
+    return np.asarray(values, dtype=dtype, order=order)
+
+
+def spare_version_checks():
+    """Makes arrays that leave a `numpy_function` cheaper, by 12 us of GIL time each.
+
+    TensorFlow parses NumPy's version for every one of them, to choose between two ways of conversion.
+    This is the way that it takes for NumPy 1, without the question.
+    """
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        numpy_compat.np_asarray = _asarray

@@ -2,6 +2,7 @@
 """What the asynchronous and the synchronous driver share."""
 
 import abc
+import math
 
 import tensorflow as tf
 
@@ -91,7 +92,9 @@ class OffPolicyDriver(abc.ABC):
 
     def _summarize_metrics(self):
         for metric in self._metrics:
-            tf.summary.scalar(f"metrics/{metric.name}", metric.result())
+            result = metric.result()
+            if not math.isnan(result):  # there is none before the first episode has ended
+                tf.summary.scalar(f"metrics/{metric.name}", result)
 
     def _unroll_spec(self):
         length, batch_size = self._unroll_length + 1, self.batch_size
