@@ -4,6 +4,7 @@
 import bisect
 import collections
 import math
+import shutil
 import sys
 import time
 
@@ -62,7 +63,10 @@ class Progress:
         self._shown = time.monotonic()
         self._bar = None
         if sys.stderr.isatty():
-            self._bar = tqdm(total=total_steps, initial=initial_steps, unit="step", unit_scale=True)
+            columns = shutil.get_terminal_size().columns  # never 0, for which tqdm shows nothing
+            self._bar = tqdm(
+                total=total_steps, initial=initial_steps, unit="step", unit_scale=True, ncols=columns
+            )
 
     def update(self, env_steps, metrics, summary):
         """Shows what is new, at most every `interval` seconds (a bar: four times a second).

@@ -3,7 +3,7 @@
 
 import gin
 
-from alf.errors import ConfigError
+from alf.checks import check_number
 
 
 @gin.configurable(module="alf")
@@ -20,8 +20,8 @@ class StopCriteria:
     def __init__(self, num_iterations=None, num_env_steps=None, max_seconds=None, target_return=None):
         limits = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
         for name, limit in limits.items():
-            if limit is not None and limit <= 0:
-                raise ConfigError(f"StopCriteria.{name} is {limit}: it must be positive, or None")
+            check_number(f"StopCriteria.{name}", limit, above=0, optional=True)
+        check_number("StopCriteria.target_return", target_return, optional=True)
         self.num_env_steps = num_env_steps
         self.target_return = target_return
         self._limits = limits

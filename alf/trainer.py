@@ -10,10 +10,10 @@ import tensorflow as tf
 from absl import logging
 
 from alf.algorithms import ImpalaAlgorithm
+from alf.checks import check_int, check_number
 from alf.data_structures import to_tensor_spec
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
-from alf.errors import ConfigError
 from alf.progress import Progress, Throughput
 from alf.run_dir import Checkpointer, RunDir, check_dead_bindings
 from alf.stop_criteria import StopCriteria
@@ -50,8 +50,11 @@ class Trainer:
         summary_interval=2.0,
         checkpoint_interval=300.0,
     ):
-        if num_envs < 1:
-            raise ConfigError(f"Trainer.num_envs is {num_envs}: it must be at least 1")
+        check_int("Trainer.num_envs", num_envs)
+        if seed is not None:
+            check_int("Trainer.seed", seed, at_least=0)
+        check_number("Trainer.summary_interval", summary_interval, at_least=0)
+        check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
         self._summary_interval = summary_interval
         self._checkpoint_interval = checkpoint_interval
         self._stop_criteria = stop_criteria_ctor()

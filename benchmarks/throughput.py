@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import resource
+import statistics
 import time
 
 import psutil
@@ -71,22 +72,30 @@ def measure(workload, seconds):
 
 
 def _trained(driver, algorithm, seconds):
-    """Steps per second of training, CPU use, and growth of memory after the first fifth."""
+    """Steps per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
+    process, memory = psutil.Process(), []
 
     def iterate():
         steps = driver.run_async()
         algorithm.train()
+        memory.append(process.memory_info().rss / 2**20)
         return steps
 
-    process = psutil.Process()
-    _rate(iterate, seconds / 5)  # warms up
-    memory, cpu, start = process.memory_info().rss, time.process_time(), time.perf_counter()
+    _rate(iterate, seconds / 5)
+    memory.clear()
+    cpu, start = time.process_time(), time.perf_counter()
     rate = _rate(iterate, seconds)
     return {
         "trained_steps_per_second": rate,
         "cpu_cores_used": (time.process_time() - cpu) / (time.perf_counter() - start),
-        "memory_growth_mb": (process.memory_info().rss - memory) / 2**20,
+        "memory_growth_mb": _growth(memory),
     }
+
+
+def _growth(memory):
+    """By how much the last tenth's median exceeds the first's: each batch that is in flight counts."""
+    tenth = max(1, len(memory) // 10)
+    return statistics.median(memory[-tenth:]) - statistics.median(memory[:tenth])
 
 
 def _rate(iterate, seconds):

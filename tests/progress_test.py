@@ -133,6 +133,15 @@ def test_line_without_episodes(monkeypatch, clock):
     )
 
 
+def test_a_bar_on_a_terminal_without_a_size(monkeypatch, clock):
+    monkeypatch.setenv("COLUMNS", "0")
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True)
+    clock.now += 1.0
+    progress.update(4000, METRICS, SUMMARY)
+    progress.close()
+    assert "return 12.3" in stderr.getvalue()
+
+
 def test_a_bar_on_a_terminal(monkeypatch, clock, lines):
     progress, stderr = make_progress(monkeypatch, clock, isatty=True, total_steps=10_000, initial_steps=1000)
     clock.now += 1.0

@@ -5,6 +5,7 @@ import abc
 
 import tensorflow as tf
 
+from alf.checks import check_number
 from alf.data_structures import LAST, LossInfo, PolicyStep, TimeStep
 from alf.drivers.executor import single_threaded
 from alf.errors import ConfigError, DivergedError
@@ -25,7 +26,7 @@ class Algorithm(tf.Module, abc.ABC):
     Args:
         observation_spec: nest of unbatched tensor specs.
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
-        optimizer: a `tf.keras.optimizers.legacy` optimizer.
+        optimizer: a `tf.keras.optimizers.legacy` optimizer; None if `update_with_gradient` needs none.
         train_state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         rollout_info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
         max_grad_norm: the gradient is scaled down to this global norm; None does not limit it.
@@ -45,8 +46,12 @@ class Algorithm(tf.Module, abc.ABC):
         name="algorithm",
     ):
         super().__init__(name=name)
-        if max_grad_norm is not None and max_grad_norm <= 0:
-            raise ConfigError(f"max_grad_norm is {max_grad_norm}: it must be positive, or None")
+        check_number("max_grad_norm", max_grad_norm, above=0, optional=True)
+        if not isinstance(optimizer, (tf.keras.optimizers.legacy.Optimizer, type(None))):
+            raise ConfigError(
+                f"optimizer is {optimizer!r}: it must be an instance of a class of "
+                "tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
+            )
         self.observation_spec = observation_spec
         self.action_spec = action_spec
         self.train_state_spec = train_state_spec

@@ -10,8 +10,8 @@ from alf.algorithms import losses, returns
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.distributions import make_action_distribution
 from alf.algorithms.networks import ActorCriticNetwork
+from alf.checks import check_number
 from alf.data_structures import LAST, LossInfo, PolicyStep
-from alf.errors import ConfigError
 
 
 class TrainInfo(NamedTuple):
@@ -53,9 +53,13 @@ class ImpalaAlgorithm(Algorithm):
         max_grad_norm=40.0,
         train_step_counter=None,
     ):
-        for name, x in (("discount", discount), ("vtrace_lambda", vtrace_lambda)):
-            if not 0 <= x <= 1:
-                raise ConfigError(f"ImpalaAlgorithm.{name} is {x}: it must be between 0 and 1")
+        check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
+        check_number("ImpalaAlgorithm.vtrace_lambda", vtrace_lambda, at_least=0, at_most=1)
+        check_number("ImpalaAlgorithm.clip_rho_threshold", clip_rho_threshold, above=0)
+        check_number("ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0)
+        check_number("ImpalaAlgorithm.reward_scale", reward_scale, above=0)
+        check_number("ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
+        check_number("ImpalaAlgorithm.entropy_weight", entropy_weight)
         self._actions = make_action_distribution(action_spec)
         super().__init__(
             observation_spec,

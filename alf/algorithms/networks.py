@@ -4,6 +4,7 @@
 import gin
 import tensorflow as tf
 
+from alf.checks import check_int
 from alf.errors import ConfigError
 
 
@@ -48,10 +49,7 @@ class ActorCriticNetwork(tf.Module):
         seed=None,
     ):
         super().__init__(name="actor_critic_network")
-        if not fc_layer_params or min(fc_layer_params) < 1:
-            raise ConfigError(
-                f"fc_layer_params is {fc_layer_params}: it must be positive sizes, at least one"
-            )
+        _check_hidden_layers(fc_layer_params, activation)
         self._spec = observation_spec
         self._share_layers = share_layers
         self._num_outputs = num_outputs
@@ -80,6 +78,17 @@ class ActorCriticNetwork(tf.Module):
             return self(observation)[0]
         x, leading = flatten_observation(observation, self._spec)
         return _unflatten(self._policy(x), leading)
+
+
+def _check_hidden_layers(fc_layer_params, activation):
+    if not isinstance(fc_layer_params, (list, tuple)) or not fc_layer_params:
+        raise ConfigError(f"fc_layer_params is {fc_layer_params!r}: it must be a tuple of sizes")
+    for size in fc_layer_params:
+        check_int("a size in fc_layer_params", size)
+    try:
+        tf.keras.activations.get(activation)
+    except (TypeError, ValueError):
+        raise ConfigError(f"activation is {activation!r}: Keras has none of that name") from None
 
 
 def _unflatten(x, leading):

@@ -4,6 +4,7 @@
 import gin
 import tensorflow as tf
 
+from alf.checks import check_int, check_number
 from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import ActorThread
 from alf.drivers.driver_thread import QUEUE_CLOSED
@@ -58,6 +59,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
     ):
         super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
         self._check(num_actor_queues, learn_queue_cap, actor_queue_cap)
+        check_number("stop_timeout", stop_timeout, above=0)
         reserve_threads(self.num_envs + num_actor_queues + _OTHER_THREADS)
         self._num_actor_queues = num_actor_queues
         self._learn_queue_cap = learn_queue_cap
@@ -165,8 +167,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             ("learn_queue_cap", learn_queue_cap),
             ("actor_queue_cap", actor_queue_cap),
         ):
-            if value < 1:
-                raise ConfigError(f"{name} is {value}: it must be at least 1")
+            check_int(name, value)
         if self.num_envs < num_actor_queues * actor_queue_cap:
             raise ConfigError(
                 f"num_envs is {self.num_envs}, less than num_actor_queues * actor_queue_cap = "

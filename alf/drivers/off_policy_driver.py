@@ -6,10 +6,10 @@ import math
 
 import tensorflow as tf
 
+from alf.checks import check_int
 from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.policy import BatchedPolicy
-from alf.errors import ConfigError
 from alf.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 
 
@@ -30,8 +30,7 @@ class OffPolicyDriver(abc.ABC):
     """
 
     def __init__(self, envs, algorithm, unroll_length, observers, metrics, exp_replayer):
-        if unroll_length < 1:
-            raise ConfigError(f"unroll_length is {unroll_length}: it must be at least 1")
+        check_int("unroll_length", unroll_length)
         self._envs = list(envs)
         self._specs = EnvSpecs(self._envs)
         self._algorithm = algorithm

@@ -3,10 +3,10 @@
 
 import difflib
 import importlib
-import numbers
 
 import gin
 
+from alf.checks import check_int
 from alf.environments import gymnasium_env
 from alf.errors import ConfigError
 
@@ -38,11 +38,11 @@ def load(name, batch_size, seed=None, max_episode_steps=None, **kwargs):
     """
     import gymnasium  # pylint: disable=import-outside-toplevel
 
-    _check_positive("batch_size", batch_size)
+    check_int("load.batch_size", batch_size)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment
         # after one step.
-        _check_positive("max_episode_steps", max_episode_steps)
+        check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     if _vector_entry_imports(_find_spec(name)):
         env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
@@ -56,12 +56,6 @@ def load(name, batch_size, seed=None, max_episode_steps=None, **kwargs):
             **kwargs,
         )
     return gymnasium_env.GymnasiumEnvironment(env, seed=seed)
-
-
-def _check_positive(argument, value):
-    """Raises ConfigError unless `value` is a positive integer (and no bool)."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ConfigError(f"load.{argument} must be a positive integer, not {value!r}.")
 
 
 def _find_spec(name):

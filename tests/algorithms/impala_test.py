@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """ImpalaAlgorithm: its loss and gradients against the literal formulas, its steps, its checks."""
 
+import re
+
 import gin
 import numpy as np
 import pytest
@@ -275,10 +277,25 @@ def test_network_and_heads_can_be_chosen():
     algorithm.predict_step(time_step(), ())
 
 
-@pytest.mark.parametrize("name", ["discount", "vtrace_lambda"])
-@pytest.mark.parametrize("value", [-0.1, 1.1])
-def test_ranges_are_checked(name, value):
-    with pytest.raises(ConfigError, match=rf"ImpalaAlgorithm\.{name} is {value}"):
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("discount", -0.1),
+        ("discount", 1.1),
+        ("vtrace_lambda", -0.1),
+        ("vtrace_lambda", 1.1),
+        ("clip_rho_threshold", 0),
+        ("clip_pg_rho_threshold", -1.0),
+        ("reward_scale", 0.0),
+        ("value_loss_weight", -0.5),
+        ("entropy_weight", "high"),
+        ("optimizer", "adam"),
+        ("optimizer", tf.keras.optimizers.legacy.Adam),
+    ],
+)
+def test_settings_are_checked(name, value):
+    prefix = "" if name == "optimizer" else r"ImpalaAlgorithm\."
+    with pytest.raises(ConfigError, match=rf"{prefix}{name} is {re.escape(repr(value))}"):
         make_algorithm(**{name: value})
 
 

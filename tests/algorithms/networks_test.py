@@ -107,7 +107,13 @@ def test_seed_repeats_the_weights():
     assert any((a != b).any() for a, b in zip(weights(3), weights(4), strict=True))
 
 
-@pytest.mark.parametrize("sizes", [(), (0,), (8, -1)])
+@pytest.mark.parametrize("sizes", [(), (0,), (8, -1), 64, "64", (8.0,), None])
 def test_layer_sizes_are_checked(sizes):
-    with pytest.raises(ConfigError, match="fc_layer_params is"):
+    with pytest.raises(ConfigError, match="fc_layer_params"):
         ActorCriticNetwork(VECTOR, 2, fc_layer_params=sizes)
+
+
+@pytest.mark.parametrize("activation", ["nope", 3])
+def test_activation_is_checked(activation):
+    with pytest.raises(ConfigError, match=f"activation is {activation!r}"):
+        ActorCriticNetwork(VECTOR, 2, activation=activation)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from benchmarks.throughput import _growth
+
 COMMAND = [sys.executable, "-m", "benchmarks.throughput", "--seconds=1", "--unroll_length=4"]
 
 
@@ -29,6 +31,12 @@ def test_prints_and_writes_one_json_object(workload, tmp_path):
     assert 0 < result["cpu_cores_used"] <= result["cores"] + 0.2
     assert result["peak_memory_mb"] > 100
     assert result["seconds_to_first_train_step"] > 0
+
+
+def test_growth_of_memory_is_not_a_batch_in_flight():
+    steady = [100.0 + 60.0 * (i % 5 == 0) for i in range(1000)]
+    assert _growth(steady) == 0
+    assert _growth([x + 0.02 * i for i, x in enumerate(steady)]) == pytest.approx(18, abs=1)
 
 
 def test_refuses_an_unknown_workload():
