@@ -3,7 +3,9 @@
 
 Time convention. A `TimeStep` at t holds the observation at t, the reward and the discount that arrived
 with it, and the action that led to it. A LAST step holds the final observation of its episode; the next
-step is the FIRST of a new episode and ignores the action. `discount` is 0 only on termination: a time
+step is the FIRST of a new episode and ignores the action. A FIRST step may also follow another one, where
+an episode was broken off (its worker process was restarted): what leads to a FIRST step is no transition,
+and nobody learns from it. `discount` is 0 only on termination: a time
 limit keeps it. These are TF-Agents' conventions, and Gymnasium's NEXT_STEP autoreset.
 """
 
@@ -130,7 +132,7 @@ def zeros_like_spec(spec, *dims):
 def count_transitions(step_type):
     """How many environment steps unrolls hold.
 
-    The row after a LAST is a reset, not a step. So row t -> t+1 counts unless row t is LAST.
+    A FIRST row is a reset, not a step. So row t -> t+1 counts unless row t+1 is FIRST.
 
     Args:
         step_type: int32 [..., T+1, B].
@@ -138,4 +140,4 @@ def count_transitions(step_type):
     Returns:
         int64 scalar.
     """
-    return tf.math.count_nonzero(tf.not_equal(step_type[..., :-1, :], LAST))
+    return tf.math.count_nonzero(tf.not_equal(step_type[..., 1:, :], FIRST))

@@ -77,20 +77,24 @@ class _EpisodeAverage(Metric):
 
     def __call__(self, record):
         key = int(record.env_id[0])
-        ended_env, ended_t = np.nonzero((record.step_type == LAST).T)
         length, batch_size = record.step_type.shape
         # A row for each environment: the sum so far, the steps, and a zero so that no part is empty.
-        values = np.zeros((batch_size, length + 2))
+        width = length + 2
+        values = np.zeros((batch_size, width))
         values[:, 0] = self._sums.get(key, 0.0)
         values[:, 1:-1] = self._values(record).T
-        # Its parts are the episodes that ended, in order, and the one under way.
-        row_starts = np.arange(batch_size) * (length + 2)
-        starts = np.sort(np.append(row_starts, ended_env * (length + 2) + ended_t + 2))
+        # Its parts begin with the row, with a FIRST step and after a LAST one.
+        begun_env, begun_t = np.nonzero((record.step_type == FIRST).T)
+        ended_env, ended_t = np.nonzero((record.step_type == LAST).T)
+        after_last = ended_env * width + ended_t + 2
+        rows = np.arange(batch_size) * width
+        starts = np.unique(np.concatenate([rows, begun_env * width + begun_t + 1, after_last]))
+        stops = np.append(starts[1:], batch_size * width)
         sums = np.add.reduceat(values.ravel(), starts)
-        under_way = np.append(starts[1:] % (length + 2) == 0, True)
-        self._sums[key] = sums[under_way]
-        # Episodes in the order in which they ended.
-        self._buffer.extend(sums[~under_way][np.argsort(ended_t, kind="stable")].tolist())
+        self._sums[key] = sums[stops % width == 0]  # of the episodes under way
+        # Parts that a LAST step ends are episodes; a part that another ends was broken off.
+        episodes = sums[np.searchsorted(stops, after_last)]
+        self._buffer.extend(episodes[np.argsort(ended_t, kind="stable")].tolist())
 
     @abc.abstractmethod
     def _values(self, record):

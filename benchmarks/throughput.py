@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import app, flags
 
 from alf import __version__
-from alf.data_structures import LAST, TimeStep, batch_spec, to_tensor_spec
+from alf.data_structures import FIRST, TimeStep, batch_spec, to_tensor_spec
 from alf.drivers import AsyncOffPolicyDriver, reserve_threads
 from alf.drivers.executor import single_threaded
 from benchmarks.workloads import WORKLOADS
@@ -164,7 +164,7 @@ def _forward_alone(workload, algorithm):
 
 
 def _train_alone(algorithm, experience):
-    steps = int(tf.math.count_nonzero(experience.step_type[:, :-1] != LAST))
+    steps = int(tf.math.count_nonzero(experience.step_type[:, 1:] != FIRST))
 
     def train():
         algorithm.observe(experience)

@@ -91,6 +91,7 @@ def test_zeros_like_spec():
         ([MID, MID, LAST], 2),
         ([LAST, FIRST, LAST, FIRST], 1),
         ([LAST, FIRST], 0),
+        ([MID, FIRST, FIRST, MID], 1),
         ([FIRST, LAST], 1),
     ],
 )
@@ -105,8 +106,8 @@ def test_count_transitions_with_more_dimensions(leading):
     step_type = np.random.default_rng(0).integers(0, 3, (*leading, 5, 4))
     expected = 0
     for column in np.moveaxis(step_type, -2, -1).reshape(-1, 5):
-        for row in column[:-1]:
-            expected += row != LAST
+        for row in column[1:]:
+            expected += row != FIRST
     assert tf.function(count_transitions)(tf.constant(step_type, tf.int32)) == expected
 
 

@@ -57,8 +57,10 @@ class Worlds:
         step_types = []
         for _ in range(length):
             ends = self._rng.random(self._ids.shape[1]) < self._p_end
+            broken_off = self._rng.random(self._ids.shape[1]) < 0.03
             after = np.where(ends, LAST, MID)
-            self._step_type[env] = np.where(self._step_type[env] == LAST, FIRST, after)
+            begins = broken_off | (self._step_type[env] == LAST)
+            self._step_type[env] = np.where(begins, FIRST, after)
             step_types.append(self._step_type[env].copy())
         step_type = np.stack(step_types).astype(np.int32)
         # Not even the reward of a reset, which ought to be 0, may count.
@@ -130,6 +132,8 @@ def test_episodes_of_a_record_are_kept_in_the_order_of_time():
     "records, returns, lengths",
     [
         ([([FIRST, LAST], [0, 3])], [3], [1]),
+        ([([FIRST, MID, FIRST, LAST], [0, 5, 0, 2])], [2], [1]),  # broken off
+        ([([FIRST, MID], [0, 5]), ([FIRST, LAST, FIRST], [9, 2, 9])], [2], [1]),
         ([([FIRST], [0]), ([LAST], [3])], [3], [1]),
         ([([FIRST, MID], [0, 1]), ([LAST, FIRST], [3, 9])], [4], [2]),  # ends at row 0
         ([([FIRST, MID, LAST], [9, 1, 3]), ([FIRST, LAST, FIRST], [0, 7, 0])], [4, 7], [2, 1]),

@@ -6,7 +6,7 @@ import abc
 import tensorflow as tf
 
 from alf.checks import check_number
-from alf.data_structures import LAST, LossInfo, PolicyStep, TimeStep
+from alf.data_structures import FIRST, LossInfo, PolicyStep, TimeStep
 from alf.drivers.executor import single_threaded
 from alf.errors import ConfigError, DivergedError
 from alf.replay import make_replayer
@@ -228,7 +228,7 @@ def policy_lag(experience, train_step_counter):
     Returns:
         dict of float32 scalars: policy_lag_min, policy_lag_mean, policy_lag_max.
     """
-    trains = tf.not_equal(experience.step_type[:-1], LAST)
+    trains = tf.not_equal(experience.step_type[1:], FIRST)
     versions = tf.boolean_mask(experience.policy_version[:-1], trains)
     lag = tf.cast(train_step_counter - versions, tf.float32)
     return {

@@ -11,7 +11,7 @@ from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.distributions import make_action_distribution
 from alf.algorithms.networks import ActorCriticNetwork
 from alf.checks import check_number
-from alf.data_structures import LAST, LossInfo, PolicyStep
+from alf.data_structures import FIRST, LossInfo, PolicyStep
 
 
 class TrainInfo(NamedTuple):
@@ -102,16 +102,16 @@ class ImpalaAlgorithm(Algorithm):
         )
         params, behaviour_params, action = rows
         log_prob = self._actions.log_prob(params, action)
-        is_last = tf.equal(experience.step_type, LAST)
+        is_first = tf.equal(experience.step_type, FIRST)
         trace = returns.vtrace(
             log_rho_tm1=log_prob - self._actions.log_prob(behaviour_params, action),
             values=train_info.value,
             r_t=self._reward_scale * experience.reward[1:],
             discount_t=self._discount * experience.discount[1:],
-            is_last=is_last,
+            is_first=is_first,
             **self._vtrace,
         )
-        valid = ~is_last[:-1]
+        valid = returns.transitions(is_first).valid
         policy_loss = losses.masked_mean(losses.policy_gradient_loss(log_prob, trace.pg_advantages), valid)
         value_loss = losses.masked_mean(losses.value_loss(train_info.value[:-1], trace.value_targets), valid)
         entropy = losses.masked_mean(self._actions.entropy(params), valid)

@@ -3,7 +3,7 @@
 
 All are float32 [T, B] in and out, to be minimised, without coefficients. Rows
 that are no transitions count too: reduce with ``masked_mean`` and the mask
-``returns.transitions(is_last).valid``.
+``returns.transitions(is_first).valid``.
 """
 
 import tensorflow as tf

@@ -10,10 +10,10 @@ hence T rows of transitions; row t goes from time step t to time step t + 1:
 * ``discount_t`` [T, B]: gamma times the environment's discount of time step
   t + 1. It is 0 only on termination; a truncated episode keeps gamma, so the
   value of its final observation, which is in ``v_t``, bootstraps it.
-* ``is_last`` [T + 1, B], bool: the time step ends its episode. The next one
-  starts a new episode, so a row that begins at a LAST step is no transition:
-  whatever its inputs hold (NaN included), all its outputs are 0, and nothing
-  crosses it. Mask the losses with ``transitions(is_last).valid``.
+* ``is_first`` [T + 1, B], bool: the time step starts an episode. A row that
+  leads to one is no transition, whether the episode before it ended (LAST) or
+  was broken off: whatever its inputs hold (NaN included), all its outputs are
+  0, and nothing crosses it. Mask the losses with ``transitions(is_first).valid``.
 
 Every output is [T, B], float32, and passes no gradient.
 """
@@ -27,7 +27,7 @@ class Transitions(NamedTuple):
     """Which rows of an unroll are real, and where the recursion continues.
 
     Attributes:
-        valid: bool [T, B]; row t is a transition: time step t is not LAST.
+        valid: bool [T, B]; row t is a transition: time step t + 1 is not FIRST.
         trace: bool [T, B]; row t + 1 is in the unroll and belongs to the same
             episode, so that row t may use what was computed for it.
     """
@@ -85,19 +85,19 @@ def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
     return result
 
 
-def transitions(is_last):
+def transitions(is_first):
     """Returns the ``Transitions`` of an unroll.
 
     Args:
-        is_last: bool [T + 1, B]; the time step is the last of its episode.
+        is_first: bool [T + 1, B]; the time step is the first of its episode.
     """
-    (is_last,) = check_time_major(dtype=tf.bool, is_last=is_last)
-    valid = tf.logical_not(is_last[:-1])
+    (is_first,) = check_time_major(dtype=tf.bool, is_first=is_first)
+    valid = tf.logical_not(is_first[1:])
     next_row_valid = tf.concat([valid[1:], tf.zeros_like(valid[:1])], axis=0)
     return Transitions(valid, tf.logical_and(valid, next_row_valid))
 
 
-def discounted_return(values, r_t, discount_t, is_last):
+def discounted_return(values, r_t, discount_t, is_first):
     """Discounted return that bootstraps at truncations and the unroll's end.
 
     ``G_t = r_t + discount_t * (G_{t+1} if trace_t else v_t)``
@@ -106,15 +106,15 @@ def discounted_return(values, r_t, discount_t, is_last):
         values: float32 [T + 1, B].
         r_t: float32 [T, B].
         discount_t: float32 [T, B].
-        is_last: bool [T + 1, B].
+        is_first: bool [T + 1, B].
 
     Returns:
         float32 [T, B], G.
     """
-    return lambda_return(values, r_t, discount_t, is_last, lambda_=1.0)
+    return lambda_return(values, r_t, discount_t, is_first, lambda_=1.0)
 
 
-def lambda_return(values, r_t, discount_t, is_last, lambda_=1.0):
+def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
     """TD(lambda) return.
 
     ``G_t = r_t + discount_t * ((1 - lambda) * v_t + lambda * G_{t+1})``, with
@@ -125,13 +125,13 @@ def lambda_return(values, r_t, discount_t, is_last, lambda_=1.0):
         values: float32 [T + 1, B].
         r_t: float32 [T, B].
         discount_t: float32 [T, B].
-        is_last: bool [T + 1, B].
+        is_first: bool [T + 1, B].
         lambda_: float in [0, 1].
 
     Returns:
         float32 [T, B], G.
     """
-    _, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_last)
+    _, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     bootstrap = tf.where(trace, (1.0 - lambda_) * v_t, v_t)
     returns = _scan_backward(
         delta=_where(valid, r_t + discount_t * bootstrap), decay=_where(trace, discount_t * lambda_)
@@ -139,7 +139,7 @@ def lambda_return(values, r_t, discount_t, is_last, lambda_=1.0):
     return tf.stop_gradient(returns)
 
 
-def generalized_advantage(values, r_t, discount_t, is_last, lambda_=1.0):
+def generalized_advantage(values, r_t, discount_t, is_first, lambda_=1.0):
     """Generalized advantage estimation (arXiv 1506.02438, eq. 16).
 
     ``A_t = delta_t + discount_t * lambda * A_{t+1}`` within the episode, with
@@ -149,14 +149,14 @@ def generalized_advantage(values, r_t, discount_t, is_last, lambda_=1.0):
         values: float32 [T + 1, B].
         r_t: float32 [T, B].
         discount_t: float32 [T, B].
-        is_last: bool [T + 1, B].
+        is_first: bool [T + 1, B].
         lambda_: float in [0, 1].
 
     Returns:
         GAEReturns: the advantages A and the value targets ``A + v_tm1``, which
         are the lambda returns.
     """
-    v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_last)
+    v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     advantages = _scan_backward(
         delta=_where(valid, r_t + discount_t * v_t - v_tm1),
         decay=_where(trace, discount_t * lambda_),
@@ -172,7 +172,7 @@ def vtrace(
     values,
     r_t,
     discount_t,
-    is_last,
+    is_first,
     lambda_=1.0,
     clip_rho_threshold=1.0,
     clip_pg_rho_threshold=1.0,
@@ -199,7 +199,7 @@ def vtrace(
         values: float32 [T + 1, B], of the target policy.
         r_t: float32 [T, B].
         discount_t: float32 [T, B].
-        is_last: bool [T + 1, B].
+        is_first: bool [T + 1, B].
         lambda_: float in [0, 1].
         clip_rho_threshold: float, rho-bar of the value targets: it determines
             which policy's values are the fixed point.
@@ -211,7 +211,7 @@ def vtrace(
         VTraceReturns: vs and the policy gradient's advantages, which include
         their importance weight.
     """
-    v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_last)
+    v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
     rho = tf.exp(log_rho_tm1)
     td_error = r_t + discount_t * v_t - v_tm1
@@ -229,13 +229,13 @@ def vtrace(
     )
 
 
-def _check_unroll(values, r_t, discount_t, is_last):
+def _check_unroll(values, r_t, discount_t, is_first):
     """Checks the shapes; returns v_tm1, v_t, r_t, discount_t, Transitions."""
     r_t, discount_t = check_time_major(r_t=r_t, discount_t=discount_t)
     time_steps = (r_t.shape[0] + 1, r_t.shape[1])
     (values,) = check_time_major(time_steps, values=values)
-    (is_last,) = check_time_major(time_steps, dtype=tf.bool, is_last=is_last)
-    return values[:-1], values[1:], r_t, discount_t, transitions(is_last)
+    (is_first,) = check_time_major(time_steps, dtype=tf.bool, is_first=is_first)
+    return values[:-1], values[1:], r_t, discount_t, transitions(is_first)
 
 
 def _where(mask, x):

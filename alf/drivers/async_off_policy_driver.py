@@ -99,7 +99,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
 
         Returns:
             `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the environment steps that it holds,
-            int64 scalar: transitions between rows, without those from LAST to FIRST.
+            int64 scalar: transitions between rows, without those that lead to a FIRST row.
 
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped.

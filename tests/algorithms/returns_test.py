@@ -12,7 +12,7 @@ HUGE = 1e8
 
 
 def make_step_type(rng, rows, batch):
-    """Random [rows, batch] step types; FIRST follows LAST and nothing else."""
+    """Random [rows, batch] step types; FIRST follows LAST, and sometimes MID: broken off."""
     step_type = np.full([rows, batch], MID)
     for b in range(batch):
         for t in range(rows):
@@ -20,8 +20,8 @@ def make_step_type(rng, rows, batch):
                 step_type[t, b] = FIRST
             elif rng.random() < 0.3:
                 step_type[t, b] = LAST
-            elif t == 0:
-                step_type[t, b] = rng.choice([FIRST, MID])
+            elif rng.random() < (0.5 if t == 0 else 0.1):
+                step_type[t, b] = FIRST
     # The first columns are the corner cases.
     step_type[:, 0] = MID  # one episode throughout
     step_type[:, 1] = [LAST, FIRST] + [MID] * (rows - 2)
@@ -35,14 +35,15 @@ def make_step_type(rng, rows, batch):
 def make_unroll(seed=0, rows=7, batch=40, gamma=0.9):
     """A random unroll, as keyword arguments that every function takes."""
     rng = np.random.default_rng(seed)
-    is_last = make_step_type(rng, rows + 1, batch) == LAST
+    step_type = make_step_type(rng, rows + 1, batch)
+    is_last = step_type == LAST
     terminated = is_last & (rng.random(is_last.shape) < 0.5)
     assert terminated[1:-1].any() and (is_last & ~terminated)[1:-1].any()
     return {
         "values": rng.normal(size=[rows + 1, batch]).astype(np.float32),
         "r_t": rng.normal(size=[rows, batch]).astype(np.float32),
         "discount_t": (gamma * ~terminated[1:]).astype(np.float32),
-        "is_last": is_last,
+        "is_first": step_type == FIRST,
     }
 
 
@@ -57,13 +58,13 @@ def each_row(fn, unroll):
     ``e`` is the time step that ends row t's episode, or the unroll; r, g and v
     are the rewards, discounts and values of one env, in float64.
     """
-    is_last = unroll["is_last"]
-    out = np.zeros([is_last.shape[0] - 1, is_last.shape[1]])
+    no_transition = unroll["is_first"][1:]
+    out = np.zeros(no_transition.shape)
     for b in range(out.shape[1]):
         r, g, v = (unroll[k][:, b].astype(np.float64) for k in ("r_t", "discount_t", "values"))
         for t in range(out.shape[0]):
-            if not is_last[t, b]:
-                e = next((k for k in range(t + 1, out.shape[0]) if is_last[k, b]), out.shape[0])
+            if not no_transition[t, b]:
+                e = next((k for k in range(t + 1, out.shape[0]) if no_transition[k, b]), out.shape[0])
                 out[t, b] = fn(t, e, r, g, v, b)
     return out
 
@@ -137,11 +138,17 @@ def every_function(log_rho_tm1, **unroll):
 
 
 def test_transitions():
-    step_type = np.array([[MID, LAST, FIRST, MID, LAST, FIRST], [LAST, FIRST, LAST, FIRST, MID, LAST]]).T
-    result = returns.transitions(tf.constant(step_type == LAST))
-    np.testing.assert_array_equal(result.valid.numpy().T, [[1, 0, 1, 1, 0], [0, 1, 0, 1, 1]])
+    step_type = np.array(
+        [
+            [MID, LAST, FIRST, MID, LAST, FIRST],
+            [LAST, FIRST, LAST, FIRST, MID, LAST],
+            [MID, MID, FIRST, FIRST, MID, MID],  # broken off twice
+        ]
+    ).T
+    result = returns.transitions(tf.constant(step_type == FIRST))
+    np.testing.assert_array_equal(result.valid.numpy().T, [[1, 0, 1, 1, 0], [0, 1, 0, 1, 1], [1, 0, 0, 1, 1]])
     # Row 0 of the first env leads to a LAST step; the last row has no next one.
-    np.testing.assert_array_equal(result.trace.numpy().T, [[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]])
+    np.testing.assert_array_equal(result.trace.numpy().T, [[0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 0]])
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
@@ -205,7 +212,7 @@ def test_vtrace_on_policy_telescopes():
     unroll = make_unroll()
     log_rho = np.zeros_like(unroll["r_t"])
     g = literal_return(unroll)
-    valid = ~unroll["is_last"][:-1]
+    valid = ~unroll["is_first"][1:]
     result = returns.vtrace(log_rho, **unroll)
     assert_close(result.value_targets, g)
     assert_close(result.pg_advantages, g - valid * unroll["values"][:-1])
@@ -224,7 +231,7 @@ def test_vtrace_ratio_is_target_over_behaviour():
         values=np.full([2, 2], value, np.float32),
         r_t=reward[None].astype(np.float32),
         discount_t=np.zeros([1, 2], np.float32),
-        is_last=np.array([[False] * 2, [True] * 2]),
+        is_first=np.zeros([2, 2], bool),
         clip_rho_threshold=HUGE,
         clip_pg_rho_threshold=HUGE,
     )
@@ -238,7 +245,7 @@ def test_vtrace_less_likely_action_has_less_weight():
         "values": np.zeros([2, 1], np.float32),
         "r_t": np.ones([1, 1], np.float32),
         "discount_t": np.ones([1, 1], np.float32),
-        "is_last": np.zeros([2, 1], bool),
+        "is_first": np.zeros([2, 1], bool),
     }
     log_rho = np.full([1, 1], np.log(0.2) - np.log(0.8), np.float32)
     result = returns.vtrace(log_rho, **unroll)
@@ -252,7 +259,7 @@ def test_next_episode_does_not_leak():
         "values": np.array([[1.0, 2.0, 1e6, 1e6]], np.float32).T,
         "r_t": np.array([[3.0, 1e6, 1e6]], np.float32).T,
         "discount_t": np.full([3, 1], 0.5, np.float32),
-        "is_last": np.array([[False, True, False, False]]).T,
+        "is_first": np.array([[False, False, True, False]]).T,
     }
     out = every_function(np.zeros([3, 1], np.float32), **unroll)
     # 3 + 0.5 * 2 = 4, and 4 - 1 = 3.
@@ -264,15 +271,16 @@ def test_next_episode_does_not_leak():
 def test_previous_episodes_are_independent_of_the_next():
     unroll, log_rho = make_unroll(), make_log_rho()
     before = every_function(log_rho, **unroll)
-    # From the first LAST on, where there is one, change all but its value.
-    later = np.cumsum(unroll["is_last"], axis=0) > 0
+    # From the first row that is no transition on, where there is one, change all but its value.
+    later = np.cumsum(unroll["is_first"][1:], axis=0) > 0
+    later = np.concatenate([later, later[-1:]])
     changed = {
         "values": np.where(
             np.concatenate([later[:1] & False, later[:-1]]), np.float32(1e6), unroll["values"]
         ),
         "r_t": np.where(later[:-1], np.float32(1e6), unroll["r_t"]),
         "discount_t": np.where(later[:-1], np.float32(7.0), unroll["discount_t"]),
-        "is_last": unroll["is_last"],
+        "is_first": unroll["is_first"],
     }
     after = every_function(np.where(later[:-1], np.float32(2.0), log_rho), **changed)
     for name in before:
@@ -285,7 +293,7 @@ def test_previous_episodes_are_independent_of_the_next():
 def test_inputs_of_rows_that_are_no_transitions_are_ignored(garbage):
     unroll, log_rho = make_unroll(), make_log_rho()
     before = every_function(log_rho, **unroll)
-    no_transition = unroll["is_last"][:-1]
+    no_transition = unroll["is_first"][1:]
     for name in ("r_t", "discount_t"):
         unroll[name] = np.where(no_transition, np.float32(garbage), unroll[name])
     after = every_function(np.where(no_transition, np.float32(garbage), log_rho), **unroll)
@@ -301,7 +309,7 @@ def test_termination_does_not_bootstrap_and_truncation_does():
             values=np.array([[0.0], [5.0]], np.float32),
             r_t=np.ones([1, 1], np.float32),
             discount_t=np.full([1, 1], discount, np.float32),
-            is_last=np.array([[False], [True]]),
+            is_first=np.zeros([2, 1], bool),
         )
         for name, x in out.items():
             np.testing.assert_allclose(x, [[expected]], rtol=1e-6, err_msg=name)
@@ -309,7 +317,7 @@ def test_termination_does_not_bootstrap_and_truncation_does():
 
 def test_one_row():
     unroll, log_rho = make_unroll(), make_log_rho()
-    unroll = {k: v[: 2 if k in ("values", "is_last") else 1] for k, v in unroll.items()}
+    unroll = {k: v[: 2 if k in ("values", "is_first") else 1] for k, v in unroll.items()}
     result = returns.vtrace(log_rho[:1], **unroll)
     targets, advantages = literal_vtrace(log_rho[:1], unroll, 1.0, 1.0, 1.0, 1.0)
     assert_close(result.value_targets, targets)
@@ -345,7 +353,7 @@ def test_no_gradient_flows_out():
         assert tape.gradient(x, sources) == [None] * 4, name
 
 
-@pytest.mark.parametrize("name", ["values", "r_t", "discount_t", "is_last", "log_rho_tm1"])
+@pytest.mark.parametrize("name", ["values", "r_t", "discount_t", "is_first", "log_rho_tm1"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -377,8 +385,8 @@ def test_misshapen_argument_is_named(name, change):
 
 def test_unknown_number_of_rows_is_refused():
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.bool)])
-    def in_graph(is_last):
-        return returns.transitions(is_last)
+    def in_graph(is_first):
+        return returns.transitions(is_first)
 
-    with pytest.raises(ValueError, match="is_last must be .* static number of time steps"):
+    with pytest.raises(ValueError, match="is_first must be .* static number of time steps"):
         in_graph.get_concrete_function()
