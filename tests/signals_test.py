@@ -54,6 +54,8 @@ def test_wakes_a_main_thread_that_waits_inside_tensorflow():
 
 
 def test_the_second_signal_does_what_it_did_before():
+    # Python's default; a process that was started in the background ignores SIGINT instead.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     seen = threading.Event()
     calls = []
     with on_signal(SIGNALS, lambda number: (calls.append(number), seen.set())):
@@ -62,6 +64,7 @@ def test_the_second_signal_does_what_it_did_before():
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(5.0)
+    signal.signal(signal.SIGINT, before)
     assert calls == [signal.SIGTERM]
 
 
