@@ -156,10 +156,11 @@ class Trainer:
             if reason or self._interrupted:
                 if self._first_trained is not None:
                     logging.info("%.2f s since the first train step", now - self._first_trained)
+                    self._summarize_the_end(writer, summary)
                 return bool(reason), reason or self._interrupted
             summarize = now - summarized >= self._summary_interval
             summary = self._iterate(writer, summarize)
-            if summary is None:
+            if summary is None:  # interrupted while it waited for data
                 return False, self._interrupted
             progress.update(self.counters["env_steps"], self._results(), summary)
             if summarize:
@@ -190,6 +191,11 @@ class Trainer:
             with writer.as_default(step=self.counters["env_steps"]):
                 self._summarize(summary)
         return summary
+
+    def _summarize_the_end(self, writer, summary):
+        with writer.as_default(step=self.counters["env_steps"]):
+            self._driver.summarize_metrics()
+            self._summarize(summary)
 
     def _summarize(self, summary):
         for name, value in summary.items():

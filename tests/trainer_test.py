@@ -152,13 +152,11 @@ def test_summaries(tmp_path):
     }
     assert set(events) == {f"{group}/{name}" for group, names in expected.items() for name in names}
     for tag, points in events.items():
-        if tag.startswith("metrics/Average"):  # there is none before the first episode's end
-            points = [point for point in points if not np.isnan(point[1])]
         steps, values = zip(*points)
         assert list(steps) == sorted(steps), tag
         assert np.isfinite(values).all(), f"{tag}: {values}"
-        if not tag.startswith("metrics/Average"):
-            assert len(points) == 60, tag
+        if not tag.startswith("metrics/Average"):  # there is none before the first episode's end
+            assert len(points) == 60 + 1, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
     assert events["train/loss"][-1][0] == trainer.counters["env_steps"]
     assert last["train/iterations"] == 60
@@ -171,9 +169,12 @@ def test_summaries(tmp_path):
     assert last["throughput/steps_per_second_10s"] > 0
 
 
-def test_summaries_come_at_their_interval(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 60}, summary_interval=1e6).train()
-    assert read_events(tmp_path / "train") == {}
+def test_summaries_come_at_their_interval_and_at_the_end(tmp_path):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 60}, summary_interval=1e6)
+    trainer.train()
+    events = read_events(tmp_path / "train")
+    assert {len(points) for points in events.values()} == {1}
+    assert events["train/iterations"] == [(trainer.counters["env_steps"], 60)]
 
 
 def test_a_run_continues_where_it_ended(tmp_path):

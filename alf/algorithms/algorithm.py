@@ -47,11 +47,7 @@ class Algorithm(tf.Module, abc.ABC):
     ):
         super().__init__(name=name)
         check_number("max_grad_norm", max_grad_norm, above=0, optional=True)
-        if not isinstance(optimizer, (tf.keras.optimizers.legacy.Optimizer, type(None))):
-            raise ConfigError(
-                f"optimizer is {optimizer!r}: it must be an instance of a class of "
-                "tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
-            )
+        _check_optimizer(optimizer)
         self.observation_spec = observation_spec
         self.action_spec = action_spec
         self.train_state_spec = train_state_spec
@@ -204,6 +200,19 @@ class Algorithm(tf.Module, abc.ABC):
             f"the loss or its gradient is not finite after {int(self.train_step_counter)} updates: lower the "
             "optimizer's learning_rate or set max_grad_norm"
         )
+
+
+def _check_optimizer(optimizer):
+    if optimizer is None:
+        return
+    if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
+        raise ConfigError(
+            f"optimizer is {optimizer!r}: it must be an instance of a class of "
+            "tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
+        )
+    learning_rate = optimizer.get_config().get("learning_rate", 0.0)
+    if not isinstance(learning_rate, dict):  # that would be a schedule
+        check_number("the optimizer's learning_rate", learning_rate, at_least=0)
 
 
 def merge_unrolls(experience):

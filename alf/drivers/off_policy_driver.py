@@ -86,10 +86,11 @@ class OffPolicyDriver(abc.ABC):
         experience, steps = self.get_training_exps()
         self._algorithm.observe(experience)
         if tf.summary.should_record_summaries():
-            self._summarize_metrics()
+            self.summarize_metrics()
         return int(steps)
 
-    def _summarize_metrics(self):
+    def summarize_metrics(self):
+        """Writes the metrics' results to the default summary writer."""
         for metric in self._metrics:
             result = metric.result()
             if not math.isnan(result):  # there is none before the first episode has ended

@@ -290,13 +290,17 @@ def test_network_and_heads_can_be_chosen():
         ("value_loss_weight", -0.5),
         ("entropy_weight", "high"),
         ("optimizer", "adam"),
+        ("learning_rate", "fast"),
+        ("learning_rate", -1.0),
         ("optimizer", tf.keras.optimizers.legacy.Adam),
     ],
 )
 def test_settings_are_checked(name, value):
-    prefix = "" if name == "optimizer" else r"ImpalaAlgorithm\."
+    prefix, kwargs = "" if name == "optimizer" else r"ImpalaAlgorithm\.", {name: value}
+    if name == "learning_rate":
+        prefix, kwargs = "the optimizer's ", {"optimizer": tf.keras.optimizers.legacy.SGD(value)}
     with pytest.raises(ConfigError, match=rf"{prefix}{name} is {re.escape(repr(value))}"):
-        make_algorithm(**{name: value})
+        make_algorithm(**kwargs)
 
 
 def test_gin_configures_it():
