@@ -145,6 +145,7 @@ class Trainer:
 
     def _loop(self, progress, writer):
         started = saved = summarized = time.monotonic()
+        summary = None
         while True:
             now = time.monotonic()
             reason = self._stop_criteria.reached(
@@ -156,6 +157,7 @@ class Trainer:
             if reason or self._interrupted:
                 if self._first_trained is not None:
                     logging.info("%.2f s since the first train step", now - self._first_trained)
+                if summary is not None:
                     self._summarize_the_end(writer, summary)
                 return bool(reason), reason or self._interrupted
             summarize = now - summarized >= self._summary_interval
