@@ -39,6 +39,8 @@ _SETTINGS = {
     )
 }
 
+_ONE_AT_A_TIME = flags.DEFINE_bool("one_env_at_a_time", None, "Overrides the workload's one_env_at_a_time.")
+
 
 def measure(workload, seconds):
     """Runs a workload; returns the result as a dict."""
@@ -179,7 +181,8 @@ def _zeros(spec, rows):
 
 def main(argv):
     del argv
-    changes = {name: flag.value for name, flag in _SETTINGS.items() if flag.value is not None}
+    settings = {**_SETTINGS, "one_env_at_a_time": _ONE_AT_A_TIME}
+    changes = {name: flag.value for name, flag in settings.items() if flag.value is not None}
     workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)
     result = {
         "workload": _WORKLOAD.value,

@@ -19,8 +19,8 @@ class Workload:
     Attributes:
         env_ctor: callable (batch_size, seed) -> batched environment.
         fc_layer_params: hidden layers of the actor-critic.
-        num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap: as in
-            `AsyncOffPolicyDriver`.
+        num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
+            one_env_at_a_time: as in `AsyncOffPolicyDriver`.
     """
 
     env_ctor: Callable
@@ -31,6 +31,7 @@ class Workload:
     num_actor_queues: int = 1
     actor_queue_cap: int = 1
     learn_queue_cap: int = 1
+    one_env_at_a_time: bool = False
 
     def make_envs(self):
         return [self.env_ctor(self.batch_size, seed) for seed in range(self.num_envs)]
@@ -45,7 +46,13 @@ class Workload:
         return ImpalaAlgorithm(observation_spec, action_spec, optimizer, network_ctor)
 
     def driver_settings(self):
-        names = ("num_actor_queues", "unroll_length", "learn_queue_cap", "actor_queue_cap")
+        names = (
+            "num_actor_queues",
+            "unroll_length",
+            "learn_queue_cap",
+            "actor_queue_cap",
+            "one_env_at_a_time",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -58,6 +65,8 @@ def _null(batch_size, seed):
 
 
 WORKLOADS = {
-    "cartpole_vector": Workload(_cartpole, (64, 64), num_envs=2, batch_size=1024, unroll_length=32),
-    "toy": Workload(_null, (16,), num_envs=2, batch_size=32, unroll_length=128),
+    "cartpole_vector": Workload(
+        _cartpole, (64, 64), num_envs=2, batch_size=1024, unroll_length=32, one_env_at_a_time=True
+    ),
+    "toy": Workload(_null, (16,), num_envs=2, batch_size=32, unroll_length=128, one_env_at_a_time=True),
 }

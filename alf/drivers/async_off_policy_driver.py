@@ -36,6 +36,9 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         learn_queue_cap: Q, unrolls that `get_training_exps` takes, and that may wait.
         actor_queue_cap: K, environments that an actor answers at a time. 1 is the quickest answer; more
             costs less for each.
+        one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
+            they hold the GIL, and waiting for one's turn costs less than waiting for the GIL. Wrong for
+            those that wait or compute outside Python.
         stop_timeout: seconds that `stop` waits for an environment that does not return from a step.
 
     Raises:
@@ -55,6 +58,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         observers=(),
         metrics=(),
         exp_replayer="one_time",
+        one_env_at_a_time=False,
         stop_timeout=30.0,
     ):
         super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
@@ -69,6 +73,8 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             self._envs, self._specs, self._policy_step_spec, unroll_length, self._ask_actor
         )
         self._tf_queues = self._make_queues()
+        if one_env_at_a_time:
+            self._unroller.take_turns(self._tf_queues.turn)
         # No error counts as a clean stop here: the threads know which one is (see DriverThread).
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._threads = []

@@ -196,6 +196,9 @@ class TFQueues:
         self.learn_queue = NestFIFOQueue(learn_queue_cap, unroll_spec, "learn_queue")
         # The log must not hold environments up, nor grow without bound when a metric is slow.
         self.log_queue = NestFIFOQueue(4 * num_envs, log_spec, "log_queue")
+        # Holds the right to step while nobody steps, if environments take turns.
+        self.turn = NestFIFOQueue(1, tf.TensorSpec((), tf.bool), "turn")
+        self.turn.enqueue(True)
 
     def close(self):
         """Closes every queue; may be repeated, from any thread."""
@@ -204,6 +207,7 @@ class TFQueues:
             self.action_return_queues,
             self.learn_queue,
             self.log_queue,
+            self.turn,
         ):
             queue.close()
 

@@ -52,6 +52,7 @@ class EnvUnroller:
         self._policy_step_spec = policy_step_spec
         self._unroll_length = unroll_length
         self._act = act
+        self._turn = None
         self._signals_shape = (num_signals(specs.reward), specs.batch_size)
         self._nested = tf.nest.is_nested(specs.array_observation)
         batch = (specs.batch_size,)
@@ -62,6 +63,10 @@ class EnvUnroller:
             for s in tf.nest.flatten(specs.array_observation)
         ]
         self.errors = {}  # env_index -> the exception that its environment raised
+
+    def take_turns(self, turn):
+        """Lets one environment step at a time: the one that has taken the item out of the queue `turn`."""
+        self._turn = turn
 
     def frame_spec(self):
         batch_size = self._specs.batch_size
@@ -137,11 +142,25 @@ class EnvUnroller:
         dtypes = [tf.float32] + [s.dtype for s in tf.nest.flatten(self._specs.observation)]
         # TensorFlow keeps what it is given here until the process ends: not the environments, then.
         method = weakref.WeakMethod(function)
-        signals, *observation = tf.numpy_function(lambda *args: method()(*args), inputs, dtypes)
+        signals, *observation = self._in_turn(
+            lambda: tf.numpy_function(lambda *args: method()(*args), inputs, dtypes), inputs
+        )
         signals.set_shape(self._signals_shape)
         for x, (shape, _) in zip(observation, self._expected, strict=True):
             x.set_shape(shape)
         return signals, tf.nest.pack_sequence_as(self._specs.observation, observation)
+
+    def _in_turn(self, call, inputs):
+        if self._turn is None:
+            return call()
+        with tf.control_dependencies(inputs):
+            item = self._turn.dequeue()
+        with tf.control_dependencies([item]):
+            outputs = call()
+        with tf.control_dependencies(outputs):
+            returned = self._turn.enqueue(item)
+        with tf.control_dependencies([returned]):
+            return [tf.identity(x) for x in outputs]
 
     def _reset(self, env_index):
         return self._guarded(env_index, lambda env: env.reset())

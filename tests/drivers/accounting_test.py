@@ -19,6 +19,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments.toy import CountingEnvironment, NullEnvironment
 from tests.fakes import (
     CountingStateAlgorithm,
+    FakeEnvironment,
     FrozenAlgorithm,
     RecordingObserver,
     assert_equal_nests,
@@ -38,6 +39,7 @@ class Setting(NamedTuple):
     learn_queue_cap: int
     unroll_length: int
     episode_length: int
+    one_env_at_a_time: bool = False
 
     def make_driver(self, **kwargs):
         envs = make_counting_envs(self.num_envs, B, self.episode_length)
@@ -49,6 +51,7 @@ class Setting(NamedTuple):
             actor_queue_cap=self.actor_queue_cap,
             learn_queue_cap=self.learn_queue_cap,
             unroll_length=self.unroll_length,
+            one_env_at_a_time=self.one_env_at_a_time,
             **kwargs,
         )
         return driver, algorithm
@@ -61,6 +64,7 @@ SETTINGS = [
     Setting(3, 2, 1, 3, 1, 4),
     Setting(4, 2, 2, 1, 7, 20),  # episodes longer than unrolls
     Setting(5, 2, 2, 4, 6, 5),
+    Setting(3, 1, 2, 2, 4, 5, one_env_at_a_time=True),
 ]
 
 
@@ -305,3 +309,27 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
         assert now == functions, "a function was traced again"
     finally:
         driver.stop()
+
+
+@pytest.mark.parametrize("one_env_at_a_time", [False, True])
+def test_environments_step_together_or_one_at_a_time(one_env_at_a_time):
+    inside, most = [], []
+
+    class SlowEnvironment(FakeEnvironment):
+        def _step(self, action):
+            inside.append(self)
+            most.append(len(inside))
+            time.sleep(0.002)  # without the GIL
+            inside.remove(self)
+            return super()._step(action)
+
+    envs = make_counting_envs(3, cls=SlowEnvironment)
+    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), one_env_at_a_time=one_env_at_a_time)
+    try:
+        driver.start()
+        for _ in range(9):
+            driver.run_async()
+    finally:
+        driver.stop()
+    assert (max(most) == 1) == one_env_at_a_time
+    assert min(env.num_steps for env in envs) > 3

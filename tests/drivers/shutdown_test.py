@@ -128,6 +128,17 @@ def test_error_of_an_environment_whose_actor_waits_for_others(make_driver):
     assert_ended(driver, envs)
 
 
+@pytest.mark.parametrize("raise_at", [0, 6])
+def test_error_of_an_environment_for_whose_turn_others_wait(make_driver, raise_at):
+    envs = [RaisingEnvironment(2, raise_at=raise_at), *make_counting_envs(3, cls=FakeEnvironment)[1:]]
+    driver = make_driver(envs, one_env_at_a_time=True)
+    driver.start()
+    raised, seconds = run_until_it_fails(driver)
+    assert isinstance(raised, OSError) and str(raised) == "the environment's own error"
+    assert seconds < SECONDS
+    assert_ended(driver, envs)
+
+
 @pytest.mark.parametrize("out_of_range", [False, True])
 def test_error_of_rollout_step(make_driver, out_of_range):
     envs = make_counting_envs(2, cls=FakeEnvironment)
