@@ -28,6 +28,8 @@ INSTALL_REQUIRES = [
     # The 1.x API: vector environments that reset on the next step. Without its
     # classic-control extra, which brings pygame-ce over TF-Agents' pygame.
     "gymnasium>=1.0,<2",
+    # Carries environments to worker processes; Gymnasium needs it, too.
+    "cloudpickle",
     # Configuration; TF-Agents bounds it from below.
     "gin-config",
     # Command line and logging; TensorFlow bounds it.

@@ -85,13 +85,19 @@ def _trained(driver, algorithm, seconds):
 
     _rate(iterate, seconds / 5)
     memory.clear()
-    cpu, start = time.process_time(), time.perf_counter()
+    cpu, start = _cpu_seconds(process), time.perf_counter()
     rate = _rate(iterate, seconds)
     return {
         "trained_steps_per_second": rate,
-        "cpu_cores_used": (time.process_time() - cpu) / (time.perf_counter() - start),
+        "cpu_cores_used": (_cpu_seconds(process) - cpu) / (time.perf_counter() - start),
         "memory_growth_mb": _growth(memory),
     }
+
+
+def _cpu_seconds(process):
+    """CPU time of a process and its worker processes so far."""
+    times = [p.cpu_times() for p in (process, *process.children())]
+    return sum(t.user + t.system for t in times)
 
 
 def _growth(memory):
@@ -129,7 +135,7 @@ def _cpu_per_step(call, steps, seconds):
 
 def _env_alone(workload, experience):
     """Steps an environment with actions that a policy took."""
-    env = workload.env_ctor(workload.batch_size, 0)
+    env = (workload.env_alone_ctor or workload.env_ctor)(workload.batch_size, 0)
     env.reset()
     actions = [
         tf.nest.map_structure(lambda x, t=t: x[0, t].numpy(), experience.action)

@@ -2,6 +2,7 @@
 """What the benchmarks run. Each workload holds the settings that were measured to be best on 2 cores."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -21,6 +22,8 @@ class Workload:
         fc_layer_params: hidden layers of the actor-critic.
         num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
             one_env_at_a_time: as in `AsyncOffPolicyDriver`.
+        env_alone_ctor: like `env_ctor`, which is the default, for the cost of the environment alone: in this
+            process.
     """
 
     env_ctor: Callable
@@ -32,6 +35,7 @@ class Workload:
     actor_queue_cap: int = 1
     learn_queue_cap: int = 1
     one_env_at_a_time: bool = False
+    env_alone_ctor: Callable | None = None
 
     def make_envs(self):
         return [self.env_ctor(self.batch_size, seed) for seed in range(self.num_envs)]
@@ -60,6 +64,10 @@ def _cartpole(batch_size, seed):
     return load("CartPole-v1", batch_size, seed=seed)
 
 
+def _cartpole_python(batch_size, seed, num_workers=1):
+    return load("CartPole-v1", batch_size, seed=seed, num_workers=num_workers)
+
+
 def _null(batch_size, seed):
     return NullEnvironment(batch_size)
 
@@ -67,6 +75,14 @@ def _null(batch_size, seed):
 WORKLOADS = {
     "cartpole_vector": Workload(
         _cartpole, (64, 64), num_envs=2, batch_size=1024, unroll_length=32, one_env_at_a_time=True
+    ),
+    "cartpole_python": Workload(
+        _cartpole_python,
+        (64, 64),
+        num_envs=2,
+        batch_size=512,
+        unroll_length=32,
+        env_alone_ctor=functools.partial(_cartpole_python, num_workers=0),
     ),
     "toy": Workload(_null, (16,), num_envs=2, batch_size=32, unroll_length=128, one_env_at_a_time=True),
 }

@@ -148,6 +148,7 @@ def test_summaries(tmp_path):
             *("policy_lag_min", "policy_lag_mean", "policy_lag_max", "iterations"),
         ],
         "throughput": [f"steps_per_second_{window}" for window in ("10s", "1min", "5min")],
+        "environments": ["worker_restarts"],
         "queues": ["actor_queue", "learn_queue", "log_queue"],
     }
     assert set(events) == {f"{group}/{name}" for group, names in expected.items() for name in names}

@@ -90,11 +90,15 @@ class OffPolicyDriver(abc.ABC):
         return int(steps)
 
     def summarize_metrics(self):
-        """Writes the metrics' results to the default summary writer."""
+        """Writes the metrics' results, and worker restarts, to the default summary writer."""
         for metric in self._metrics:
             result = metric.result()
             if not math.isnan(result):  # there is none before the first episode has ended
                 tf.summary.scalar(f"metrics/{metric.name}", result)
+        tf.summary.scalar("environments/worker_restarts", self._num_restarts())
+
+    def _num_restarts(self):
+        return sum(getattr(env, "num_restarts", 0) for env in self._envs)
 
     def _unroll_spec(self):
         length, batch_size = self._unroll_length + 1, self.batch_size

@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Batched environments: `load(name, batch_size)`, and the adapter behind it."""
+"""Batched environments: `load(name, batch_size)`, and the adapters behind it."""
 
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.load import load
+from alf.environments.python_env import PythonEnvironment
 
-__all__ = ["GymnasiumEnvironment", "load"]
+__all__ = ["GymnasiumEnvironment", "PythonEnvironment", "load"]

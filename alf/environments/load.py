@@ -2,66 +2,63 @@
 """From a name to a batched environment."""
 
 import difflib
+import functools
 import importlib
 
 import gin
+import gymnasium
 
 from alf.checks import check_int
-from alf.environments import gymnasium_env
+from alf.environments.gymnasium_env import GymnasiumEnvironment
+from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
 
 
 @gin.configurable(module="alf.environments")
-def load(name, batch_size, seed=None, max_episode_steps=None, **kwargs):
-    """Returns the environments `name` as one batched environment.
+def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto", **kwargs):
+    """Returns B environments `name` as one batched environment.
 
-    They step in this process: through the id's own vector environment (NumPy or C++)
-    where it has one that imports, else one after the other. In gin files the name is
-    `environments.load`, because TF-Agents registers a `load` too.
+    In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
     Args:
-      name: str, a Gymnasium id such as "CartPole-v1"; "module:id" imports the module
-        first, which registers the id.
+      name: a Gymnasium id such as "CartPole-v1"; "module:id" imports the module first, which registers
+        the id. Or a callable that returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents
+        `PyEnvironment`.
       batch_size: int, how many sub-environments, B.
-      seed: int or None, for the first reset; sub-environment i may be given
-        `seed + i`, so keep the seeds of two batches at least `batch_size` apart.
-      max_episode_steps: int, the time limit in steps, which ends an episode with
-        discount 1; None for the limit that is registered with the id.
-      **kwargs: for the constructor of the environment.
+      seed: int or None, for the first reset.
+      max_episode_steps: int, the time limit in steps, which ends an episode with discount 1; None for the
+        limit that is registered with the id.
+      num_workers: "auto" steps an id's own vector environment (NumPy or C++) in this process, where it
+        has one that imports, and anything else in worker processes. An int steps single environments in
+        that many workers, or in this process if it is 0: see `PythonEnvironment`.
+      **kwargs: for the constructor of the environment, or for the callable.
 
     Returns:
-      A `GymnasiumEnvironment` of B sub-environments.
+      A `GymnasiumEnvironment` or a `PythonEnvironment` of B sub-environments.
 
     Raises:
-      ConfigError: an unknown `name`, or a `batch_size` or `max_episode_steps` that is
-        not a positive integer. Errors of the environment itself pass through.
+      ConfigError: an unknown `name`, or a `batch_size`, `max_episode_steps` or `num_workers` that cannot
+        be. Errors of the environment itself pass through.
     """
-    import gymnasium  # pylint: disable=import-outside-toplevel
-
     check_int("load.batch_size", batch_size)
     if max_episode_steps is not None:
-        # Gymnasium's -1 for "no limit" would end every episode of a vector environment
-        # after one step.
+        # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
-    if _vector_entry_imports(_find_spec(name)):
+    if callable(name):
+        return PythonEnvironment([functools.partial(name, **kwargs)] * batch_size, seed, num_workers)
+    spec = _find_spec(name)
+    if num_workers == "auto" and _vector_entry_imports(spec):
         env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
-    else:
-        # The adapter copies the observations: once is enough.
-        env = gymnasium.make_vec(
-            name,
-            int(batch_size),
-            vectorization_mode="sync",
-            vector_kwargs=dict(copy=False, autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP),
-            **kwargs,
-        )
-    return gymnasium_env.GymnasiumEnvironment(env, seed=seed)
+        return GymnasiumEnvironment(env, seed=seed)
+    # The spec instead of the id: a worker need not import what registered it. The checker would look at
+    # every step.
+    make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
+    return PythonEnvironment([make] * batch_size, seed, num_workers)
 
 
 def _find_spec(name):
     """Returns the `gymnasium.envs.registration.EnvSpec` of the id `name`."""
-    import gymnasium  # pylint: disable=import-outside-toplevel
-
     module, _, env_id = str(name).rpartition(":")
     if module:
         importlib.import_module(module)
@@ -75,8 +72,6 @@ def _find_spec(name):
 
 def _vector_entry_imports(spec):
     """Whether `spec` has a vector environment whose packages are installed."""
-    import gymnasium  # pylint: disable=import-outside-toplevel
-
     entry_point = spec.vector_entry_point
     if entry_point is None or callable(entry_point):
         return entry_point is not None

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from tf_agents.specs import array_spec
 
 from alf.environments import GymnasiumEnvironment, load
-from alf.environments.gymnasium_env import spec_from_space
+from alf.environments.spaces import spec_from_space
 
 from .contract import FIRST, LAST, MID, EnvironmentContract, rollout
 

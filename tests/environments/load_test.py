@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
-from alf.environments import GymnasiumEnvironment, load
+from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 
 from .contract import LAST
 
@@ -45,7 +45,7 @@ def test_takes_the_vector_environment_of_the_id():
 
 def test_steps_one_after_the_other_where_there_is_none():
     env = load("Acrobot-v1", 3)
-    assert isinstance(env.gymnasium_env, gymnasium.vector.SyncVectorEnv)
+    assert isinstance(env, PythonEnvironment)
     assert env.batch_size == 3
     env.close()
 
@@ -58,7 +58,7 @@ def test_steps_one_after_the_other_where_the_vector_one_lacks_a_package(register
         entry_point="gymnasium.envs.classic_control.cartpole:CartPoleEnv",
     )
     env = load("AlfTest-v0", 2)
-    assert isinstance(env.gymnasium_env, gymnasium.vector.SyncVectorEnv)
+    assert isinstance(env, PythonEnvironment)
     env.close()
 
 
@@ -91,8 +91,8 @@ def test_kwargs_reach_the_environment():
     env.reset()
     np.testing.assert_array_equal(env.step(np.zeros([2], np.int64)).reward, 0)
     env.close()
-    env = load("Pendulum-v1", 2, g=1.5)
-    assert env.gymnasium_env.get_attr("g") == (1.5, 1.5)
+    env = load("Pendulum-v1", 2, g=1.5, num_workers=0)
+    assert [e.unwrapped.g for e in env._batch._envs] == [1.5, 1.5]
     env.close()
 
 

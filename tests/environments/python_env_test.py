@@ -1,0 +1,214 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""PythonEnvironment: the contract, seeds, every space, in this process and in workers alike."""
+
+import functools
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from tf_agents.environments import random_py_environment
+from tf_agents.specs import array_spec
+
+from alf.environments import PythonEnvironment, load
+from alf.errors import ConfigError
+from tests.environments.contract import EnvironmentContract, rollout
+from tests.workers.envs import CountEnv, SpaceEnv
+
+FIRST, MID, LAST = 0, 1, 2
+NESTED = spaces.Dict(
+    {
+        "image": spaces.Box(0, 255, (5, 4, 3), np.uint8),
+        "all": spaces.Tuple([spaces.Discrete(4, start=2), spaces.MultiBinary(3)]),
+        "Zero": spaces.Box(-np.inf, np.inf, (), np.float64),
+        "many": spaces.MultiDiscrete([3, 5]),
+    }
+)
+
+
+class TestInThisProcess(EnvironmentContract):
+    def make_env(self, seed):
+        return load("CartPole-v1", 3, seed=seed, num_workers=0)
+
+
+class TestInWorkers(EnvironmentContract):
+    def make_env(self, seed):
+        return load("CartPole-v1", 3, seed=seed, num_workers=2)
+
+
+class TestContinuous(EnvironmentContract):
+    def make_env(self, seed):
+        return load("Pendulum-v1", 2, seed=seed, num_workers=1)
+
+
+class TestTimeLimit(EnvironmentContract):
+    def make_env(self, seed):
+        return load("MountainCar-v0", 2, seed=seed, max_episode_steps=30, num_workers=0)
+
+
+class TestNested(EnvironmentContract):
+    random = False
+    ends = False
+    num_steps = 20
+
+    def make_env(self, seed):
+        return PythonEnvironment([functools.partial(SpaceEnv, NESTED, NESTED)] * 3, seed, num_workers=2)
+
+
+class TestPyEnvironment(EnvironmentContract):
+    def make_env(self, seed):
+        observation = {"x": array_spec.ArraySpec((2,), np.float32)}
+        action = (array_spec.BoundedArraySpec((), np.int32, 0, 2), array_spec.ArraySpec((3,), np.float32))
+        make = functools.partial(
+            random_py_environment.RandomPyEnvironment, observation, action, episode_end_probability=0.1
+        )
+        return load(make, 3, seed=seed, num_workers=1)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
+def test_the_same_seed_gives_the_same_steps_whatever_the_number_of_workers(name):
+    runs = []
+    for num_workers in (0, 1, 3):
+        env = load(name, 3, seed=7, num_workers=num_workers)
+        runs.append(rollout(env, 1000))
+        env.close()
+    for other in runs[1:]:
+        tf.nest.map_structure(np.testing.assert_array_equal, runs[0], other)
+
+
+def test_every_environment_has_a_seed_of_its_own():
+    seeds = []
+    for seed in (0, 1, 0):
+        env = PythonEnvironment([CountEnv] * 50, seed, num_workers=0)
+        seeds.append(env.reset().observation[:, 1].tolist())
+        np.testing.assert_array_equal(env.reset().observation[:, 1], seeds[-1])  # seeded once
+        env.close()
+    assert len(set(seeds[0] + seeds[1])) == 100
+    assert seeds[0] == seeds[2]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(
+    "space",
+    [
+        NESTED,
+        spaces.Discrete(3),
+        spaces.Discrete(3, start=-1),
+        spaces.MultiDiscrete([[2, 3], [4, 5]]),
+        spaces.MultiBinary(4),
+        spaces.Box(-1, 1, (2, 2), np.float64),
+        spaces.Box(0, 255, (8, 8, 1), np.uint8),
+        spaces.Tuple([spaces.Tuple([spaces.Discrete(2)]), spaces.Dict(b=spaces.Discrete(5))]),
+    ],
+    ids=str,
+)
+def test_observations_and_actions_of_every_space_arrive_unchanged(space, num_workers):
+    env = PythonEnvironment([functools.partial(SpaceEnv, space, space)] * 2, 0, num_workers)
+    original = SpaceEnv(space, space)
+    expected = [original.reset()[0]]
+    observed = [env.reset().observation]
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        # Samples of the space are valid actions, which the environment checks.
+        space.seed(int(rng.integers(1000)))
+        samples = [space.sample() for _ in range(2)]
+        action = tf.nest.map_structure(lambda *x: np.stack(x), *[_plain(x) for x in samples])
+        observed.append(env.step(action).observation)
+        expected.append(original.step(_plain(samples[0]))[0])
+    env.close()
+    for want, got in zip(expected, observed, strict=True):
+        want = tf.nest.map_structure(lambda x: np.stack([x, x]), _plain(want))
+        tf.nest.map_structure(np.testing.assert_array_equal, want, got)
+
+
+def _plain(x):
+    """Gymnasium's samples without its own kinds of dict."""
+    if isinstance(x, dict):
+        return {key: _plain(value) for key, value in x.items()}
+    return tuple(map(_plain, x)) if isinstance(x, tuple) else x
+
+
+def test_bounded_actions_are_clipped():
+    space = spaces.Box(-1, 1, (1,), np.float32)
+    env = PythonEnvironment([functools.partial(CountEnv, action_space=space)], num_workers=0)
+    env.reset()
+    env.step(np.array([[7.0]], np.float32))  # the environment would refuse it
+
+
+@pytest.mark.parametrize("max_random_steps", [0, 50])
+def test_random_steps_at_the_start_part_episodes_of_equal_length(max_random_steps):
+    env = PythonEnvironment(
+        [functools.partial(CountEnv, length=10)] * 20, 0, 2, max_random_steps=max_random_steps
+    )
+    steps = rollout(env, 20)
+    np.testing.assert_array_equal(steps[0].step_type, FIRST)
+    np.testing.assert_array_equal(steps[0].reward, 0)
+    first_ends = np.argmax([t.step_type == LAST for t in steps], axis=0)
+    if max_random_steps:
+        assert len(set(first_ends.tolist())) > 5
+        assert len({tuple(t.observation[:, 3]) for t in rollout(env, 1)[:1]}) == 1  # only at the first reset
+    else:
+        np.testing.assert_array_equal(first_ends, 10)
+    env.close()
+
+
+class VectorRewardEnv(CountEnv):
+    reward_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, -reward]), *rest
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_vector_rewards_stay_vectors(num_workers):
+    env = PythonEnvironment([VectorRewardEnv] * 3, 0, num_workers)
+    assert env.reward_spec().shape == (2,)
+    steps = rollout(env, 6)
+    env.close()
+    np.testing.assert_array_equal(steps[0].reward, np.zeros((3, 2), np.float32))
+    np.testing.assert_array_equal(steps[3].reward, [[1.5, -1.5]] * 3)
+    np.testing.assert_array_equal(steps[6].step_type, FIRST)
+    np.testing.assert_array_equal(steps[6].reward, np.zeros((3, 2), np.float32))
+
+
+class WrongShapeEnv(CountEnv):
+    def _observe(self):
+        return super()._observe()[:1]  # NumPy would stretch it
+
+
+def test_an_observation_of_another_shape_is_refused():
+    env = PythonEnvironment([WrongShapeEnv], num_workers=0)
+    with pytest.raises(ValueError, match=r"shape \(1,\), the observation_space says \(4,\)"):
+        env.reset()
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"num_workers": 3}, "num_workers is 3, more than batch_size = 2"),
+        ({"num_workers": -1}, "num_workers is -1"),
+        ({"num_workers": "all"}, "num_workers is 'all'"),
+        ({"max_restarts": -1}, "max_restarts is -1"),
+        ({"step_timeout": 0}, "step_timeout is 0"),
+        ({"start_timeout": None}, "start_timeout is None"),
+        ({"max_random_steps": 1.5}, "max_random_steps is 1.5"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        PythonEnvironment([CountEnv] * 2, **settings)
+
+
+def test_what_is_no_environment_is_refused():
+    with pytest.raises(ValueError, match="neither a gymnasium.Env nor a TF-Agents PyEnvironment"):
+        load(dict, 2, num_workers=0)
+
+
+def test_a_class_of_a_script_needs_no_import(tmp_path):
+    namespace = {"__name__": "__main__", "gymnasium": gymnasium, "CountEnv": CountEnv}
+    exec("class Mine(CountEnv): pass", namespace)
+    env = load(namespace["Mine"], 2, num_workers=1)
+    assert env.reset().observation.shape == (2, 4)
+    env.close()

@@ -1,0 +1,109 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Gymnasium environments for the tests of workers; nothing here imports TensorFlow."""
+
+import os
+import sys
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class CountEnv(gymnasium.Env):
+    """Observes (process id, seed, episode, step); every action is checked.
+
+    Episodes take `length` steps: in turn they terminate and are truncated. What else may happen comes with
+    step number `at`, counted from 1 over all episodes; 0 is the constructor.
+
+    Args:
+        length: steps of an episode.
+        action_space: a Gymnasium space.
+        at: when `act` is called.
+        act: callable without arguments.
+    """
+
+    observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float64)
+
+    def __init__(self, length=5, action_space=None, at=None, act=None):
+        self.action_space = spaces.Discrete(3) if action_space is None else action_space
+        self._length, self._at, self._act = length, at, act
+        self._seed, self._episode, self._step, self._steps = -1, 0, 0, 0
+        if at == 0:
+            act()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self._seed = seed
+        self._episode += 1
+        self._step = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), (self.action_space, action)
+        self._step += 1
+        self._steps += 1
+        if self._steps == self._at:
+            self._act()
+        ended = self._step == self._length
+        terminated = ended and self._episode % 2 == 1
+        return self._observe(), 0.5 * self._step, terminated, ended and not terminated, {}
+
+    def _observe(self):
+        return np.array([os.getpid(), self._seed, self._episode, self._step], np.float64)
+
+
+class SpaceEnv(gymnasium.Env):
+    """Observes random samples of `space`; the step's number seeds them, so that a test can repeat them."""
+
+    def __init__(self, space, action_space=None):
+        self.observation_space = space
+        self.action_space = spaces.Discrete(2) if action_space is None else action_space
+        self._step = 0
+
+    def reset(self, *, seed=None, options=None):
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), (self.action_space, action)
+        return self._observe(), 0.0, False, False, {}
+
+    def _observe(self):
+        self._step += 1
+        self.observation_space.seed(self._step)
+        return self.observation_space.sample()
+
+
+class ProcessEnv(CountEnv):
+    """Observes what its process is like: (TensorFlow is imported, cores, OMP_NUM_THREADS, 0)."""
+
+    def _observe(self):
+        threads = float(os.environ.get("OMP_NUM_THREADS", 0))
+        return np.array(["tensorflow" in sys.modules, len(os.sched_getaffinity(0)), threads, 0], np.float64)
+
+
+class NotPicklable(Exception):
+    """An exception that cannot travel."""
+
+    def __init__(self, first, second):
+        super().__init__("it holds a socket")
+
+
+def raise_own_error():
+    raise KeyError("my own bug")
+
+
+def raise_timeout():
+    raise TimeoutError("my simulator's")
+
+
+def raise_not_picklable():
+    raise NotPicklable(1, 2)
+
+
+def end_process():
+    os._exit(7)
+
+
+def sleep_for_long():
+    time.sleep(1000)
