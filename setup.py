@@ -40,7 +40,17 @@ INSTALL_REQUIRES = [
     "tqdm",
 ]
 
+EXTRAS = {
+    # Their C++ environments step outside the GIL.
+    "atari": ["ale-py>=0.11"],
+    "envpool": ["envpool>=1.0"],
+    # Gymnasium's extra knows which MuJoCo its environments fit.
+    "mujoco": ["gymnasium[mujoco]"],
+}
+
 DEV_REQUIRES = [
+    # The tests and examples use all of them.
+    *[package for packages in EXTRAS.values() for package in packages],
     "pytest>=8",
     # Ends a test that hangs.
     "pytest-timeout",
@@ -60,6 +70,6 @@ setup(
     python_requires=">=3.10,<3.12",
     packages=find_packages(include=["alf", "alf.*"]),
     install_requires=INSTALL_REQUIRES,
-    extras_require={"dev": DEV_REQUIRES},
+    extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={"console_scripts": ["alf-train = alf.bin.train:console_main"]},
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm
-from alf.algorithms.networks import ActorCriticNetwork
+from alf.algorithms.networks import ActorCriticNetwork, NatureNetwork
 from alf.environments import load
 from alf.environments.toy import NullEnvironment
 
@@ -19,7 +19,7 @@ class Workload:
 
     Attributes:
         env_ctor: callable (batch_size, seed) -> batched environment.
-        fc_layer_params: hidden layers of the actor-critic.
+        network_ctor: callable (observation_spec, num_outputs) -> network.
         num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
             one_env_at_a_time: as in `AsyncOffPolicyDriver`.
         env_alone_ctor: like `env_ctor`, which is the default, for the cost of the environment alone: in this
@@ -27,7 +27,7 @@ class Workload:
     """
 
     env_ctor: Callable
-    fc_layer_params: tuple
+    network_ctor: Callable
     num_envs: int
     batch_size: int
     unroll_length: int
@@ -42,12 +42,8 @@ class Workload:
 
     def make_algorithm(self, observation_spec, action_spec):
         """V-trace with Adam."""
-
-        def network_ctor(*args):
-            return ActorCriticNetwork(*args, fc_layer_params=self.fc_layer_params)
-
         optimizer = tf.keras.optimizers.legacy.Adam(3e-4)
-        return ImpalaAlgorithm(observation_spec, action_spec, optimizer, network_ctor)
+        return ImpalaAlgorithm(observation_spec, action_spec, optimizer, self.network_ctor)
 
     def driver_settings(self):
         names = (
@@ -72,17 +68,45 @@ def _null(batch_size, seed):
     return NullEnvironment(batch_size)
 
 
+def _pong(batch_size, seed):
+    return load("ALE/Pong-v5", batch_size, seed=seed)
+
+
+def _halfcheetah(batch_size, seed, num_workers=1):
+    return load("HalfCheetah-v5", batch_size, seed=seed, num_workers=num_workers)
+
+
+def _mlp(*sizes):
+    return functools.partial(ActorCriticNetwork, fc_layer_params=sizes)
+
+
 WORKLOADS = {
     "cartpole_vector": Workload(
-        _cartpole, (64, 64), num_envs=2, batch_size=1024, unroll_length=32, one_env_at_a_time=True
+        _cartpole, _mlp(64, 64), num_envs=2, batch_size=1024, unroll_length=32, one_env_at_a_time=True
     ),
     "cartpole_python": Workload(
         _cartpole_python,
-        (64, 64),
+        _mlp(64, 64),
         num_envs=2,
         batch_size=512,
         unroll_length=32,
         env_alone_ctor=functools.partial(_cartpole_python, num_workers=0),
     ),
-    "toy": Workload(_null, (16,), num_envs=2, batch_size=32, unroll_length=128, one_env_at_a_time=True),
+    "pong": Workload(_pong, NatureNetwork, num_envs=2, batch_size=32, unroll_length=16),
+    "pong_bfloat16": Workload(
+        _pong,
+        functools.partial(NatureNetwork, compute_dtype="bfloat16"),
+        num_envs=2,
+        batch_size=32,
+        unroll_length=16,
+    ),
+    "halfcheetah": Workload(
+        _halfcheetah,
+        _mlp(64, 64),
+        num_envs=2,
+        batch_size=64,
+        unroll_length=32,
+        env_alone_ctor=functools.partial(_halfcheetah, num_workers=0),
+    ),
+    "toy": Workload(_null, _mlp(16), num_envs=2, batch_size=32, unroll_length=128, one_env_at_a_time=True),
 }

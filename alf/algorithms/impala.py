@@ -33,6 +33,7 @@ class ImpalaAlgorithm(Algorithm):
         clip_rho_threshold: rho bar, limits the importance ratio of the value targets.
         clip_pg_rho_threshold: limits the importance ratio of the policy gradient.
         reward_scale: factor on the rewards that the learner sees; metrics show them as they are.
+        reward_clip: the learner's rewards are limited to plus or minus this; None does not limit them.
         value_loss_weight: weight of the squared value error, against the policy gradient's 1.
         entropy_weight: weight of the entropy bonus.
     """
@@ -48,6 +49,7 @@ class ImpalaAlgorithm(Algorithm):
         clip_rho_threshold=1.0,
         clip_pg_rho_threshold=1.0,
         reward_scale=1.0,
+        reward_clip=None,
         value_loss_weight=0.5,
         entropy_weight=0.01,
         max_grad_norm=40.0,
@@ -58,6 +60,7 @@ class ImpalaAlgorithm(Algorithm):
         check_number("ImpalaAlgorithm.clip_rho_threshold", clip_rho_threshold, above=0)
         check_number("ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0)
         check_number("ImpalaAlgorithm.reward_scale", reward_scale, above=0)
+        check_number("ImpalaAlgorithm.reward_clip", reward_clip, above=0, optional=True)
         check_number("ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
         check_number("ImpalaAlgorithm.entropy_weight", entropy_weight)
         self._actions = make_action_distribution(action_spec)
@@ -78,6 +81,7 @@ class ImpalaAlgorithm(Algorithm):
             clip_pg_rho_threshold=clip_pg_rho_threshold,
         )
         self._reward_scale = reward_scale
+        self._reward_clip = reward_clip
         self._value_loss_weight = value_loss_weight
         self._entropy_weight = entropy_weight
 
@@ -106,7 +110,7 @@ class ImpalaAlgorithm(Algorithm):
         trace = returns.vtrace(
             log_rho_tm1=log_prob - self._actions.log_prob(behaviour_params, action),
             values=train_info.value,
-            r_t=self._reward_scale * experience.reward[1:],
+            r_t=self._reward(experience.reward[1:]),
             discount_t=self._discount * experience.discount[1:],
             is_first=is_first,
             **self._vtrace,
@@ -117,3 +121,10 @@ class ImpalaAlgorithm(Algorithm):
         entropy = losses.masked_mean(self._actions.entropy(params), valid)
         loss = policy_loss + self._value_loss_weight * value_loss - self._entropy_weight * entropy
         return LossInfo(loss, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy})
+
+    def _reward(self, reward):
+        """What the learner sees of the environment's rewards."""
+        reward = self._reward_scale * reward
+        if self._reward_clip is None:
+            return reward
+        return tf.clip_by_value(reward, -self._reward_clip, self._reward_clip)

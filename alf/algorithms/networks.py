@@ -80,6 +80,64 @@ class ActorCriticNetwork(tf.Module):
         return _unflatten(self._policy(x), leading)
 
 
+@gin.configurable(module="alf.algorithms")
+class NatureNetwork(tf.Module):
+    """The convolutional network of Mnih et al. 2015 (Nature 518), with a policy and a value head.
+
+    Args:
+        observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
+        num_outputs: size of the policy head.
+        compute_dtype: "float32", or "bfloat16", which CPUs with AVX-512 or AMX compute faster; variables and
+            outputs are float32.
+        seed: of the initialisers; None draws one.
+    """
+
+    def __init__(self, observation_spec, num_outputs, compute_dtype="float32", seed=None):
+        super().__init__(name="nature_network")
+        if tf.nest.is_nested(observation_spec) or observation_spec.shape.rank != 3:
+            raise ConfigError(
+                f"NatureNetwork needs one image [channels, height, width], not {observation_spec}"
+            )
+        if compute_dtype not in _KERAS_POLICIES:
+            choices = ", ".join(map(repr, _KERAS_POLICIES))
+            raise ConfigError(
+                f"NatureNetwork.compute_dtype is {compute_dtype!r}: it must be one of {choices}"
+            )
+        self._shape = observation_spec.shape
+        self._num_outputs = num_outputs
+        policy = tf.keras.mixed_precision.Policy(_KERAS_POLICIES[compute_dtype])
+        channels, height, width = self._shape
+        layers = [tf.keras.Input((height, width, channels))]
+        for filters, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+            kernel = _orthogonal(2**0.5, seed)
+            layers.append(
+                tf.keras.layers.Conv2D(
+                    filters, size, stride, activation="relu", kernel_initializer=kernel, dtype=policy
+                )
+            )
+        layers.append(tf.keras.layers.Flatten(dtype=policy))
+        kernel = _orthogonal(2**0.5, seed)
+        layers.append(tf.keras.layers.Dense(512, "relu", kernel_initializer=kernel, dtype=policy))
+        self._torso = tf.keras.Sequential(layers)
+        self._heads = _dense(512, num_outputs + 1, seed)
+
+    def __call__(self, observation):
+        """Args: uint8 [..., C, H, W]. Returns: float32 [..., num_outputs] and values [...]."""
+        leading = tf.shape(observation)[:-3]
+        # CPUs convolve with the channels last.
+        images = tf.transpose(tf.reshape(observation, (-1, *self._shape)), (0, 2, 3, 1))
+        features = self._torso(tf.cast(images, tf.float32) / 255.0)
+        outputs, value = tf.split(self._heads(tf.cast(features, tf.float32)), [self._num_outputs, 1], axis=-1)
+        return _unflatten(outputs, leading), tf.reshape(value, leading)
+
+    def policy(self, observation):
+        """The policy head alone, for acting: float32 [..., num_outputs]."""
+        return self(observation)[0]
+
+
+_KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+
+
 def _check_hidden_layers(fc_layer_params, activation):
     if not isinstance(fc_layer_params, (list, tuple)) or not fc_layer_params:
         raise ConfigError(f"fc_layer_params is {fc_layer_params!r}: it must be a tuple of sizes")

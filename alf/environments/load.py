@@ -9,6 +9,9 @@ import gin
 import gymnasium
 
 from alf.checks import check_int
+from alf.environments.atari import load_atari
+from alf.environments.envpool_env import load_envpool
+from alf.environments.extras import missing_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
@@ -22,8 +25,8 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
 
     Args:
       name: a Gymnasium id such as "CartPole-v1"; "module:id" imports the module first, which registers
-        the id. Or a callable that returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents
-        `PyEnvironment`.
+        the id. "ALE/Pong-v5" is left to `load_atari`, "envpool:Pong-v5" to `load_envpool`. Or a callable
+        that returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
       batch_size: int, how many sub-environments, B.
       seed: int or None, for the first reset.
       max_episode_steps: int, the time limit in steps, which ends an episode with discount 1; None for the
@@ -41,6 +44,8 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
         be. Errors of the environment itself pass through.
     """
     check_int("load.batch_size", batch_size)
+    if str(name).startswith(("ALE/", "envpool:")):
+        return _load_native(name, batch_size, seed, max_episode_steps, num_workers, kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
@@ -54,7 +59,23 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
     # The spec instead of the id: a worker need not import what registered it. The checker would look at
     # every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
-    return PythonEnvironment([make] * batch_size, seed, num_workers)
+    try:
+        return PythonEnvironment([make] * batch_size, seed, num_workers)
+    except gymnasium.error.DependencyNotInstalled as error:
+        if "mujoco" not in str(spec.entry_point):
+            raise
+        raise missing_extra("mujoco", "mujoco") from error
+
+
+def _load_native(name, batch_size, seed, max_episode_steps, num_workers, kwargs):
+    if num_workers != "auto":
+        raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
+    if name.startswith("envpool:"):
+        limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+        return load_envpool(name.removeprefix("envpool:"), batch_size, seed=seed, **limit, **kwargs)
+    if max_episode_steps is not None:
+        raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
+    return load_atari(name, batch_size, seed=seed, **kwargs)
 
 
 def _find_spec(name):
