@@ -60,6 +60,18 @@ class PolicyStep(NamedTuple):
     info: Any = ()
 
 
+class PolicyState(NamedTuple):
+    """What is kept of each environment between two of its steps: nests of [B, ...].
+
+    Fields:
+        transformer: of the data transformer.
+        train: the algorithm's recurrent state, like `train_state_spec`.
+    """
+
+    transformer: Any = ()
+    train: Any = ()
+
+
 class Experience(NamedTuple):
     """Unrolls as the learner gets them.
 
@@ -71,7 +83,7 @@ class Experience(NamedTuple):
         step_type, reward, discount, observation, prev_action, env_id: as in `TimeStep`, [T+1, B, ...].
         action, info: the policy's answer to each time step, [T+1, B, ...].
         policy_version: int64 [T+1, B]; how many updates the weights that answered had seen.
-        state: nest of [B, ...]; the recurrent state that entered row 0.
+        state: `PolicyState` of [B, ...] that entered row 0.
     """
 
     step_type: Any
@@ -83,7 +95,7 @@ class Experience(NamedTuple):
     action: Any
     info: Any
     policy_version: Any
-    state: Any = ()
+    state: Any = PolicyState()
 
 
 class LossInfo(NamedTuple):

@@ -12,6 +12,7 @@ from absl import logging
 from alf.algorithms import ImpalaAlgorithm
 from alf.checks import check_int, check_number
 from alf.data_structures import to_tensor_spec
+from alf.data_transformers import Pipeline
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
 from alf.progress import Progress, Throughput
@@ -26,7 +27,8 @@ class Trainer:
     Args:
         root_dir: where the run writes; a run that is there is continued.
         env_ctor: callable (seed=int) -> batched environment.
-        algorithm_ctor: callable (observation_spec, action_spec) -> `Algorithm`.
+        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
+        algorithm_ctor: callable (observation_spec, action_spec) -> `Algorithm`, for transformed observations.
         driver_ctor: callable (envs, algorithm) -> driver.
         num_envs: batched environments.
         seed: of the run; every environment gets one of its own from it. None draws one.
@@ -42,6 +44,7 @@ class Trainer:
         self,
         root_dir,
         env_ctor=load,
+        data_transformers=(),
         algorithm_ctor=ImpalaAlgorithm,
         driver_ctor=AsyncOffPolicyDriver,
         num_envs=2,
@@ -61,7 +64,7 @@ class Trainer:
         # Before anything starts TensorFlow, which fixes its number of threads.
         reserve_threads(2 * num_envs + 8)
         env_seeds = seed_everything(seed, num_envs)
-        self._driver = self._make_driver(env_seeds, env_ctor, algorithm_ctor, driver_ctor)
+        self._driver = self._make_driver(env_seeds, env_ctor, data_transformers, algorithm_ctor, driver_ctor)
         self._interrupted = None
         self._first_trained = None
         try:
@@ -126,14 +129,18 @@ class Trainer:
         if not gin.config_is_locked():  # it is after an earlier run in this process
             gin.finalize()
 
-    def _make_driver(self, env_seeds, env_ctor, algorithm_ctor, driver_ctor):
+    def _make_driver(self, env_seeds, env_ctor, data_transformers, algorithm_ctor, driver_ctor):
         envs = []
         try:
             for env_seed in env_seeds:
                 envs.append(env_ctor(seed=env_seed))
-            self.algorithm = algorithm_ctor(
-                to_tensor_spec(envs[0].observation_spec()), to_tensor_spec(envs[0].action_spec())
+            observation_spec, action_spec, reward_spec = (
+                to_tensor_spec(spec)
+                for spec in (envs[0].observation_spec(), envs[0].action_spec(), envs[0].reward_spec())
             )
+            transformer = Pipeline(observation_spec, reward_spec, data_transformers)
+            self.algorithm = algorithm_ctor(transformer.observation_spec, action_spec)
+            self.algorithm.set_data_transformer(transformer)
             driver = driver_ctor(envs, self.algorithm)
         except BaseException:
             for env in envs:

@@ -15,6 +15,7 @@ from alf.data_structures import (
     Experience,
     LogRecord,
     LossInfo,
+    PolicyState,
     PolicyStep,
     TimeStep,
     batch_spec,
@@ -48,7 +49,7 @@ def test_records_are_nests_that_keep_their_type(record):
 def test_what_is_optional_is_empty():
     assert PolicyStep(action=1) == (1, (), ())
     assert LossInfo(loss=1).extra == ()
-    assert Experience(*range(9)).state == ()
+    assert Experience(*range(9)).state == PolicyState((), ())
 
 
 def test_an_experience_begins_with_the_fields_of_a_time_step():

@@ -18,6 +18,7 @@ from alf.data_structures import (
     LAST,
     Experience,
     LogRecord,
+    PolicyState,
     PolicyStep,
     TimeStep,
     batch_spec,
@@ -138,8 +139,8 @@ class FrozenAlgorithm(Algorithm):
         spec = self._time_step_spec
         rows = Experience(*spec, self.action_spec, self.rollout_info_spec, VERSION)
         dims = (num_unrolls, length, batch_size)
-        check_nest("experience", experience._replace(state=()), rows, dims)
-        check_nest("state", experience.state, self.train_state_spec, (num_unrolls, batch_size))
+        check_nest("experience", experience._replace(state=PolicyState()), rows, dims)
+        check_nest("state", experience.state, self.policy_state_spec, (num_unrolls, batch_size))
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 
     def train_step(self, experience, state):

@@ -6,7 +6,8 @@ import abc
 import tensorflow as tf
 
 from alf.checks import check_number
-from alf.data_structures import FIRST, LossInfo, PolicyStep, TimeStep
+from alf.data_structures import FIRST, LossInfo, PolicyState, PolicyStep, TimeStep
+from alf.data_transformers import Pipeline
 from alf.drivers.executor import single_threaded
 from alf.errors import ConfigError, DivergedError
 from alf.replay import make_replayer
@@ -24,7 +25,7 @@ class Algorithm(tf.Module, abc.ABC):
     Variables must exist when `__init__` returns: they are checkpointed, and actors read them at once.
 
     Args:
-        observation_spec: nest of unbatched tensor specs.
+        observation_spec: nest of unbatched tensor specs, of what the data transformer returns.
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
         optimizer: a `tf.keras.optimizers.legacy` optimizer; None if `update_with_gradient` needs none.
         train_state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
@@ -60,6 +61,39 @@ class Algorithm(tf.Module, abc.ABC):
         )
         self._max_grad_norm = max_grad_norm
         self._replayer = None
+        self._data_transformer = Pipeline(observation_spec, reward_spec=None)
+
+    def set_data_transformer(self, data_transformer):
+        """Chooses what the algorithm sees of the environment's steps; before a driver is made with it."""
+        self._data_transformer = data_transformer
+
+    @property
+    def policy_state_spec(self):
+        """`PolicyState` of unbatched tensor specs."""
+        return PolicyState(self._data_transformer.state_spec, self.train_state_spec)
+
+    def rollout(self, time_step, state):
+        """What the drivers call: `rollout_step` of the transformed `time_step`.
+
+        Args:
+            time_step: `TimeStep` of [B, ...] as the environment gave it.
+            state: `PolicyState` of [B, ...], zeros where `time_step` is FIRST.
+
+        Returns:
+            `PolicyStep` of [B, ...] whose state is a `PolicyState`.
+        """
+        return self._transformed(self.rollout_step, time_step, state)
+
+    def predict(self, time_step, state):
+        """Like `rollout`, with `predict_step`."""
+        return self._transformed(self.predict_step, time_step, state)
+
+    def _transformed(self, step, time_step, state):
+        time_step, transformer_state = self._data_transformer.step(time_step, state.transformer)
+        policy_step = step(time_step, state.train)
+        if not isinstance(policy_step, PolicyStep):
+            raise ConfigError(f"{step.__name__} returned {policy_step}: its specs say a PolicyStep")
+        return policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
 
     def predict_step(self, time_step, state):
         """Acts as well as it can, e.g. greedily, for evaluation. Default: as in `rollout_step`.
@@ -77,10 +111,10 @@ class Algorithm(tf.Module, abc.ABC):
     def rollout_step(self, time_step, state):
         """Acts to collect experience.
 
-        The driver resets `state` to zeros in the rows where `time_step` is FIRST.
+        `state` is zeros in the rows where `time_step` is FIRST.
 
         Args:
-            time_step: `TimeStep` of [B, ...].
+            time_step: `TimeStep` of [B, ...], transformed.
             state: nest of [B, ...] like `train_state_spec`.
 
         Returns:
@@ -93,7 +127,7 @@ class Algorithm(tf.Module, abc.ABC):
         """Computes what `calc_loss` needs, under a gradient tape.
 
         Args:
-            experience: time-major `Experience` of [T+1, B, ...].
+            experience: time-major `Experience` of [T+1, B, ...], transformed.
             state: nest of [B, ...] that entered row 0; not yet reset where row 0 is FIRST.
 
         Returns:
@@ -147,7 +181,10 @@ class Algorithm(tf.Module, abc.ABC):
         self._replayer = make_replayer(name)
 
     def observe(self, experience):
-        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer."""
+        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
+        if self._data_transformer.has_statistics:
+            with single_threaded():
+                self._update_statistics(experience)
         self._replayer.observe(experience)
 
     def train(self):
@@ -171,8 +208,16 @@ class Algorithm(tf.Module, abc.ABC):
         return summary
 
     @tf.function(autograph=False)
+    def _update_statistics(self, experience):
+        batch = merge_unrolls(experience)
+        self._data_transformer.observe(batch, batch.state.transformer)
+
+    @tf.function(autograph=False)
     def _train_once(self, experience):
         batch = merge_unrolls(experience)
+        batch = self._data_transformer.unroll(
+            batch._replace(state=batch.state.train), batch.state.transformer
+        )
         with tf.GradientTape() as tape:
             train_info = self.train_step(batch, batch.state)
             loss_info = self.calc_loss(batch, train_info)

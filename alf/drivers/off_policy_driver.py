@@ -36,7 +36,7 @@ class OffPolicyDriver(abc.ABC):
         self._algorithm = algorithm
         self._unroll_length = unroll_length
         self._policy_step_spec = PolicyStep(
-            self._specs.action, algorithm.train_state_spec, algorithm.rollout_info_spec
+            self._specs.action, algorithm.policy_state_spec, algorithm.rollout_info_spec
         )
         self._policy = BatchedPolicy(algorithm, self._specs, self._policy_step_spec)
         self._step_metrics = [EnvironmentSteps(), NumberOfEpisodes()]

@@ -1,15 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""BatchedPolicy: an algorithm's rollout step for several environments at once."""
+"""BatchedPolicy: an algorithm's rollout for several environments at once."""
 
 import tensorflow as tf
 
-from alf.data_structures import PolicyStep, TimeStep, batch_spec
+from alf.data_structures import TimeStep, batch_spec
 from alf.drivers.signals import env_ids, unpack_signals
 from alf.errors import ConfigError
 
 
 class BatchedPolicy:
-    """Answers the requests of K environments with one `rollout_step`.
+    """Answers the requests of K environments with one call of `Algorithm.rollout`.
 
     Args:
         algorithm: an `Algorithm`.
@@ -39,7 +39,7 @@ class BatchedPolicy:
         # Read before the step: the weights may be newer than the version says, never older.
         version = self._algorithm.train_step_counter.read_value()
         with tf.control_dependencies([version]):
-            policy_step = self._algorithm.rollout_step(time_step, state)
+            policy_step = self._algorithm.rollout(time_step, state)
         policy_step = self._conform(policy_step, step_type.shape.num_elements())
         if num_envs == 1:
             return [policy_step], version
@@ -50,7 +50,6 @@ class BatchedPolicy:
         """Checks what `rollout_step` returned against the algorithm's specs, while tracing."""
         expected = batch_spec(self._policy_step_spec, batch_size)
         try:
-            policy_step = PolicyStep(*policy_step)
             tf.nest.assert_same_structure(expected, policy_step)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"rollout_step does not return what its specs say: {error}") from None

@@ -186,7 +186,7 @@ def test_recurrent_state_counts_the_steps_of_the_episode(run):
         before = np.concatenate([np.zeros((1, B)), rows.info["state"] + 1])
         for k, unroll in enumerate(unrolls):
             # What entered row 0, not yet reset where row 0 is FIRST.
-            np.testing.assert_array_equal(unroll.state, before[k * run.setting.unroll_length])
+            np.testing.assert_array_equal(unroll.state.train, before[k * run.setting.unroll_length])
 
 
 def test_policy_version_never_falls_and_is_never_ahead(run):
@@ -280,7 +280,7 @@ def test_an_unroll_is_what_the_specs_say():
     (experience,) = algorithm.observed
     assert isinstance(experience, Experience)
     assert experience.observation.shape == (2, 4, B, 3)
-    assert experience.state.shape == (2, B)
+    assert experience.state.train.shape == (2, B)
     assert driver.queue_sizes().keys() == {"actor_queue", "learn_queue", "log_queue"}
 
 

@@ -2,6 +2,7 @@
 """PythonEnvironment: the contract, seeds, every space, in this process and in workers alike."""
 
 import functools
+import time
 
 import gymnasium
 import numpy as np
@@ -13,6 +14,7 @@ from tf_agents.specs import array_spec
 
 from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError
+from alf.workers import EnvBatch, WorkerPool
 from tests.environments.contract import EnvironmentContract, rollout
 from tests.workers.envs import CountEnv, SpaceEnv
 
@@ -212,3 +214,42 @@ def test_a_class_of_a_script_needs_no_import(tmp_path):
     env = load(namespace["Mine"], 2, num_workers=1)
     assert env.reset().observation.shape == (2, 4)
     env.close()
+
+
+class Slow(gymnasium.Env):
+    """Takes a while for every step."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, seconds=0.0):
+        self._seconds = seconds
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        if self._seconds:
+            time.sleep(self._seconds)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class RefusesRandomActions(Slow):
+    def step(self, action):
+        raise ValueError("not now")
+
+
+@pytest.mark.parametrize(
+    "make_env, batch_size, in_process",
+    [
+        (Slow, 2, True),
+        (Slow, 64, False),
+        (functools.partial(Slow, 0.001), 2, False),
+        (RefusesRandomActions, 2, False),
+    ],
+)
+def test_auto_spares_cheap_environments_the_way_to_a_worker(make_env, batch_size, in_process):
+    env = PythonEnvironment([make_env] * batch_size, 0)
+    batch = env._batch
+    env.close()
+    assert isinstance(batch, EnvBatch if in_process else WorkerPool)
