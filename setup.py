@@ -41,8 +41,8 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS = {
-    # Their C++ environments step outside the GIL.
-    "atari": ["ale-py>=0.11"],
+    # Their C++ environments step outside the GIL. ale-py takes a seed for each game from 0.12 on.
+    "atari": ["ale-py>=0.12"],
     "envpool": ["envpool>=1.0"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],

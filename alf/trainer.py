@@ -17,6 +17,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threa
 from alf.environments import load
 from alf.progress import Progress, Throughput
 from alf.run_dir import Checkpointer, RunDir, check_dead_bindings
+from alf.seeds import spawn_seeds
 from alf.stop_criteria import StopCriteria
 
 
@@ -234,10 +235,9 @@ def seed_everything(seed, num_envs):
         num_envs: how many seeds.
 
     Returns:
-        list of ints in [0, 2^31), from SeedSequence(seed).
+        list of ints, see `spawn_seeds`.
     """
-    sequence = np.random.SeedSequence(seed)
     if seed is not None:
         tf.random.set_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 (environments and algorithms may draw from it)
-    return [int(child.generate_state(1)[0] >> 1) for child in sequence.spawn(num_envs)]
+    return spawn_seeds(seed, num_envs)

@@ -3,11 +3,13 @@
 
 import gin
 import gymnasium
+import numpy as np
 
 from alf.checks import check_int
 from alf.environments.extras import import_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.errors import ConfigError
+from alf.seeds import spawn_seeds
 
 
 @gin.configurable(module="alf.environments")
@@ -34,7 +36,7 @@ def load_atari(
     Args:
       name: such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
       batch_size: int, B.
-      seed: int or None, for the first reset.
+      seed: int or None; each game gets one of its own from it, for the first reset.
       frame_skip: frames that an action is repeated for; the observation is the maximum over the last two.
       screen_size: pixels, height and width.
       grayscale: whether observations are grey.
@@ -76,7 +78,8 @@ def load_atari(
         autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
     )
     # Its observations are new arrays at every step.
-    return GymnasiumEnvironment(env, seed=seed, copy_observations=False)
+    seeds = None if seed is None else np.array(spawn_seeds(seed, batch_size))
+    return GymnasiumEnvironment(env, seed=seeds, copy_observations=False)
 
 
 def _game(name):

@@ -29,8 +29,8 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
 
         Args:
           env: a `gymnasium.vector.VectorEnv` with NEXT_STEP autoreset.
-          seed: int or None, handed to `env.reset(seed=)` at the first reset only, so
-            that later resets go on with the generator instead of repeating episodes.
+          seed: int, what else `env.reset(seed=)` takes, or None. For the first reset only,
+            so that later resets go on with the generator instead of repeating episodes.
             Most vector environments give sub-environment i the seed `seed + i`: the
             seeds of two of them must be at least `batch_size` apart.
           copy_observations: False when `env` returns arrays that it never writes
@@ -41,7 +41,8 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):
         """
         _check_autoreset(env)
         self._env = env
-        self._seed = None if seed is None else int(seed)
+        # SyncVectorEnv takes no NumPy integer.
+        self._seed = int(seed) if isinstance(seed, np.integer) else seed
         self._closed = False
         self._batch_size = int(env.num_envs)
         self._observation_spec = spec_from_space(env.single_observation_space, "observation")

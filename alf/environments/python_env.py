@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 from alf.checks import check_int, check_number
 from alf.environments.spaces import action_converter, map_space, spec_from_space
 from alf.errors import ConfigError
+from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool
 
 # Where workers overtake in training, measured with CartPole on 2 cores: 5 environments of 12 microseconds.
@@ -65,7 +66,7 @@ class PythonEnvironment(py_environment.PyEnvironment):
         check_number("PythonEnvironment.step_timeout", step_timeout, above=0)
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
         self._batch_size = len(env_fns)
-        seeds = [int(s.generate_state(1)[0] >> 1) for s in np.random.SeedSequence(seed).spawn(len(env_fns))]
+        seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
             self._batch = EnvBatch(env_fns, seeds, max_random_steps)
         else:

@@ -17,6 +17,7 @@ import weakref
 import numpy as np
 from absl import logging
 
+from alf.seeds import spawn_seeds
 from alf.workers import connection as messages
 from alf.workers.arrays import arrays_size, make_arrays
 from alf.workers.process import Rows, WorkerConfig
@@ -193,8 +194,7 @@ class WorkerPool:
         logging.warning("%s %s: restart %d of %d", name, reason, self.num_restarts, self._max_restarts)
         self._workers[index].kill()
         # Other seeds than before, else the same episodes would come again.
-        sequences = [np.random.SeedSequence([seed, self.num_restarts]) for seed in self._seeds]
-        seeds = [int(sequence.generate_state(1)[0] >> 1) for sequence in sequences]
+        seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self._seeds]
         self._workers[index] = worker = self._launch(index, seeds)
         if self._built(worker) != self.layout:
             raise ValueError(f"{name} has other spaces after its restart")
