@@ -1,5 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Optimizers for gin: Keras 2's, whose updates are single fused operations on the CPU."""
+"""Optimizers for gin: Keras 2's, whose updates are single fused operations on the CPU.
+
+RMSprop's is one only if its momentum is above 0. Its epsilon is then inside the square root, as in IMPALA's;
+without momentum it is outside.
+"""
 
 import gin
 import tensorflow as tf
