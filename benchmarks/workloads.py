@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from alf.algorithms import ImpalaAlgorithm
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
 from alf.algorithms.networks import ActorCriticNetwork, NatureNetwork
 from alf.environments import load
 from alf.environments.toy import NullEnvironment
@@ -43,7 +43,8 @@ class Workload:
     def make_algorithm(self, observation_spec, action_spec):
         """V-trace with Adam."""
         optimizer = tf.keras.optimizers.legacy.Adam(3e-4)
-        return ImpalaAlgorithm(observation_spec, action_spec, optimizer, self.network_ctor)
+        policy_ctor = functools.partial(ActorCriticPolicy, network_ctor=self.network_ctor)
+        return ImpalaAlgorithm(observation_spec, action_spec, optimizer, policy_ctor)
 
     def driver_settings(self):
         names = (

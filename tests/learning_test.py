@@ -7,6 +7,7 @@ the value of acting well is 1 / (1 - discount) at every step, unless a time limi
 termination, the value loss is missing, or V-trace corrects towards the wrong policy.
 """
 
+import functools
 from pathlib import Path
 
 import gin
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import ImpalaAlgorithm
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
 from alf.algorithms.networks import ActorCriticNetwork
 from alf.bin import train
 from alf.data_structures import PolicyStep, TimeStep, to_tensor_spec, zeros_like_spec
@@ -32,8 +33,9 @@ class FromOthers(ImpalaAlgorithm):
     """Learns from a policy that never learns: uniform, or normal with mean 0 and deviation 1."""
 
     def rollout_step(self, time_step, state):
-        params = zeros_like_spec(self.rollout_info_spec, time_step.step_type.shape[0])
-        return PolicyStep(self._actions.sample(params), state, params)
+        info = zeros_like_spec(self.rollout_info_spec, time_step.step_type.shape[0])
+        raw = self._policy.actions.sample(info.params)
+        return PolicyStep(self._policy.actions.action(raw), state, info._replace(raw=raw))
 
 
 def learn(continuous, iterations, cls=ImpalaAlgorithm, seed=0):
@@ -43,11 +45,12 @@ def learn(continuous, iterations, cls=ImpalaAlgorithm, seed=0):
         MatchObservationEnvironment(32, episode_length=EPISODE_LENGTH, continuous=continuous, seed=seed + i)
         for i in range(2)
     ]
+    network_ctor = lambda spec, size: ActorCriticNetwork(spec, size, (32,), seed=seed)  # noqa: E731
     algorithm = cls(
         to_tensor_spec(envs[0].observation_spec()),
         to_tensor_spec(envs[0].action_spec()),
         tf.keras.optimizers.legacy.Adam(3e-3),
-        network_ctor=lambda spec, size: ActorCriticNetwork(spec, size, (32,), seed=seed),
+        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
         discount=DISCOUNT,
         max_grad_norm=0.5,
     )
@@ -78,7 +81,7 @@ def act(algorithm, observation):
 
 
 def values(algorithm, observation):
-    return algorithm._network(tf.constant(observation))[1].numpy()
+    return algorithm._policy._network(tf.constant(observation))[1].numpy()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A run's directory: what is refused, what is written, and what a checkpoint brings back."""
 
+import functools
 import os
 import re
 import subprocess
@@ -12,7 +13,8 @@ import tensorflow as tf
 
 import alf.algorithms.optimizers  # noqa: F401  (for gin)
 from alf import run_dir
-from alf.algorithms import ImpalaAlgorithm
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
+from alf.algorithms.distributions import ActionInfo
 from alf.algorithms.networks import ActorCriticNetwork
 from alf.data_structures import Experience, to_tensor_spec
 from alf.environments.toy import MatchObservationEnvironment
@@ -162,10 +164,11 @@ SPECS = tuple(
 
 
 def make_algorithm(seed=0, units=8, learning_rate=0.01):
+    network_ctor = lambda spec, size: ActorCriticNetwork(spec, size, (units,), seed=seed)  # noqa: E731
     algorithm = ImpalaAlgorithm(
         *SPECS,
         tf.keras.optimizers.legacy.Adam(learning_rate),
-        network_ctor=lambda spec, size: ActorCriticNetwork(spec, size, (units,), seed=seed),
+        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
     )
     algorithm.set_exp_replayer("one_time")
     return algorithm
@@ -183,7 +186,7 @@ def train(algorithm, seed=0):
         prev_action=tf.zeros(shape, tf.int64),
         env_id=tf.zeros(shape, tf.int32),
         action=tf.constant(rng.integers(0, 3, shape)),
-        info=floats(3),
+        info=ActionInfo(floats(3), tf.constant(rng.integers(0, 3, shape))),
         policy_version=tf.zeros(shape, tf.int64),
     )
     algorithm.observe(experience)

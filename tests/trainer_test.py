@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
-from alf.algorithms import ImpalaAlgorithm
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
 from alf.algorithms.networks import ActorCriticNetwork
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments.toy import MatchObservationEnvironment
@@ -56,7 +56,9 @@ def make_trainer(root_dir, env=None, stop=None, learning_rate=0.01, driver=None,
         algorithm_ctor=functools.partial(
             ImpalaAlgorithm,
             optimizer=tf.keras.optimizers.legacy.Adam(learning_rate),
-            network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(8,)),
+            policy_ctor=functools.partial(
+                ActorCriticPolicy, network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
+            ),
         ),
         driver_ctor=driver or functools.partial(AsyncOffPolicyDriver, unroll_length=UNROLL_LENGTH),
         stop_criteria_ctor=lambda: StopCriteria(**(stop or {})),
@@ -144,7 +146,8 @@ def test_summaries(tmp_path):
             "NumberOfEpisodes",
         ],
         "train": [
-            *("loss", "policy_loss", "value_loss", "entropy", "gradient_norm", "learning_rate"),
+            *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
+            "learning_rate",
             *("policy_lag_min", "policy_lag_mean", "policy_lag_max", "iterations"),
         ],
         "throughput": [f"steps_per_second_{window}" for window in ("10s", "1min", "5min")],

@@ -5,8 +5,10 @@ import abc
 
 import tensorflow as tf
 
-from alf.checks import check_number
-from alf.data_structures import FIRST, LossInfo, PolicyState, PolicyStep, TimeStep
+from alf.algorithms.minibatches import train_in_minibatches
+from alf.algorithms.schedules import Progress, Schedule, as_schedule
+from alf.checks import check_int, check_number
+from alf.data_structures import FIRST, LossInfo, PolicyState, PolicyStep, TimeStep, count_transitions
 from alf.data_transformers import Pipeline
 from alf.drivers.executor import single_threaded
 from alf.errors import ConfigError, DivergedError
@@ -31,6 +33,8 @@ class Algorithm(tf.Module, abc.ABC):
         train_state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         rollout_info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
         max_grad_norm: the gradient is scaled down to this global norm; None does not limit it.
+        num_epochs: passes over each batch.
+        num_minibatches: updates of a pass: it is split by environments, which are shuffled.
         train_step_counter: int64 variable that counts updates; the algorithm makes one by default.
         name: of the module.
     """
@@ -43,12 +47,15 @@ class Algorithm(tf.Module, abc.ABC):
         train_state_spec=(),
         rollout_info_spec=(),
         max_grad_norm=None,
+        num_epochs=1,
+        num_minibatches=1,
         train_step_counter=None,
         name="algorithm",
     ):
         super().__init__(name=name)
         check_number("max_grad_norm", max_grad_norm, above=0, optional=True)
-        _check_optimizer(optimizer)
+        check_int("num_epochs", num_epochs)
+        check_int("num_minibatches", num_minibatches)
         self.observation_spec = observation_spec
         self.action_spec = action_spec
         self.train_state_spec = train_state_spec
@@ -59,7 +66,11 @@ class Algorithm(tf.Module, abc.ABC):
             if train_step_counter is None
             else train_step_counter
         )
+        self.env_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="env_steps")
+        _prepare_optimizer(optimizer, self.progress)
         self._max_grad_norm = max_grad_norm
+        self._num_epochs = num_epochs
+        self._num_minibatches = num_minibatches
         self._replayer = None
         self._data_transformer = Pipeline(observation_spec, reward_spec=None)
 
@@ -95,6 +106,10 @@ class Algorithm(tf.Module, abc.ABC):
             raise ConfigError(f"{step.__name__} returned {policy_step}: its specs say a PolicyStep")
         return policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
 
+    def progress(self):
+        """How far the run is, for schedules: `Progress`."""
+        return Progress(self.env_steps, self.train_step_counter)
+
     def predict_step(self, time_step, state):
         """Acts as well as it can, e.g. greedily, for evaluation. Default: as in `rollout_step`.
 
@@ -121,6 +136,23 @@ class Algorithm(tf.Module, abc.ABC):
             `PolicyStep` of [B, ...]: action like `action_spec`, state like `train_state_spec`, info like
             `rollout_info_spec`.
         """
+
+    def preprocess(self, experience, state):
+        """Prepares a batch, once before its updates, e.g. computes advantages with the weights of now.
+
+        Args:
+            experience, state: as in `train_step`.
+
+        Returns:
+            `Experience` for `train_step` and `calc_loss`; every leaf has the dimensions [T+1, B].
+        """
+        del state
+        return experience
+
+    def stops_early(self, summary):
+        """Whether to skip the updates of a batch that are left, bool scalar; `summary` is the last one's."""
+        del summary
+        return tf.constant(False)
 
     @abc.abstractmethod
     def train_step(self, experience, state):
@@ -199,7 +231,7 @@ class Algorithm(tf.Module, abc.ABC):
         experience = self._replayer.replay_all()
         try:
             with single_threaded():
-                summary = self._train_once(experience)
+                summary = self._train_on(experience)
         except tf.errors.InvalidArgumentError as error:
             if _NOT_FINITE not in str(error):
                 raise
@@ -213,15 +245,25 @@ class Algorithm(tf.Module, abc.ABC):
         self._data_transformer.observe(batch, batch.state.transformer)
 
     @tf.function(autograph=False)
-    def _train_once(self, experience):
+    def _train_on(self, experience):
         batch = merge_unrolls(experience)
         batch = self._data_transformer.unroll(
             batch._replace(state=batch.state.train), batch.state.transformer
         )
+        lag = policy_lag(batch, self.train_step_counter)
+        steps = count_transitions(batch.step_type)
+        batch = self.preprocess(batch, batch.state)
+        summary = train_in_minibatches(
+            self._update, batch, self._num_epochs, self._num_minibatches, self.stops_early
+        )
+        with tf.control_dependencies(tf.nest.flatten(summary)):
+            self.env_steps.assign_add(steps)
+        return {**summary, **lag}
+
+    def _update(self, batch):
         with tf.GradientTape() as tape:
             train_info = self.train_step(batch, batch.state)
             loss_info = self.calc_loss(batch, train_info)
-        lag = policy_lag(batch, self.train_step_counter)
         learning_rate = tf.cast(self.optimizer._decayed_lr(tf.float32), tf.float32)
         norm = self.update_with_gradient(loss_info, tape)
         # Without it these would run before or beside the check that the loss is finite.
@@ -233,7 +275,6 @@ class Algorithm(tf.Module, abc.ABC):
             **dict(loss_info.extra or {}),
             "gradient_norm": norm,
             "learning_rate": learning_rate,
-            **lag,
         }
 
     def _diverged(self, experience):
@@ -247,7 +288,8 @@ class Algorithm(tf.Module, abc.ABC):
         )
 
 
-def _check_optimizer(optimizer):
+def _prepare_optimizer(optimizer, progress):
+    """Checks an optimizer, and lets a schedule of its learning rate know the progress."""
     if optimizer is None:
         return
     if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
@@ -255,9 +297,13 @@ def _check_optimizer(optimizer):
             f"optimizer is {optimizer!r}: it must be an instance of a class of "
             "tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
         )
-    learning_rate = optimizer.get_config().get("learning_rate", 0.0)
-    if not isinstance(learning_rate, dict):  # that would be a schedule
-        check_number("the optimizer's learning_rate", learning_rate, at_least=0)
+    setting = "the optimizer's learning_rate"
+    learning_rate = optimizer._hyper.get("learning_rate", 0.0)
+    if isinstance(learning_rate, Schedule):
+        schedule = as_schedule(setting, learning_rate, at_least=0)
+        optimizer.learning_rate = lambda: schedule(progress())
+    elif not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
+        check_number(setting, optimizer.get_config().get("learning_rate", 0.0), at_least=0)
 
 
 def merge_unrolls(experience):

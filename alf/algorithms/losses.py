@@ -12,7 +12,7 @@ import tensorflow as tf
 from alf.algorithms.returns import check_time_major
 
 # Far below every logit of a network, far above those that mask an action.
-_FORBIDDEN_BELOW = -1e30
+_FORBIDDEN_BELOW = -1e8
 
 
 def policy_gradient_loss(log_prob, advantages):
@@ -134,7 +134,7 @@ def symmetric_kl_to_uniform(logits):
     is needed most.
 
     Args:
-        logits: float32 [..., n]; below -1e30, the action is forbidden.
+        logits: float32 [..., n]; below -1e8, the action is forbidden.
 
     Returns:
         float32 [...]; 0 where every action is forbidden.

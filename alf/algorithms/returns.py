@@ -44,9 +44,10 @@ class GAEReturns(NamedTuple):
 
 
 class VTraceReturns(NamedTuple):
-    """See ``vtrace``; both are float32 [T, B]."""
+    """See ``vtrace``; all are float32 [T, B]."""
 
     value_targets: tf.Tensor
+    advantages: tf.Tensor
     pg_advantages: tf.Tensor
 
 
@@ -208,8 +209,8 @@ def vtrace(
             The paper wants it at most clip_rho_threshold.
 
     Returns:
-        VTraceReturns: vs and the policy gradient's advantages, which include
-        their importance weight.
+        VTraceReturns: vs, q - v, and the policy gradient's advantages, which
+        include their importance weight.
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
@@ -222,10 +223,11 @@ def vtrace(
     # vs_{t+1} - v_t, the next row's error; 0 where the episode has no next row.
     next_errors = tf.concat([errors[1:], tf.zeros_like(errors[:1])], axis=0)
     pg_rho = tf.minimum(clip_pg_rho_threshold, rho)
-    advantages = pg_rho * (td_error + discount_t * lambda_ * next_errors)
+    advantages = td_error + discount_t * lambda_ * next_errors
     return VTraceReturns(
         value_targets=tf.stop_gradient(_where(valid, v_tm1 + errors)),
-        pg_advantages=tf.stop_gradient(_where(valid, advantages)),
+        advantages=tf.stop_gradient(_where(valid, advantages)),
+        pg_advantages=tf.stop_gradient(_where(valid, pg_rho * advantages)),
     )
 
 

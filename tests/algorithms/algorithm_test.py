@@ -195,11 +195,11 @@ def test_what_is_observed_is_trained_on_once_and_together():
 def test_one_trace_serves_all_updates():
     algorithm = make_algorithm(optimizer=LEGACY.SGD(0.01))
     train(algorithm, q=2, t=3, b=2)
-    traces = algorithm._train_once.experimental_get_tracing_count()
+    traces = algorithm._train_on.experimental_get_tracing_count()
     assert traces <= 2, "one that makes the optimizer's slots, one that uses them"
     for _ in range(4):
         train(algorithm, q=2, t=3, b=2)
-    assert algorithm._train_once.experimental_get_tracing_count() == traces
+    assert algorithm._train_on.experimental_get_tracing_count() == traces
 
 
 @pytest.mark.parametrize("norm", [0, -1.0])

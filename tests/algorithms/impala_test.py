@@ -1,18 +1,25 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ImpalaAlgorithm: its loss and gradients against the literal formulas, its steps, its checks."""
+"""ImpalaAlgorithm: its loss and gradients against literal formulas, its steps, its checks, what it learns."""
 
 import re
+from functools import partial
 
 import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
+from tf_agents.environments import py_environment
+from tf_agents.specs import array_spec, tensor_spec
+from tf_agents.trajectories import time_step as ts
 
 import alf.algorithms.optimizers  # noqa: F401  (for gin)
-from alf.algorithms import ImpalaAlgorithm
-from alf.algorithms.impala import TrainInfo
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
+from alf.algorithms.actor_critic_policy import ActorCriticInfo
+from alf.algorithms.algorithm import merge_unrolls
+from alf.algorithms.distributions import ActionInfo, make_action_distribution
+from alf.algorithms.networks import ActorCriticNetwork
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec
+from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
@@ -29,7 +36,7 @@ SETTINGS = {
     "vtrace_lambda": 0.8,
     "clip_rho_threshold": 0.9,
     "clip_pg_rho_threshold": 1.2,
-    "reward_scale": 0.5,
+    "clip_c_threshold": 0.8,
     "value_loss_weight": 0.7,
     "entropy_weight": 0.05,
 }
@@ -41,7 +48,7 @@ def make_algorithm(action_spec=DISCRETE, optimizer=None, **kwargs):
 
 
 def make_batch(action_spec, seed=0):
-    """Returns a time-major `Experience` and a `TrainInfo` of another policy, as NumPy arrays."""
+    """Returns a time-major `Experience` and an `ActorCriticInfo` of another policy, as NumPy arrays."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape):
@@ -52,7 +59,8 @@ def make_batch(action_spec, seed=0):
             return normal(3)
         return normal(2), 0.3 * normal(2)
 
-    action = rng.integers(0, 3, (T + 1, B)) if action_spec is DISCRETE else normal(2)
+    raw = rng.integers(0, 3, (T + 1, B)) if action_spec is DISCRETE else normal(2)
+    action = np.zeros_like(raw)  # nobody learns from it
     # Terminations and a time limit: discount 0 at LAST or not.
     discount = np.ones((T + 1, B), np.float32)
     discount[2, 0] = discount[7, 2] = 0.0
@@ -64,10 +72,10 @@ def make_batch(action_spec, seed=0):
         prev_action=action,
         env_id=np.zeros((T + 1, B), np.int32),
         action=action,
-        info=params(),
+        info=ActionInfo(params(), raw),
         policy_version=np.zeros((T + 1, B), np.int64),
     )
-    return experience, TrainInfo(params(), normal())
+    return experience, ActorCriticInfo(params(), normal())
 
 
 def log_softmax(x):
@@ -90,10 +98,9 @@ def literal_vtrace(rho, value, reward, discount, last, settings):
 
     v_s = V(x_s) + sum of (discounts before t) (c_s ... c_{t-1}) delta_t over t >= s in the episode.
     """
-    lam, rho_bar, pg_bar = (
-        settings[k] for k in ("vtrace_lambda", "clip_rho_threshold", "clip_pg_rho_threshold")
-    )
-    c = lam * np.minimum(1.0, rho)
+    keys = ("vtrace_lambda", "clip_rho_threshold", "clip_c_threshold", "clip_pg_rho_threshold")
+    lam, rho_bar, c_bar, pg_bar = (settings[k] for k in keys)
+    c = lam * np.minimum(c_bar, rho)
     delta = np.minimum(rho_bar, rho) * (reward + discount * value[1:] - value[:-1])
     target, advantage = np.zeros(T), np.zeros(T)
     for s in range(T):
@@ -114,15 +121,15 @@ def literal_vtrace(rho, value, reward, discount, last, settings):
 def literal_loss(action_spec, experience, info, settings):
     """Returns the parts of the loss, and targets, advantages and valid, [T, B], in float64."""
     first_rows = lambda x: tf.nest.map_structure(lambda y: y[:-1].astype(np.float64), x)  # noqa: E731
-    action = experience.action[:-1]
-    log_p, entropy = log_prob_and_entropy(action_spec, first_rows(info.params), action)
-    log_b, _ = log_prob_and_entropy(action_spec, first_rows(experience.info), action)
+    raw = experience.info.raw[:-1]
+    log_p, entropy = log_prob_and_entropy(action_spec, first_rows(info.params), raw)
+    log_b, _ = log_prob_and_entropy(action_spec, first_rows(experience.info.params), raw)
     last = experience.step_type == LAST
     columns = [
         literal_vtrace(
             np.exp(log_p - log_b)[:, b],
             info.value[:, b].astype(np.float64),
-            settings["reward_scale"] * experience.reward[1:, b].astype(np.float64),
+            experience.reward[1:, b].astype(np.float64),
             settings["discount"] * experience.discount[1:, b].astype(np.float64),
             last[:, b],
             settings,
@@ -160,7 +167,8 @@ def test_loss_is_the_literal_formula(action_spec, changes, seed):
     loss = tf.function(algorithm.calc_loss)(to_tensors(experience), to_tensors(info))
     parts, _, _, valid = literal_loss(action_spec, experience, info, settings)
     assert valid.sum() == T * B - 3
-    assert loss.extra.keys() == parts.keys()
+    assert loss.extra.keys() == {*parts, "entropy_weight"}
+    assert loss.extra["entropy_weight"] == np.float32(settings["entropy_weight"])
     for name, expected in parts.items():
         np.testing.assert_allclose(loss.extra[name], expected, rtol=2e-4, err_msg=name)
     expected = parts["policy_loss"] + 0.7 * parts["value_loss"] - 0.05 * parts["entropy"]
@@ -179,7 +187,7 @@ def test_gradients_are_the_literal_ones():
     info = tf.nest.map_structure(lambda x: x.numpy(), info)
     _, target, advantage, valid = literal_loss(DISCRETE, experience, info, settings)
     # d log pi(a) / d logits = onehot(a) - pi; minimising the loss follows the policy gradient.
-    score = np.eye(3)[experience.action] - np.exp(log_softmax(info.params.astype(np.float64)))
+    score = np.eye(3)[experience.info.raw] - np.exp(log_softmax(info.params.astype(np.float64)))
     logits = np.zeros((T + 1, B, 3))
     logits[:-1] = -(valid * advantage)[..., np.newaxis] * score[:-1] / valid.sum()
     np.testing.assert_allclose(gradient.params, logits, rtol=1e-3, atol=1e-6)
@@ -193,8 +201,10 @@ def test_rows_that_are_no_transitions_do_not_matter():
     experience, info = make_batch(DISCRETE)
     last = STEP_TYPE == LAST
     changed = experience._replace(
-        action=np.where(last, 0, experience.action),
-        info=np.where(last[..., np.newaxis], 9.0, experience.info).astype(np.float32),
+        info=ActionInfo(
+            np.where(last[..., np.newaxis], 9.0, experience.info.params).astype(np.float32),
+            np.where(last, 0, experience.info.raw),
+        ),
         # The reward that arrives at FIRST belongs to no transition.
         reward=np.where(STEP_TYPE == FIRST, 1e6, experience.reward).astype(np.float32),
     )
@@ -228,11 +238,11 @@ def test_rollout_step_samples_and_says_from_what(action_spec):
     assert step.action.shape == (5000, *action_spec.shape)
     # The same observation everywhere, yet the actions follow a distribution: about that of `info`.
     if action_spec is DISCRETE:
-        p = np.exp(log_softmax(step.info.numpy()))[0]
+        p = np.exp(log_softmax(step.info.params.numpy()))[0]
         frequencies = np.bincount(step.action.numpy(), minlength=3) / 5000
         np.testing.assert_allclose(frequencies, p, atol=0.04)
     else:
-        loc, log_scale = (x.numpy()[0] for x in step.info)
+        loc, log_scale = (x.numpy()[0] for x in step.info.params)
         np.testing.assert_allclose(step.action.numpy().mean(axis=0), loc, atol=0.1)
         np.testing.assert_allclose(step.action.numpy().std(axis=0), np.exp(log_scale), rtol=0.1)
 
@@ -242,7 +252,7 @@ def test_predict_step_is_greedy(action_spec):
     algorithm = make_algorithm(action_spec)
     rows = time_step(50)
     step = algorithm.predict_step(rows, ())
-    outputs, _ = algorithm._network(rows.observation)
+    outputs, _, _ = algorithm._policy._network(rows.observation)
     if action_spec is DISCRETE:
         np.testing.assert_array_equal(step.action, outputs.numpy().argmax(axis=-1))
     else:
@@ -256,7 +266,7 @@ def test_train_step_evaluates_every_row():
     info = algorithm.train_step(tf.nest.map_structure(tf.constant, experience), ())
     assert info.params.shape == (T + 1, B, 3) and info.value.shape == (T + 1, B)
     row = algorithm.rollout_step(time_step()._replace(observation=tf.constant(experience.observation[3])), ())
-    np.testing.assert_allclose(info.params[3], row.info, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(info.params[3], row.info.params, rtol=1e-5, atol=1e-7)
 
 
 def test_network_and_heads_can_be_chosen():
@@ -268,12 +278,14 @@ def test_network_and_heads_can_be_chosen():
             made.append((observation_spec, num_outputs))
             self.weights = tf.Variable(tf.ones((4, num_outputs)))
 
-        def policy(self, observation):
-            return observation @ self.weights
+        state_spec = ()
 
-    algorithm = make_algorithm(network_ctor=Linear)
+        def policy(self, observation, state):
+            return observation @ self.weights, state
+
+    algorithm = make_algorithm(policy_ctor=partial(ActorCriticPolicy, network_ctor=Linear))
     assert made == [(OBSERVATION, 3)]
-    assert [v is algorithm._network.weights for v in algorithm.trainable_variables] == [True]
+    assert [v is algorithm._policy._network.weights for v in algorithm.trainable_variables] == [True]
     algorithm.predict_step(time_step(), ())
 
 
@@ -286,7 +298,7 @@ def test_network_and_heads_can_be_chosen():
         ("vtrace_lambda", 1.1),
         ("clip_rho_threshold", 0),
         ("clip_pg_rho_threshold", -1.0),
-        ("reward_scale", 0.0),
+        ("clip_c_threshold", 0.0),
         ("value_loss_weight", -0.5),
         ("entropy_weight", "high"),
         ("optimizer", "adam"),
@@ -311,3 +323,280 @@ def test_gin_configures_it():
     algorithm = ImpalaAlgorithm(OBSERVATION, DISCRETE)
     assert float(algorithm.optimizer.learning_rate) == 0.5
     assert len(algorithm.trainable_variables) == 8
+
+
+# Every kind of action, with environments, drivers and updates.
+
+
+class Bandit(py_environment.PyEnvironment):
+    """Episodes of one step, which terminate; a final observation is zeros.
+
+    Args:
+        observation_spec, action_spec: nests of array specs.
+        observe: callable (rng, rows) -> nest of [rows, ...], what is seen.
+        pay: callable (observation, action) -> [rows], what the action earns; at best 1.
+    """
+
+    def __init__(self, observation_spec, action_spec, observe, pay, batch_size=64):
+        super().__init__()
+        self._observation_spec, self._action_spec = observation_spec, action_spec
+        self.observe, self.pay = observe, pay
+        self._batch_size = batch_size
+        self._rng = np.random.default_rng(0)
+        self._seen = None
+
+    @property
+    def batched(self):
+        return True
+
+    @property
+    def batch_size(self):
+        return self._batch_size
+
+    def observation_spec(self):
+        return self._observation_spec
+
+    def action_spec(self):
+        return self._action_spec
+
+    def _reset(self):
+        self._seen = self.observe(self._rng, self._batch_size)
+        return self._time_step(FIRST, np.zeros(self._batch_size), self._seen)
+
+    def _step(self, action):
+        if self._seen is None:
+            return self._reset()
+        seen, self._seen = self._seen, None
+        return self._time_step(LAST, self.pay(seen, action), tf.nest.map_structure(np.zeros_like, seen))
+
+    def _time_step(self, step_type, reward, observation):
+        rows = self._batch_size
+        discount = np.full(rows, step_type == FIRST, np.float32)
+        return ts.TimeStep(
+            np.full(rows, step_type, np.int32), reward.astype(np.float32), discount, observation
+        )
+
+
+def vector(size):
+    return array_spec.ArraySpec((size,), np.float32, "observation")
+
+
+def one_hot(index, size):
+    return np.eye(size, dtype=np.float32)[index]
+
+
+def multi_discrete_bandit():
+    """Asks for three integers; a third of the reward for each."""
+    low, sizes = np.array([0, 1, -1]), np.array([2, 3, 4])
+
+    def observe(rng, rows):
+        return np.concatenate([one_hot(rng.integers(n, size=rows), n) for n in sizes], axis=1)
+
+    def pay(seen, action):
+        target = [x.argmax(axis=1) for x in np.split(seen, [2, 5], axis=1)]
+        return (action - low == np.stack(target, axis=1)).mean(axis=1)
+
+    return Bandit(vector(9), array_spec.BoundedArraySpec((3,), np.int32, low, low + sizes - 1), observe, pay)
+
+
+def dict_bandit():
+    """Asks for a button and a move of two numbers at once; half of the reward for each."""
+    action_spec = {
+        "move": array_spec.BoundedArraySpec((2,), np.float64, -1.0, 1.0),
+        "button": array_spec.BoundedArraySpec((), np.int64, 2, 4),
+    }
+
+    def observe(rng, rows):
+        target = rng.uniform(-0.8, 0.8, (rows, 2)).astype(np.float32)
+        return np.concatenate([target, one_hot(rng.integers(3, size=rows), 3)], axis=1)
+
+    def pay(seen, action):
+        assert action["move"].dtype == np.float64 and action["button"].dtype == np.int64
+        right = action["button"] - 2 == seen[:, 2:].argmax(axis=1)
+        return 0.5 * right + 0.5 * (1 - np.square(action["move"] - seen[:, :2]).mean(axis=1))
+
+    return Bandit(vector(5), action_spec, observe, pay)
+
+
+def box_bandit():
+    """Asks for two numbers between 1 and 5."""
+
+    def observe(rng, rows):
+        return rng.uniform(-1, 1, (rows, 2)).astype(np.float32)
+
+    def pay(seen, action):
+        assert np.all(action >= 1) and np.all(action <= 5)
+        return 1 - np.square((action - 3) / 2 - 0.75 * seen).mean(axis=1)
+
+    return Bandit(vector(2), array_spec.BoundedArraySpec((2,), np.float32, 1.0, 5.0), observe, pay)
+
+
+def masked_bandit():
+    """Pays 1 for the best of the allowed actions, less for others; the best of all is often forbidden."""
+    observation_spec = {
+        "observation": vector(5),
+        "action_mask": array_spec.BoundedArraySpec((5,), np.int8, 0, 1),
+    }
+
+    def observe(rng, rows):
+        mask = rng.integers(0, 2, (rows, 5)) | one_hot(rng.integers(5, size=rows), 5).astype(np.int64)
+        values = rng.uniform(-1, 1, (rows, 5)).astype(np.float32)
+        return {"observation": values, "action_mask": mask.astype(np.int8)}
+
+    def pay(seen, action):
+        rows = np.arange(len(action))
+        assert np.all(seen["action_mask"][rows, action - 1] == 1), "a forbidden action was taken"
+        values = seen["observation"]
+        best = np.where(seen["action_mask"] == 1, values, -1).max(axis=1)
+        return 1 + values[rows, action - 1] - best
+
+    return Bandit(observation_spec, array_spec.BoundedArraySpec((), np.int64, 1, 5), observe, pay)
+
+
+def make_for(env, **kwargs):
+    specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    return ImpalaAlgorithm(
+        *specs,
+        tf.keras.optimizers.legacy.Adam(0.01),
+        partial(ActorCriticPolicy, network_ctor=small_network, **kwargs),
+        entropy_weight=0.001,
+        max_grad_norm=0.5,
+    )
+
+
+def small_network(spec, size):
+    return ActorCriticNetwork(spec, size, (32,), seed=0)
+
+
+def greedy_reward(algorithm, env):
+    """The average of 1000 rows."""
+    seen = env.observe(np.random.default_rng(1), 1000)
+    rows = time_step(1000)._replace(observation=tf.nest.map_structure(tf.constant, seen))
+    action = algorithm.predict_step(rows, ()).action
+    return env.pay(seen, tf.nest.map_structure(lambda x: x.numpy(), action)).mean()
+
+
+squashed = partial(make_action_distribution, continuous="tanh_gaussian", std="shared", init_log_std=-0.5)
+beta = partial(make_action_distribution, continuous="beta")
+scaled = partial(make_action_distribution, scale_to_bounds=True)
+
+
+@pytest.mark.parametrize(
+    "make_env, kwargs, before, after",
+    [
+        (multi_discrete_bandit, {}, 0.6, 0.97),
+        (dict_bandit, {}, 0.8, 0.97),
+        (dict_bandit, {"action_ctor": squashed}, 0.8, 0.97),
+        (box_bandit, {"action_ctor": squashed}, 0.9, 0.98),
+        (box_bandit, {"action_ctor": beta}, 0.9, 0.98),
+        (box_bandit, {"action_ctor": scaled}, 0.9, 0.98),
+        (masked_bandit, {"action_mask_key": "action_mask"}, 0.8, 0.97),
+    ],
+    ids=["multi-discrete", "dict", "squashed dict", "squashed", "beta", "scaled", "mask"],
+)
+def test_learns_every_kind_of_action(make_env, kwargs, before, after):
+    tf.random.set_seed(0)
+    env = make_env()
+    algorithm = make_for(env, **kwargs)
+    assert greedy_reward(algorithm, env) < before
+    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=16)
+    try:
+        driver.start()
+        for _ in range(150):
+            driver.run()
+            algorithm.train()
+    finally:
+        driver.stop()
+    assert greedy_reward(algorithm, env) > after
+    for variable in algorithm._policy.actions.trainable_variables:
+        assert np.all(variable < -0.6), "the shared deviation was not trained"
+
+
+@pytest.mark.parametrize(
+    "make_env, kwargs",
+    [
+        (multi_discrete_bandit, {}),
+        (dict_bandit, {"action_ctor": squashed}),
+        (box_bandit, {"action_ctor": beta}),
+        (masked_bandit, {"action_mask_key": "action_mask"}),
+    ],
+    ids=["multi-discrete", "squashed dict", "beta", "mask"],
+)
+def test_the_importance_ratio_is_1_on_policy(make_env, kwargs):
+    env = make_env()
+    algorithm = make_for(env, **kwargs)
+    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=6)
+    try:
+        driver.start()
+        experience = merge_unrolls(driver.get_training_exps()[0])
+    finally:
+        driver.stop()
+    train_info, info = algorithm.train_step(experience, ()), experience.info
+    log_probs = (algorithm._policy.actions.log_prob(p, info.raw) for p in (train_info.params, info.params))
+    np.testing.assert_allclose(*log_probs, rtol=1e-5, atol=1e-5)
+    for x, y in zip(tf.nest.flatten(train_info.params), tf.nest.flatten(info.params), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+    if make_env is masked_bandit:
+        mask = experience.observation["action_mask"].numpy()
+        allowed = np.where(mask.any(axis=-1, keepdims=True), mask, 1)
+        assert 0.3 < allowed.mean() < 0.9
+        np.testing.assert_array_equal(tf.nn.softmax(train_info.params) > 0, allowed == 1)
+        np.testing.assert_array_equal(tf.nn.softmax(info.params) > 0, allowed == 1)
+
+
+def with_mask(key, **kwargs):
+    return partial(ActorCriticPolicy, action_mask_key=key, **kwargs)
+
+
+OBSERVATIONS = {"seen": OBSERVATION, "mask": tf.TensorSpec((3,), tf.int8)}
+
+
+def test_the_network_does_not_see_the_mask():
+    made = []
+
+    def network_ctor(observation_spec, num_outputs):
+        made.append(observation_spec)
+        return ActorCriticNetwork(observation_spec, num_outputs)
+
+    for more in ({}, {"position": OBSERVATION}):
+        spec = {**OBSERVATIONS, **more}
+        algorithm = ImpalaAlgorithm(spec, DISCRETE, None, with_mask("mask", network_ctor=network_ctor))
+        assert algorithm.observation_spec == spec
+    assert made == [OBSERVATION, {"seen": OBSERVATION, "position": OBSERVATION}]
+
+
+@pytest.mark.parametrize("step", ["rollout_step", "predict_step"])
+def test_steps_keep_to_the_mask(step):
+    algorithm = ImpalaAlgorithm(OBSERVATIONS, DISCRETE, None, with_mask("mask"))
+    rows = time_step(300)
+    mask = np.tile([[0, 0, 1], [1, 1, 0], [0, 0, 0]], (100, 1)).astype(np.int8)
+    rows = rows._replace(observation={"seen": rows.observation, "mask": tf.constant(mask)})
+    action = getattr(algorithm, step)(rows, ()).action.numpy().reshape(100, 3)
+    assert np.all(action[:, 0] == 2) and np.all(action[:, 1] < 2)
+    assert set(action[:, 2]) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "observation_spec, key, message",
+    [
+        (OBSERVATION, "mask", "action_mask_key is 'mask': the observation has no keys"),
+        (OBSERVATIONS, "action_mask", r"action_mask_key is 'action_mask': .* \['seen', 'mask'\]"),
+        (OBSERVATIONS, "seen", r"the action mask is .* the logits' shape \(3,\)"),
+    ],
+)
+def test_a_mask_that_is_not_there_or_does_not_fit_is_an_error(observation_spec, key, message):
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
+        ImpalaAlgorithm(observation_spec, DISCRETE, None, with_mask(key))
+
+
+def test_gin_chooses_the_distribution():
+    gin.parse_config(
+        "make_action_distribution.continuous = 'tanh_gaussian'\nmake_action_distribution.std = 'shared'\n"
+        "ActorCriticNetwork.fc_layer_params = (8,)"
+    )
+    algorithm = ImpalaAlgorithm(OBSERVATION, CONTINUOUS, None)
+    action = algorithm.rollout_step(time_step(500), ()).action
+    assert np.all(np.abs(action) <= 1) and np.std(action) > 0.5
+    # Two layers of two variables each, and the deviation.
+    assert [v.shape for v in algorithm.trainable_variables].count((2,)) == 1
+    assert len(algorithm.trainable_variables) == 5

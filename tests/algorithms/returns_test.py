@@ -133,6 +133,7 @@ def every_function(log_rho_tm1, **unroll):
         "gae.advantages": gae.advantages,
         "gae.value_targets": gae.value_targets,
         "vtrace.value_targets": vtrace.value_targets,
+        "vtrace.advantages": vtrace.advantages,
         "vtrace.pg_advantages": vtrace.pg_advantages,
     }
 
@@ -195,6 +196,8 @@ def test_vtrace(thresholds, lambda_, gamma):
     targets, advantages = literal_vtrace(log_rho, unroll, lambda_, *thresholds)
     assert_close(result.value_targets, targets, tol=1e-4)
     assert_close(result.pg_advantages, advantages, tol=1e-4)
+    weight = np.minimum(thresholds[1], np.exp(log_rho))
+    assert_close(result.advantages * weight, advantages, tol=1e-4)
 
 
 def test_default_parameters():

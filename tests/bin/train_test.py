@@ -337,7 +337,7 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         (CARTPOLE, ["Trainer.num_envs = '2'"], "Trainer.num_envs is '2'"),
         (CARTPOLE, ["Trainer.seed = 1.5"], "Trainer.seed is 1.5"),
         (CARTPOLE, ["StopCriteria.target_return = 'high'"], "StopCriteria.target_return is 'high'"),
-        (CARTPOLE, ["ImpalaAlgorithm.reward_scale = '1'"], "ImpalaAlgorithm.reward_scale is '1'"),
+        (CARTPOLE, ["ImpalaAlgorithm.discount = '1'"], "ImpalaAlgorithm.discount is '1'"),
         (CARTPOLE, ["ImpalaAlgorithm.optimizer = @Adam"], r"optimizer is .*@Adam\(\) with parentheses"),
         (CARTPOLE, ["ActorCriticNetwork.activation = 'nope'"], "activation is 'nope'"),
         (CARTPOLE, ["ActorCriticNetwork.fc_layer_params = 64"], "fc_layer_params is 64"),

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Observations, actions and rewards of random nested spaces arrive unchanged, workers and queues on their way."""
+"""Observations, actions and rewards of random nested spaces pass workers and queues unchanged."""
 
 import functools
 

@@ -1,0 +1,64 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Several updates from one batch of unrolls."""
+
+import tensorflow as tf
+
+from alf.errors import ConfigError
+
+
+def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
+    """Splits a batch by environments, shuffled anew in every epoch, and updates with each part, in the graph.
+
+    Unrolls stay whole, so that recurrent policies and returns see every step in its order.
+
+    Args:
+        update: callable (part of the batch) -> dict of float32 scalars, the same keys every time.
+        batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
+        num_epochs: passes over the batch.
+        num_minibatches: parts of a pass; must divide B.
+        stop: callable (what `update` returned) -> bool scalar, whether to skip what is left; None for never.
+
+    Returns:
+        what `update` returned, averaged.
+
+    Raises:
+        ConfigError: if `num_minibatches` does not divide B.
+    """
+    num_updates = num_epochs * num_minibatches
+    if num_updates == 1:
+        return update(batch)
+    batch_size = batch.step_type.shape[1]
+    if batch_size % num_minibatches:
+        raise ConfigError(
+            f"num_minibatches is {num_minibatches}: it must divide the environments of a batch, "
+            f"learn_queue_cap * batch_size = {batch_size}"
+        )
+    size = batch_size // num_minibatches
+    stop = stop or (lambda summary: tf.constant(False))
+
+    def step(i, order):
+        part = i % num_minibatches
+        order = tf.cond(part == 0, lambda: tf.random.shuffle(tf.range(batch_size)), lambda: order)
+        columns = tf.ensure_shape(order[part * size : (part + 1) * size], (size,))
+        return update(_columns(batch, columns)), order
+
+    def body(i, order, totals, stopped):
+        summary, order = step(i, order)
+        totals = tf.nest.map_structure(tf.add, totals, summary)
+        return i + 1, order, totals, stop(summary)
+
+    # Outside of the loop, which must know what `update` returns.
+    first, order = step(tf.constant(0), tf.range(batch_size))
+    count, _, totals, _ = tf.while_loop(
+        lambda i, order, totals, stopped: (i < num_updates) & ~stopped,
+        body,
+        (tf.constant(1), order, first, stop(first)),
+        parallel_iterations=1,
+    )
+    return tf.nest.map_structure(lambda total: total / tf.cast(count, total.dtype), totals)
+
+
+def _columns(batch, columns):
+    """The environments `columns` (int32 [b]) of a batch."""
+    rows = tf.nest.map_structure(lambda x: tf.gather(x, columns, axis=1), batch._replace(state=()))
+    return rows._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, columns), batch.state))

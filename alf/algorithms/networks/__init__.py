@@ -1,0 +1,23 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Networks: an encoder of observations, a recurrent layer if wanted, a policy head and a value head."""
+
+from alf.algorithms.networks.actor_critic import (
+    ActorCriticNetwork,
+    ImpalaResNetwork,
+    KerasNetwork,
+    NatureNetwork,
+)
+from alf.algorithms.networks.encoders import ObservationEncoder
+from alf.algorithms.networks.images import ImpalaResEncoder, NatureEncoder
+from alf.algorithms.networks.network import Network
+
+__all__ = [
+    "ActorCriticNetwork",
+    "ImpalaResEncoder",
+    "ImpalaResNetwork",
+    "KerasNetwork",
+    "NatureEncoder",
+    "NatureNetwork",
+    "Network",
+    "ObservationEncoder",
+]

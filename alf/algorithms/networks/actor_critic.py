@@ -1,0 +1,148 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The networks to choose from; what they have in common is in `Network`."""
+
+import functools
+
+import gin
+
+from alf.algorithms.networks.encoders import KerasEncoder, MlpEncoder, ObservationEncoder
+from alf.algorithms.networks.images import ImpalaResEncoder, NatureEncoder
+from alf.algorithms.networks.layers import check_layers, split_seed
+from alf.algorithms.networks.network import Network
+from alf.errors import ConfigError
+
+
+@gin.configurable(module="alf.algorithms")
+class ActorCriticNetwork(Network):
+    """An encoder of any observation, and a multilayer perceptron.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs.
+        num_outputs: size of the policy head.
+        fc_layer_params: units of each hidden layer.
+        activation: of the hidden layers, a name that Keras knows.
+        share_layers: whether policy and value share everything but the heads.
+        layer_norm: whether the hidden layers are normalised before their activation (arXiv 1607.06450).
+        spectral_norm: whether the kernels of the hidden layers are divided by their largest singular value
+            (arXiv 1802.05957), an estimate that calls of the network improve and `policy` only uses.
+        encoder_ctor: callable (observation_spec, seed=) -> encoder, see `encoders`.
+        rnn_cell: "gru", "lstm" or None, the recurrent layer after the hidden layers.
+        rnn_units: its size.
+        seed: of the initialisers; None draws one.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        num_outputs,
+        fc_layer_params=(64, 64),
+        activation="tanh",
+        share_layers=True,
+        layer_norm=False,
+        spectral_norm=False,
+        encoder_ctor=ObservationEncoder,
+        rnn_cell=None,
+        rnn_units=64,
+        seed=None,
+    ):
+        check_layers("fc_layer_params", fc_layer_params, activation)
+        if not fc_layer_params:
+            raise ConfigError(f"fc_layer_params is {fc_layer_params!r}: there must be a hidden layer")
+        _check_bools(share_layers=share_layers, layer_norm=layer_norm, spectral_norm=spectral_norm)
+        if not callable(encoder_ctor):
+            raise ConfigError(
+                f"encoder_ctor is {encoder_ctor!r}: it must be a function that makes an encoder"
+            )
+
+        def make_encoder(seed):
+            encoder_seed, seed = split_seed(seed, 2)
+            encoder = encoder_ctor(observation_spec, seed=encoder_seed)
+            return MlpEncoder(encoder, tuple(fc_layer_params), activation, seed, layer_norm, spectral_norm)
+
+        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
+        name = "actor_critic_network"
+        super().__init__(
+            observation_spec, num_outputs, make_encoder, share_layers, **rnn, seed=seed, name=name
+        )
+
+
+@gin.configurable(module="alf.algorithms")
+class NatureNetwork(Network):
+    """The convolutional network of Mnih et al. 2015 (Nature 518), with a policy and a value head.
+
+    Args:
+        observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
+        num_outputs: size of the policy head.
+        compute_dtype: of the encoder, see `NatureEncoder`.
+        rnn_cell, rnn_units, seed: as in `ActorCriticNetwork`.
+    """
+
+    def __init__(
+        self, observation_spec, num_outputs, compute_dtype="float32", rnn_cell=None, rnn_units=64, seed=None
+    ):
+        encoder = functools.partial(NatureEncoder, observation_spec, compute_dtype)
+        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
+        super().__init__(observation_spec, num_outputs, encoder, **rnn, seed=seed, name="nature_network")
+
+
+@gin.configurable(module="alf.algorithms")
+class ImpalaResNetwork(Network):
+    """The deep residual network of IMPALA (arXiv 1802.01561), with a policy and a value head.
+
+    Args:
+        observation_spec: unbatched tensor spec, uint8 [channels, height, width].
+        num_outputs: size of the policy head.
+        compute_dtype: of the encoder, see `NatureEncoder`.
+        rnn_cell, rnn_units, seed: as in `ActorCriticNetwork`.
+    """
+
+    def __init__(
+        self, observation_spec, num_outputs, compute_dtype="float32", rnn_cell=None, rnn_units=64, seed=None
+    ):
+        encoder = functools.partial(ImpalaResEncoder, observation_spec, compute_dtype)
+        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
+        super().__init__(observation_spec, num_outputs, encoder, **rnn, seed=seed, name="impala_res_network")
+
+
+@gin.configurable(module="alf.algorithms")
+class KerasNetwork(Network):
+    """A Keras model of the user's, with a policy and a value head.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs.
+        num_outputs: size of the policy head.
+        model_ctor: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer, from a nest
+            of [N, *shape] to features [N, F]. If its `call` takes `training`, that is True in calls of the
+            network and False in `policy`.
+        share_layers: whether policy and value share one model.
+        rnn_cell, rnn_units: as in `ActorCriticNetwork`.
+        seed: of the initialisers except the model's own; None draws one.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        num_outputs,
+        model_ctor,
+        share_layers=True,
+        rnn_cell=None,
+        rnn_units=64,
+        seed=None,
+    ):
+        _check_bools(share_layers=share_layers)
+        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
+        super().__init__(
+            observation_spec,
+            num_outputs,
+            lambda seed: KerasEncoder(observation_spec, model_ctor),
+            share_layers,
+            **rnn,
+            seed=seed,
+            name="keras_network",
+        )
+
+
+def _check_bools(**settings):
+    for name, value in settings.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}: it must be True or False")

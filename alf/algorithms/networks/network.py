@@ -1,0 +1,157 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What every actor-critic network is, and how algorithms call it."""
+
+import tensorflow as tf
+
+from alf.algorithms.networks.layers import dense, split_seed
+from alf.algorithms.networks.recurrent import Rnn
+
+
+class Network(tf.Module):
+    """Encoder, recurrent layer if wanted, policy head and value head; each is built at once.
+
+    Policy and value share all but the heads, or nothing.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs.
+        num_outputs: size of the policy head.
+        make_encoder: callable (seed=) -> encoder, see `encoders`.
+        share_layers: whether policy and value share the encoder and the recurrent layer.
+        rnn_cell: "gru", "lstm" or None, the recurrent layer between encoder and heads.
+        rnn_units: its size.
+        seed: of the initialisers; None draws one.
+        name: of the module.
+
+    Attributes:
+        state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        num_outputs,
+        make_encoder,
+        share_layers=True,
+        rnn_cell=None,
+        rnn_units=64,
+        seed=None,
+        name=None,
+    ):
+        super().__init__(name=name)
+        self._spec = observation_spec
+        self._num_outputs = num_outputs
+        # Where the layers are shared, one product makes both heads.
+        sizes = [num_outputs + 1] if share_layers else [num_outputs, 1]
+        self._branches = [
+            _Branch(make_encoder, rnn_cell, rnn_units, size, branch_seed)
+            for size, branch_seed in zip(sizes, split_seed(seed, len(sizes)), strict=True)
+        ]
+        self._recurrent = rnn_cell is not None
+        self.state_spec = self._join([branch.state_spec for branch in self._branches])
+
+    def __call__(self, observation, state=(), is_first=None):
+        """A whole unroll, to train on.
+
+        Without a recurrent layer, `state` and `is_first` are ignored, and any leading dimensions will do in
+        place of [T, B].
+
+        Args:
+            observation: nest of [T, B, *shape]; T is known when this is traced.
+            state: nest of [B, ...] like `state_spec`, which entered row 0.
+            is_first: bool [T, B], where the state becomes zeros before the step.
+
+        Returns:
+            float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
+        """
+        if self._recurrent and is_first is None:
+            raise ValueError("a recurrent network needs is_first")
+        x, leading = _merge_leading(observation, self._spec)
+        results = [
+            branch.unroll(x, branch_state, is_first)
+            for branch, branch_state in zip(self._branches, self._split(state), strict=True)
+        ]
+        outputs, states = zip(*results, strict=True)
+        if len(outputs) == 1:
+            outputs = tf.split(outputs[0], [self._num_outputs, 1], axis=-1)
+        return _unmerge_leading(outputs[0], leading), tf.reshape(outputs[1], leading), self._join(states)
+
+    def policy(self, observation, state=()):
+        """One step, to act.
+
+        Args:
+            observation: nest of [B, *shape].
+            state: nest of [B, ...] like `state_spec`, already zeros where an episode begins.
+
+        Returns:
+            float32 [B, num_outputs] of the policy head, and the new state.
+        """
+        x, leading = _merge_leading(observation, self._spec)
+        (branch, *others), (state, *other_states) = self._branches, self._split(state)
+        outputs, state = branch.step(x, state)
+        if not others:
+            outputs = outputs[:, : self._num_outputs]
+        # The state that enters the next unroll must be the value's, too.
+        other_states = [other.advance(x, s) for other, s in zip(others, other_states, strict=True)]
+        return _unmerge_leading(outputs, leading), self._join([state, *other_states])
+
+    def _split(self, state):
+        """The state of each branch."""
+        if not self._recurrent:
+            return [()] * len(self._branches)
+        tf.nest.assert_same_structure(self.state_spec, state)
+        return [state] if len(self._branches) == 1 else state
+
+    def _join(self, states):
+        """Reverses `_split`."""
+        if not self._recurrent:
+            return ()
+        return states[0] if len(states) == 1 else tuple(states)
+
+
+class _Branch(tf.Module):
+    """Encoder, recurrent layer if wanted, and one head."""
+
+    def __init__(self, make_encoder, rnn_cell, rnn_units, num_outputs, seed):
+        super().__init__(name="branch")
+        encoder_seed, rnn_seed, head_seed = split_seed(seed, 3)
+        self._encoder = make_encoder(seed=encoder_seed)
+        size, self._rnn, self.state_spec = self._encoder.size, None, ()
+        if rnn_cell is not None:
+            self._rnn = Rnn(rnn_cell, size, rnn_units, rnn_seed)
+            size, self.state_spec = rnn_units, self._rnn.state_spec
+        self._head = dense(size, num_outputs, gain=0.01, seed=head_seed)
+
+    def unroll(self, observation, state, is_first):
+        """Nest of [T * B, *shape] -> float32 [T * B, num_outputs], the final state."""
+        x = self._encoder(observation, training=True)
+        if self._rnn is not None:
+            x, state = self._rnn.unroll(x, state, is_first)
+        return self._head(x), state
+
+    def step(self, observation, state):
+        """Nest of [B, *shape] -> float32 [B, num_outputs], the new state."""
+        x = self._encoder(observation, training=False)
+        if self._rnn is not None:
+            x, state = self._rnn.step(x, state)
+        return self._head(x), state
+
+    def advance(self, observation, state):
+        """Nest of [B, *shape] -> the new state, without the head."""
+        if self._rnn is None:
+            return ()
+        return self._rnn.step(self._encoder(observation, training=False), state)[1]
+
+
+def _merge_leading(observation, spec):
+    """Nest of [..., *shape] -> nest of [N, *shape], and the leading dimensions."""
+    xs, specs = tf.nest.flatten(observation), tf.nest.flatten(spec)
+    num_leading = xs[0].shape.rank - specs[0].shape.rank
+    known, dims = xs[0].shape[:num_leading], tf.shape(xs[0])
+    leading = [dims[i] if n is None else n for i, n in enumerate(known)]
+    if num_leading != 1:
+        xs = [tf.reshape(x, (-1, *s.shape)) for x, s in zip(xs, specs, strict=True)]
+    return tf.nest.pack_sequence_as(observation, xs), leading
+
+
+def _unmerge_leading(x, leading):
+    return x if len(leading) == 1 else tf.reshape(x, (*leading, x.shape[-1]))

@@ -1,0 +1,202 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""PPO on asynchronous data (arXiv 1707.06347), known as APPO: Sample Factory's, arXiv 2006.11751."""
+
+from typing import Any, NamedTuple
+
+import gin
+import tensorflow as tf
+
+from alf.algorithms import losses, returns
+from alf.algorithms.actor_critic_policy import ActorCriticPolicy
+from alf.algorithms.algorithm import Algorithm
+from alf.algorithms.distributions import CategoricalActions, MultiCategoricalActions
+from alf.algorithms.schedules import as_schedule
+from alf.checks import check_number
+from alf.data_structures import FIRST, LossInfo
+from alf.errors import ConfigError
+
+
+class PPOInfo(NamedTuple):
+    """What each update needs of a batch, from before its first one.
+
+    Fields:
+        behaviour: `ActionInfo` [T+1, B, ...] of the policy that acted.
+        value: float32 [T+1, B], of the weights before the first update.
+        target: float32 [T+1, B], of the value; 0 in row T.
+        advantage: float32 [T+1, B]; 0 in row T.
+    """
+
+    behaviour: Any
+    value: Any
+    target: Any
+    advantage: Any
+
+
+@gin.configurable(module="alf.algorithms")
+class PPOAlgorithm(Algorithm):
+    """Proximal policy optimisation, against the policy that acted, however old it is.
+
+    Values, targets and advantages are computed once for each batch, with the weights before its first update.
+
+    Args:
+        observation_spec, action_spec, optimizer, max_grad_norm, num_epochs, num_minibatches,
+            train_step_counter: as in `Algorithm`.
+        policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
+        discount: gamma, in [0, 1].
+        use_vtrace: whether targets and advantages are V-trace's, which correct for old policies, or GAE's.
+        lambda_: of V-trace or GAE, in [0, 1].
+        clip_range: e; the probability ratio is limited to [1 / (1 + e), 1 + e]. Number or schedule.
+        value_clip_range: how far the value may move in one batch before its loss has no gradient; None does
+            not limit it. Depends on the scale of the returns.
+        value_loss_weight: weight of the squared value error, against the policy loss's 1.
+        entropy_weight: weight of the exploration bonus. Number or schedule.
+        exploration: the bonus: "entropy", or "symmetric_kl" to the uniform policy, for discrete actions.
+        kl_weight: weight of the divergence from the policy that acted to the new one.
+        target_kl: the updates of a batch end where this divergence exceeds it; None does not end them.
+        normalize_advantages: whether they have mean 0 and standard deviation 1 in each minibatch.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        action_spec,
+        optimizer,
+        policy_ctor=ActorCriticPolicy,
+        discount=0.99,
+        use_vtrace=False,
+        lambda_=0.95,
+        clip_range=0.2,
+        value_clip_range=None,
+        value_loss_weight=0.5,
+        entropy_weight=0.01,
+        exploration="entropy",
+        kl_weight=0.0,
+        target_kl=None,
+        normalize_advantages=True,
+        num_epochs=4,
+        num_minibatches=4,
+        max_grad_norm=0.5,
+        train_step_counter=None,
+    ):
+        check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
+        check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
+        check_number("PPOAlgorithm.value_clip_range", value_clip_range, above=0, optional=True)
+        check_number("PPOAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
+        check_number("PPOAlgorithm.kl_weight", kl_weight, at_least=0)
+        check_number("PPOAlgorithm.target_kl", target_kl, above=0, optional=True)
+        policy = policy_ctor(observation_spec, action_spec)
+        super().__init__(
+            observation_spec,
+            action_spec,
+            optimizer,
+            train_state_spec=policy.state_spec,
+            rollout_info_spec=policy.info_spec,
+            max_grad_norm=max_grad_norm,
+            num_epochs=num_epochs,
+            num_minibatches=num_minibatches,
+            train_step_counter=train_step_counter,
+            name="ppo",
+        )
+        self._policy = policy
+        self._discount = discount
+        self._use_vtrace = use_vtrace
+        self._lambda = lambda_
+        self._clip_range = as_schedule("PPOAlgorithm.clip_range", clip_range, above=0)
+        self._value_clip_range = value_clip_range
+        self._value_loss_weight = value_loss_weight
+        self._entropy_weight = as_schedule("PPOAlgorithm.entropy_weight", entropy_weight, at_least=0)
+        self._exploration = _exploration(exploration, policy.actions)
+        self._kl_weight = kl_weight
+        self._target_kl = target_kl
+        self._normalize_advantages = normalize_advantages
+
+    def predict_step(self, time_step, state):
+        """Takes the most likely action."""
+        return self._policy.mode(time_step, state)
+
+    def rollout_step(self, time_step, state):
+        """Samples an action; `info` is an `ActionInfo`."""
+        return self._policy.sample(time_step, state)
+
+    def preprocess(self, experience, state):
+        before = self._policy.unroll(experience, state)
+        target, advantage = self._targets(experience, before)
+        last_row = [[0, 1], [0, 0]]
+        info = PPOInfo(experience.info, before.value, tf.pad(target, last_row), tf.pad(advantage, last_row))
+        return experience._replace(info=info)
+
+    def train_step(self, experience, state):
+        return self._policy.unroll(experience, state)
+
+    def calc_loss(self, experience, train_info):
+        """The clipped surrogate, the value loss, the exploration bonus and the divergence, averaged."""
+        actions, progress = self._policy.actions, self.progress()
+        valid = returns.transitions(tf.equal(experience.step_type, FIRST)).valid
+        mean = lambda x: losses.masked_mean(x, valid)  # noqa: E731
+        info = tf.nest.map_structure(lambda x: x[:-1], experience.info)
+        params, value = tf.nest.map_structure(lambda x: x[:-1], tuple(train_info))
+        log_prob = actions.log_prob(params, info.behaviour.raw)
+        log_ratio = log_prob - actions.log_prob(info.behaviour.params, info.behaviour.raw)
+        advantage = info.advantage
+        if self._normalize_advantages:
+            advantage = losses.normalize_advantages(advantage, valid)
+        clip_range = self._clip_range(progress)
+        kl = mean(actions.kl(info.behaviour.params, params))
+        parts = {
+            "policy_loss": mean(losses.ppo_policy_loss(log_ratio, advantage, clip_range)),
+            "value_loss": mean(self._value_loss(value, info)),
+            "entropy": mean(actions.entropy(params)),
+            "kl": kl,
+            "clipped_fraction": mean(tf.cast(losses.ppo_clipped(log_ratio, clip_range), tf.float32)),
+        }
+        entropy_weight = self._entropy_weight(progress)
+        loss = (
+            parts["policy_loss"]
+            + self._value_loss_weight * parts["value_loss"]
+            - entropy_weight * mean(self._exploration(params))
+            + self._kl_weight * kl
+        )
+        return LossInfo(loss, {**parts, "clip_range": clip_range, "entropy_weight": entropy_weight})
+
+    def stops_early(self, summary):
+        if self._target_kl is None:
+            return tf.constant(False)
+        return summary["kl"] > self._target_kl
+
+    def _targets(self, experience, before):
+        """Targets of the value and advantages, both float32 [T, B]."""
+        unroll = dict(
+            values=before.value,
+            r_t=experience.reward[1:],
+            discount_t=self._discount * experience.discount[1:],
+            is_first=tf.equal(experience.step_type, FIRST),
+            lambda_=self._lambda,
+        )
+        if not self._use_vtrace:
+            estimate = returns.generalized_advantage(**unroll)
+            return estimate.value_targets, estimate.advantages
+        params, behaviour = tf.nest.map_structure(lambda x: x[:-1], (before.params, experience.info))
+        log_prob, behaviour_log_prob = (
+            self._policy.actions.log_prob(p, behaviour.raw) for p in (params, behaviour.params)
+        )
+        trace = returns.vtrace(log_rho_tm1=log_prob - behaviour_log_prob, **unroll)
+        # The surrogate weights with the ratio itself.
+        return trace.value_targets, trace.advantages
+
+    def _value_loss(self, value, info):
+        if self._value_clip_range is None:
+            return losses.value_loss(value, info.target)
+        return losses.clipped_value_loss(value, info.value, info.target, self._value_clip_range)
+
+
+def _exploration(name, actions):
+    """The exploration bonus called `name`: parameters [T, B, ...] -> float32 [T, B]."""
+    if name == "entropy":
+        return actions.entropy
+    if name != "symmetric_kl":
+        raise ConfigError(f"PPOAlgorithm.exploration is {name!r}: it must be 'entropy' or 'symmetric_kl'")
+    if isinstance(actions, CategoricalActions):
+        return lambda params: -losses.symmetric_kl_to_uniform(params)
+    if isinstance(actions, MultiCategoricalActions):
+        return lambda params: -tf.reduce_sum(losses.symmetric_kl_to_uniform(params), axis=-1)
+    raise ConfigError("PPOAlgorithm.exploration is 'symmetric_kl': that is for integer actions alone")

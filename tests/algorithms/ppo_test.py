@@ -1,0 +1,240 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""PPOAlgorithm: its loss against the literal formula, its settings and checks, what it learns."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+from alf.algorithms import ActorCriticPolicy, PPOAlgorithm, returns
+from alf.algorithms.actor_critic_policy import ActorCriticInfo
+from alf.algorithms.distributions import ActionInfo
+from alf.algorithms.networks import ActorCriticNetwork
+from alf.algorithms.ppo import PPOInfo
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, to_tensor_spec
+from alf.drivers import AsyncOffPolicyDriver
+from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
+from alf.errors import ConfigError
+
+OBSERVATION = tf.TensorSpec((4,), tf.float32)
+DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
+CONTINUOUS = tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
+T, B = 5, 4
+STEP_TYPE = np.full((T + 1, B), MID)
+STEP_TYPE[2, 0], STEP_TYPE[3, 0] = LAST, FIRST
+STEP_TYPE[0, 1] = FIRST
+VALID = STEP_TYPE[1:] != FIRST
+SETTINGS = {
+    "discount": 0.9,
+    "lambda_": 0.8,
+    "clip_range": 0.3,
+    "value_clip_range": 0.4,
+    "value_loss_weight": 0.7,
+    "entropy_weight": 0.05,
+    "kl_weight": 0.2,
+}
+
+
+def make_algorithm(action_spec=DISCRETE, **kwargs):
+    optimizer = kwargs.pop("optimizer", None) or tf.keras.optimizers.legacy.SGD(0.1)
+    algorithm = PPOAlgorithm(OBSERVATION, action_spec, optimizer, **kwargs)
+    algorithm.set_exp_replayer("one_time")
+    return algorithm
+
+
+def make_batch(seed=0):
+    """A time-major `Experience` with a `PPOInfo`, and an `ActorCriticInfo` of other weights."""
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape):
+        return rng.normal(size=(T + 1, B, *shape)).astype(np.float32)
+
+    behaviour = ActionInfo(normal(3), rng.integers(0, 3, (T + 1, B)))
+    experience = Experience(
+        step_type=STEP_TYPE.astype(np.int32),
+        reward=normal(),
+        discount=(rng.random((T + 1, B)) < 0.8).astype(np.float32),
+        observation=normal(4),
+        prev_action=np.zeros((T + 1, B), np.int64),
+        env_id=np.zeros((T + 1, B), np.int32),
+        action=behaviour.raw,
+        info=PPOInfo(behaviour, normal(), normal(), normal()),
+        policy_version=np.zeros((T + 1, B), np.int64),
+        state=(),
+    )
+    return experience, ActorCriticInfo(normal(3), normal())
+
+
+def log_softmax(x):
+    x = x.astype(np.float64)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def literal_loss(experience, info, settings, normalize):
+    """The parts of the loss, in float64, term by term."""
+    log_p, log_b = log_softmax(info.params)[:-1], log_softmax(experience.info.behaviour.params)[:-1]
+    action = experience.info.behaviour.raw[:-1, :, np.newaxis]
+    ratio = np.exp(np.take_along_axis(log_p - log_b, action, -1)[..., 0])
+    advantage = experience.info.advantage[:-1].astype(np.float64)
+    if normalize:
+        advantage = (advantage - advantage[VALID].mean()) / advantage[VALID].std()
+    e = settings["clip_range"]
+    clipped = np.clip(ratio, 1 / (1 + e), 1 + e)
+    policy = -np.minimum(ratio * advantage, clipped * advantage)
+    value, old, target = (
+        x[:-1].astype(np.float64) for x in (info.value, experience.info.value, experience.info.target)
+    )
+    c = settings["value_clip_range"]
+    near = old + np.clip(value - old, -c, c)
+    value_loss = 0.5 * np.maximum((value - target) ** 2, (near - target) ** 2)
+    return {
+        "policy_loss": policy[VALID].mean(),
+        "value_loss": value_loss[VALID].mean(),
+        "entropy": -(np.exp(log_p) * log_p).sum(-1)[VALID].mean(),
+        "kl": (np.exp(log_b) * (log_b - log_p)).sum(-1)[VALID].mean(),
+        "clipped_fraction": (ratio != clipped)[VALID].mean(),
+    }
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_loss_is_the_literal_formula(seed, normalize):
+    experience, info = make_batch(seed)
+    algorithm = make_algorithm(**SETTINGS, normalize_advantages=normalize)
+    loss = algorithm.calc_loss(*tf.nest.map_structure(tf.constant, (experience, info)))
+    parts = literal_loss(experience, info, SETTINGS, normalize)
+    assert loss.extra.keys() == {*parts, "clip_range", "entropy_weight"}
+    for name, expected in parts.items():
+        np.testing.assert_allclose(loss.extra[name], expected, rtol=1e-4, err_msg=name)
+    expected = parts["policy_loss"] + 0.7 * parts["value_loss"] - 0.05 * parts["entropy"] + 0.2 * parts["kl"]
+    np.testing.assert_allclose(loss.loss, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("use_vtrace", [False, True])
+def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
+    experience, _ = make_batch()
+    behaviour = experience.info.behaviour
+    experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
+    algorithm = make_algorithm(use_vtrace=use_vtrace, discount=0.9, lambda_=0.8)
+    info = algorithm.preprocess(experience, ()).info
+    before = algorithm.train_step(experience, ())
+    unroll = (
+        before.value,
+        experience.reward[1:],
+        0.9 * experience.discount[1:],
+        experience.step_type == FIRST,
+    )
+    if use_vtrace:
+        log_prob = [
+            np.take_along_axis(log_softmax(np.array(p)), behaviour.raw[..., np.newaxis], -1)[:-1, :, 0]
+            for p in (before.params, behaviour.params)
+        ]
+        log_rho = (log_prob[0] - log_prob[1]).astype(np.float32)
+        expected = returns.vtrace(log_rho, *unroll, lambda_=0.8)
+    else:
+        expected = returns.generalized_advantage(*unroll, lambda_=0.8)
+    np.testing.assert_allclose(info.value, before.value)
+    np.testing.assert_allclose(info.target[:-1], expected.value_targets, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(info.advantage[:-1], expected.advantages, rtol=1e-4, atol=1e-5)
+    assert not np.any(info.target[-1]) and not np.any(info.advantage[-1])
+    tf.nest.map_structure(np.testing.assert_array_equal, info.behaviour, behaviour)
+
+
+def train(algorithm, seed=0):
+    """One batch of one unroll; returns the summary."""
+    experience, _ = make_batch(seed)
+    experience = experience._replace(info=experience.info.behaviour, state=())
+    experience = tf.nest.map_structure(lambda x: tf.constant(x)[tf.newaxis], experience)
+    algorithm.observe(experience._replace(state=PolicyState()))
+    return {name: float(value) for name, value in algorithm.train().items()}
+
+
+@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (3, 2), (2, 4)])
+def test_updates_of_a_batch(num_epochs, num_minibatches):
+    algorithm = make_algorithm(num_epochs=num_epochs, num_minibatches=num_minibatches)
+    train(algorithm)
+    assert int(algorithm.train_step_counter) == num_epochs * num_minibatches
+    assert int(algorithm.env_steps) == VALID.sum()
+
+
+def test_updates_end_where_the_policy_has_moved_too_far():
+    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
+    algorithm = make_algorithm(num_epochs=5, num_minibatches=1, target_kl=1e-6, optimizer=optimizer)
+    train(algorithm)
+    assert int(algorithm.train_step_counter) == 1
+
+
+def test_symmetric_kl_pulls_towards_the_uniform_policy():
+    experience, info = make_batch()
+    tensors = tf.nest.map_structure(tf.constant, (experience, info))
+    plain = make_algorithm(entropy_weight=0.0).calc_loss(*tensors).loss
+    loss = make_algorithm(entropy_weight=0.5, exploration="symmetric_kl").calc_loss(*tensors).loss
+    log_p = log_softmax(info.params)[:-1]
+    symmetric = 0.5 * ((np.exp(log_p) - 1 / 3) * log_p).sum(-1)
+    np.testing.assert_allclose(loss - plain, 0.5 * symmetric[VALID].mean(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"discount": 1.1}, "PPOAlgorithm.discount is 1.1"),
+        ({"lambda_": -1}, "PPOAlgorithm.lambda_ is -1"),
+        ({"clip_range": 0}, "PPOAlgorithm.clip_range is 0"),
+        ({"value_clip_range": 0}, "PPOAlgorithm.value_clip_range is 0"),
+        ({"value_loss_weight": -1}, "PPOAlgorithm.value_loss_weight is -1"),
+        ({"entropy_weight": "high"}, "PPOAlgorithm.entropy_weight is 'high'"),
+        ({"kl_weight": -1}, "PPOAlgorithm.kl_weight is -1"),
+        ({"target_kl": 0}, "PPOAlgorithm.target_kl is 0"),
+        ({"exploration": "none"}, "PPOAlgorithm.exploration is 'none'"),
+        ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "is for integer actions alone"),
+        ({"num_epochs": 0}, "num_epochs is 0"),
+        ({"num_minibatches": 1.5}, "num_minibatches is 1.5"),
+    ],
+)
+def test_settings_are_checked(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        make_algorithm(**kwargs)
+
+
+def learn(make_env, iterations, rnn_cell=None, **kwargs):
+    """The average return of an episode in the end."""
+    tf.random.set_seed(0)
+    envs = [make_env(seed=i) for i in range(2)]
+    specs = [to_tensor_spec(spec) for spec in (envs[0].observation_spec(), envs[0].action_spec())]
+    network_ctor = functools.partial(
+        ActorCriticNetwork, fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=32, seed=0
+    )
+    algorithm = PPOAlgorithm(
+        *specs,
+        tf.keras.optimizers.legacy.Adam(3e-3, epsilon=1e-5),
+        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        **kwargs,
+    )
+    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=8)
+    try:
+        driver.start()
+        for _ in range(iterations):
+            driver.run_async()
+            algorithm.train()
+        return {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
+    finally:
+        driver.stop()
+
+
+@pytest.mark.parametrize("use_vtrace", [False, True], ids=["gae", "vtrace"])
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_learns_to_match(continuous, use_vtrace):
+    make_env = functools.partial(MatchObservationEnvironment, 32, continuous=continuous)
+    reward = learn(make_env, 60, use_vtrace=use_vtrace, discount=0.5) / 10
+    assert reward > 0.9, "of 1; at random 1/3, continuous -1/3"
+
+
+@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+def test_remembers_with_a_recurrent_network(rnn_cell):
+    assert learn(functools.partial(RememberEnvironment, 32, delay=4), 60, rnn_cell) > 0.95
+
+
+def test_cannot_remember_without():
+    assert learn(functools.partial(RememberEnvironment, 32, delay=4), 60) < 0.65
