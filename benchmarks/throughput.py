@@ -22,6 +22,7 @@ from alf import __version__
 from alf.data_structures import FIRST, TimeStep, batch_spec, to_tensor_spec
 from alf.drivers import AsyncOffPolicyDriver, reserve_threads
 from alf.drivers.executor import single_threaded
+from alf.memory import share_heaps
 from benchmarks.workloads import WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")
@@ -187,6 +188,7 @@ def _zeros(spec, rows):
 
 def main(argv):
     del argv
+    share_heaps()
     settings = {**_SETTINGS, "one_env_at_a_time": _ONE_AT_A_TIME}
     changes = {name: flag.value for name, flag in settings.items() if flag.value is not None}
     workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)

@@ -16,6 +16,7 @@ from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.errors import ConfigError, DivergedError
+from alf.memory import share_heaps
 from alf.signals import on_signal
 from alf.trainer import Trainer
 
@@ -92,6 +93,7 @@ def main(argv):
         print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
         return 2
     logging.set_verbosity(logging.INFO)
+    share_heaps()
     tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
     try:
         return run()
