@@ -151,9 +151,11 @@ class Checkpointer:
         if path is None:
             return None
         try:
-            self._manager.checkpoint.restore(path).assert_existing_objects_matched()
+            status = self._manager.checkpoint.restore(path).assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ConfigError(f"the checkpoint {path} does not fit this algorithm: {error}") from None
+        # The optimizer's variables are made, and restored, with the first update, which may not come.
+        status.expect_partial()
         return path
 
     def _get(self):

@@ -233,7 +233,7 @@ def test_learns_to_match(continuous, use_vtrace):
 
 @pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
 def test_remembers_with_a_recurrent_network(rnn_cell):
-    assert learn(functools.partial(RememberEnvironment, 32, delay=4), 60, rnn_cell) > 0.95
+    assert learn(functools.partial(RememberEnvironment, 32, delay=4), 120, rnn_cell) > 0.95
 
 
 def test_cannot_remember_without():
