@@ -272,3 +272,34 @@ class RewardClipping(DataTransformer):
 
     def transform(self, data):
         return data._replace(reward=tf.clip_by_value(data.reward, self._minimum, self._maximum))
+
+
+@gin.configurable(module="alf")
+class RewardWeighting(DataTransformer):
+    """Makes one reward of a vector reward: the sum of its components, weighted.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`; rewards of [R].
+        weights: list of R numbers.
+    """
+
+    def __init__(self, observation_spec, reward_spec, weights):
+        super().__init__(observation_spec, tf.TensorSpec((), tf.float32))
+        self._components = reward_spec.shape
+        self._weights = tf.Variable(self._checked(weights), trainable=False, name="reward_weights")
+
+    def set_weights(self, weights):
+        """Changes the weights, also while it trains; they are in the checkpoint."""
+        self._weights.assign(self._checked(weights))
+
+    def transform(self, data):
+        return data._replace(reward=tf.linalg.matvec(data.reward, self._weights))
+
+    def _checked(self, weights):
+        for i, weight in enumerate(weights):
+            check_number(f"RewardWeighting.weights[{i}]", weight)
+        if (len(weights),) != self._components:
+            raise ConfigError(
+                f"RewardWeighting.weights is {weights}: the environment's reward has shape {self._components}"
+            )
+        return tf.constant(weights, tf.float32)

@@ -26,6 +26,7 @@ from alf.data_transformers import (
     RewardClipping,
     RewardNormalizer,
     RewardScaling,
+    RewardWeighting,
 )
 from alf.drivers import AsyncOffPolicyDriver
 from alf.drivers.policy import zero_where
@@ -177,6 +178,16 @@ def test_rewards_are_scaled_and_clipped():
     np.testing.assert_allclose(clipped, np.clip(rows.reward, -0.5, 2))
 
 
+def test_vector_rewards_are_weighted_and_weights_may_change():
+    rows = make_rows(VECTOR, REWARDS)
+    weighting = RewardWeighting(VECTOR, REWARDS, weights=(1, -2.0, 0.5))
+    assert weighting.reward_spec.shape == ()
+    transform = tf.function(weighting.transform)
+    np.testing.assert_allclose(transform(rows).reward, rows.reward.numpy() @ [1, -2, 0.5], rtol=1e-5)
+    weighting.set_weights([0.0, 1.0, 0.0])
+    np.testing.assert_allclose(transform(rows).reward, rows.reward[..., 1], rtol=1e-6)
+
+
 class LearnsOfWhatItSaw(FrozenAlgorithm):
     """Notes in `info` what it saw when it acted, and keeps the batches that it would learn from."""
 
@@ -265,6 +276,11 @@ def rows_at(rows, t):
         (functools.partial(RewardNormalizer, clip=-1), "RewardNormalizer.clip is -1"),
         (functools.partial(RewardScaling, scale="x"), "RewardScaling.scale is 'x'"),
         (functools.partial(RewardClipping, minimum=2), "RewardClipping.minimum is 2: it must be below"),
+        (
+            functools.partial(RewardWeighting, weights=(1.0,)),
+            r"weights is \(1.0,\): .* shape \(\)",
+        ),
+        (functools.partial(RewardWeighting, weights=("a",)), r"RewardWeighting.weights\[0\] is 'a'"),
         (RewardScaling(VECTOR, REWARD), "without parentheses"),
     ],
 )
