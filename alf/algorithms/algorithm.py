@@ -5,7 +5,7 @@ import abc
 
 import tensorflow as tf
 
-from alf.algorithms.minibatches import train_in_minibatches
+from alf.algorithms.minibatches import check_num_minibatches, train_in_minibatches
 from alf.algorithms.schedules import Progress, Schedule, as_schedule
 from alf.checks import check_int, check_number
 from alf.data_structures import FIRST, LossInfo, PolicyState, PolicyStep, TimeStep, count_transitions
@@ -211,6 +211,10 @@ class Algorithm(tf.Module, abc.ABC):
     def set_exp_replayer(self, name):
         """Chooses where observed experience waits until `train`: see `alf.replay`."""
         self._replayer = make_replayer(name)
+
+    def check_batch_size(self, batch_size):
+        """Raises ConfigError if a batch of so many environments cannot be split into `num_minibatches`."""
+        check_num_minibatches(self._num_minibatches, batch_size)
 
     def observe(self, experience):
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""

@@ -28,11 +28,7 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     if num_updates == 1:
         return update(batch)
     batch_size = batch.step_type.shape[1]
-    if batch_size % num_minibatches:
-        raise ConfigError(
-            f"num_minibatches is {num_minibatches}: it must divide the environments of a batch, "
-            f"learn_queue_cap * batch_size = {batch_size}"
-        )
+    check_num_minibatches(num_minibatches, batch_size)
     size = batch_size // num_minibatches
     stop = stop or (lambda summary: tf.constant(False))
 
@@ -56,6 +52,15 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
         parallel_iterations=1,
     )
     return tf.nest.map_structure(lambda total: total / tf.cast(count, total.dtype), totals)
+
+
+def check_num_minibatches(num_minibatches, batch_size):
+    """Raises ConfigError unless `num_minibatches` divides `batch_size`, the environments of a batch."""
+    if batch_size % num_minibatches:
+        raise ConfigError(
+            f"num_minibatches is {num_minibatches}: it must divide the environments of a batch, "
+            f"learn_queue_cap (or, in a sync driver, num_envs) * batch_size = {batch_size}"
+        )
 
 
 def _columns(batch, columns):

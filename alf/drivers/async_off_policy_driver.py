@@ -63,6 +63,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
     ):
         super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
         self._check(num_actor_queues, learn_queue_cap, actor_queue_cap)
+        algorithm.check_batch_size(learn_queue_cap * self.batch_size)
         check_number("stop_timeout", stop_timeout, above=0)
         reserve_threads(self.num_envs + num_actor_queues + _OTHER_THREADS)
         self._num_actor_queues = num_actor_queues

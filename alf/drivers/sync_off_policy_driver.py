@@ -23,6 +23,7 @@ class SyncOffPolicyDriver(OffPolicyDriver):
 
     def __init__(self, envs, algorithm, unroll_length=8, observers=(), metrics=(), exp_replayer="one_time"):
         super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
+        algorithm.check_batch_size(self.num_envs * self.batch_size)
         reserve_threads(2)
         self._unroller = EnvUnroller(
             self._envs, self._specs, self._policy_step_spec, unroll_length, self._ask_policy

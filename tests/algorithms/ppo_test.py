@@ -14,7 +14,7 @@ from alf.algorithms.distributions import ActionInfo
 from alf.algorithms.networks import ActorCriticNetwork
 from alf.algorithms.ppo import PPOInfo
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, to_tensor_spec
-from alf.drivers import AsyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
 
@@ -149,6 +149,15 @@ def train(algorithm, seed=0):
     experience = tf.nest.map_structure(lambda x: tf.constant(x)[tf.newaxis], experience)
     algorithm.observe(experience._replace(state=PolicyState()))
     return {name: float(value) for name, value in algorithm.train().items()}
+
+
+@pytest.mark.parametrize("make_driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_minibatches_that_do_not_divide_a_batch_are_refused_by_the_driver(make_driver):
+    envs = [MatchObservationEnvironment(3)]
+    specs = [to_tensor_spec(spec) for spec in (envs[0].observation_spec(), envs[0].action_spec())]
+    algorithm = PPOAlgorithm(*specs, tf.keras.optimizers.legacy.SGD(0.1), num_minibatches=2)
+    with pytest.raises(ConfigError, match="num_minibatches is 2: it must divide .* = 3"):
+        make_driver(envs, algorithm)
 
 
 @pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (3, 2), (2, 4)])
