@@ -5,8 +5,6 @@ An encoder has a `size`, and is called with (observation, training): a nest of [
 call trains; it returns float32 [N, size].
 """
 
-import inspect
-
 import gin
 import tensorflow as tf
 
@@ -102,8 +100,7 @@ class KerasEncoder(tf.Module):
             raise ConfigError(
                 f"model_ctor made {self._model!r}: it must make a tf.keras.Model or tf.keras.layers.Layer"
             )
-        self._has_training = "training" in inspect.signature(self._model.call).parameters
-        features = self._call(zeros_like_spec(observation_spec, 2), False)
+        features = self._model(zeros_like_spec(observation_spec, 2), training=False)
         if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
             shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
             raise ConfigError(
@@ -113,10 +110,8 @@ class KerasEncoder(tf.Module):
         self.size = features.shape[-1]
 
     def __call__(self, observation, training=False):
-        return tf.cast(self._call(observation, training), tf.float32)
-
-    def _call(self, observation, training):
-        return self._model(observation, **(dict(training=training) if self._has_training else {}))
+        # Keras leaves `training` out where `call` does not take it.
+        return tf.cast(self._model(observation, training=training), tf.float32)
 
 
 class _OneHotEncoder(tf.Module):

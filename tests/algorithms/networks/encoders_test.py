@@ -153,9 +153,16 @@ def test_keras_model():
     np.testing.assert_allclose(encoder(observation, training=True), -expected, rtol=1e-2)
 
 
-def test_keras_model_may_ignore_training():
-    encoder = KerasEncoder(VECTOR, lambda spec: tf.keras.layers.Dense(3))
-    assert encoder(random_observation(VECTOR), training=True).shape == (5, 3)
+class Identity(tf.keras.layers.Layer):
+    def call(self, inputs):
+        return inputs
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_keras_model_may_do_without_training(training):
+    encoder = KerasEncoder(VECTOR, lambda spec: Identity())
+    x = random_observation(VECTOR)
+    np.testing.assert_array_equal(encoder(x, training), x)
 
 
 def layer(function):
