@@ -36,3 +36,9 @@ def check_number(name, value, at_least=None, above=None, at_most=None, optional=
     ):
         rule = " ".join(["a number", " and ".join(rules)]).strip() + (", or None" if optional else "")
         raise ConfigError(f"{name} is {value!r}: it must be {rule}")
+
+
+def check_bool(name, value):
+    """Raises ConfigError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}: it must be True or False")

@@ -84,6 +84,9 @@ class Experience(NamedTuple):
         action, info: the policy's answer to each time step, [T+1, B, ...].
         policy_version: int64 [T+1, B]; how many updates the weights that answered had seen.
         state: `PolicyState` of [B, ...] that entered row 0.
+        weight: float32 [T+1, B], of the transition from each row to the next one in the loss, set before
+            training: 0 where nothing is to be learned from it, also in row T; the importance weight in
+            prioritised replay, else 1.
     """
 
     step_type: Any
@@ -96,6 +99,7 @@ class Experience(NamedTuple):
     info: Any
     policy_version: Any
     state: Any = PolicyState()
+    weight: Any = ()
 
 
 class LossInfo(NamedTuple):
@@ -104,10 +108,12 @@ class LossInfo(NamedTuple):
     Fields:
         loss: float32 scalar, what is minimised.
         extra: dict of float32 scalars to show.
+        priority: float32 [B] of the batch's sequences, for prioritised replay; () if there is none.
     """
 
     loss: Any
     extra: Any = ()
+    priority: Any = ()
 
 
 class LogRecord(NamedTuple):

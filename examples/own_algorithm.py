@@ -44,4 +44,4 @@ class ActorCriticAlgorithm(Algorithm):
             + 0.5 * losses.value_loss(value[:-1], target)
             + self._entropy_weight * losses.entropy_loss(actions.entropy(params))
         )
-        return LossInfo(losses.masked_mean(loss, ~is_first[1:]))
+        return LossInfo(losses.weighted_mean(loss, experience.weight[:-1]))

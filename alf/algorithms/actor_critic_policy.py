@@ -9,6 +9,7 @@ import tensorflow as tf
 from alf.algorithms.distributions import ActionInfo, make_action_distribution, split_mask
 from alf.algorithms.networks import ActorCriticNetwork
 from alf.data_structures import FIRST, PolicyStep, zeros_like_spec
+from alf.errors import ConfigError
 
 
 class ActorCriticInfo(NamedTuple):
@@ -57,6 +58,29 @@ class ActorCriticPolicy(tf.Module):
         self._network = network_ctor(seen_spec, self.actions.num_outputs)
         self.state_spec = self._network.state_spec
         self.info_spec = ActionInfo(self.actions.params_spec, self.actions.raw_spec)
+
+    def parameter_groups(self, optimizer):
+        """See `Algorithm.parameter_groups`; `optimizer` is what `separate_optimizers` returned."""
+        if not isinstance(optimizer, dict):
+            return [(optimizer, self.trainable_variables)]
+        of_value = self._network.value_variables
+        ids = {id(variable) for variable in of_value}
+        others = [variable for variable in self.trainable_variables if id(variable) not in ids]
+        return [(optimizer["policy"], others), (optimizer["value"], of_value)]
+
+    def separate_optimizers(self, optimizer, value_optimizer):
+        """The optimizers for `Algorithm`: `optimizer` alone, or a dict if `value_optimizer` is not None.
+
+        Raises:
+            ConfigError: if no variable belongs to the value alone.
+        """
+        if value_optimizer is None:
+            return optimizer
+        if not self._network.value_variables:
+            raise ConfigError(
+                "value_optimizer is set, but policy and value share their layers: set share_layers = False"
+            )
+        return {"policy": optimizer, "value": value_optimizer}
 
     def sample(self, time_step, state):
         """Draws actions for a `TimeStep` of [B, ...]; `info` is an `ActionInfo`."""

@@ -29,10 +29,14 @@ class Algorithm(tf.Module, abc.ABC):
     Args:
         observation_spec: nest of unbatched tensor specs, of what the data transformer returns.
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
-        optimizer: a `tf.keras.optimizers.legacy` optimizer; None if `update_with_gradient` needs none.
+        optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict of several by name, see
+            `parameter_groups`; None if `update_with_gradient` needs none.
         train_state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         rollout_info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
-        max_grad_norm: the gradient is scaled down to this global norm; None does not limit it.
+        max_grad_norm: the gradient is scaled down to this global norm, of each optimizer's variables; None
+            does not limit it.
+        max_policy_lag: steps whose action was chosen more updates ago have weight 0 in the loss, and are
+            counted; None keeps all.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass: it is split by environments, which are shuffled.
         train_step_counter: int64 variable that counts updates; the algorithm makes one by default.
@@ -47,6 +51,7 @@ class Algorithm(tf.Module, abc.ABC):
         train_state_spec=(),
         rollout_info_spec=(),
         max_grad_norm=None,
+        max_policy_lag=None,
         num_epochs=1,
         num_minibatches=1,
         train_step_counter=None,
@@ -54,6 +59,8 @@ class Algorithm(tf.Module, abc.ABC):
     ):
         super().__init__(name=name)
         check_number("max_grad_norm", max_grad_norm, above=0, optional=True)
+        if max_policy_lag is not None:
+            check_int("max_policy_lag", max_policy_lag, at_least=0)
         check_int("num_epochs", num_epochs)
         check_int("num_minibatches", num_minibatches)
         self.observation_spec = observation_spec
@@ -67,8 +74,11 @@ class Algorithm(tf.Module, abc.ABC):
             else train_step_counter
         )
         self.env_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="env_steps")
-        _prepare_optimizer(optimizer, self.progress)
+        self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
+        for name, one in self._optimizers().items():
+            _prepare_optimizer(name, one, self.progress)
         self._max_grad_norm = max_grad_norm
+        self._max_policy_lag = max_policy_lag
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
         self._replayer = None
@@ -174,8 +184,15 @@ class Algorithm(tf.Module, abc.ABC):
             `LossInfo`.
         """
 
+    def parameter_groups(self):
+        """Which optimizer changes which variables: list of (optimizer, list of variables).
+
+        Default: the one optimizer, all trainable variables.
+        """
+        return [(self.optimizer, self.trainable_variables)]
+
     def update_with_gradient(self, loss_info, tape):
-        """Applies one step of the optimizer, unless the loss or the gradient is not finite.
+        """Applies one step of every optimizer, unless the loss or the gradient is not finite.
 
         Args:
             loss_info: `LossInfo`.
@@ -184,23 +201,38 @@ class Algorithm(tf.Module, abc.ABC):
         Returns:
             the gradient's global norm before it is limited, float32 scalar.
         """
-        variables = self.trainable_variables
-        gradients = tape.gradient(loss_info.loss, variables)
-        norm = tf.linalg.global_norm(gradients)
+        optimizers, groups = zip(*self.parameter_groups(), strict=True)
+        gradients = tape.gradient(loss_info.loss, groups)
+        norms = [tf.linalg.global_norm(group) for group in gradients]
+        norm = tf.linalg.global_norm(norms)
         finite = tf.debugging.Assert(
             tf.math.is_finite(loss_info.loss) & tf.math.is_finite(norm),
             [_NOT_FINITE, "loss", loss_info.loss, "gradient norm", norm],
         )
         with tf.control_dependencies([finite]):
-            norm = tf.identity(norm)
-        if self._max_grad_norm is not None:
-            scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
-        else:
-            scale = tf.ones_like(norm)
-        with tf.control_dependencies([scale, norm]):
-            gradients = [None if g is None else g * scale for g in gradients]
-        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        return norm
+            scales = [self._limiting_scale(group_norm) for group_norm in norms]
+        with tf.control_dependencies(scales):
+            gradients = [
+                [None if g is None else g * scale for g in group]
+                for group, scale in zip(gradients, scales, strict=True)
+            ]
+        for optimizer, group, variables in zip(optimizers, gradients, groups, strict=True):
+            optimizer.apply_gradients(zip(group, variables, strict=True))
+        with tf.control_dependencies(scales):
+            return tf.identity(norm)
+
+    def _limiting_scale(self, norm):
+        if self._max_grad_norm is None:
+            return tf.ones_like(norm)
+        return self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
+
+    def _optimizers(self):
+        """The optimizers by the name of what they set the learning rate of."""
+        if self.optimizer is None:
+            return {}
+        if isinstance(self.optimizer, dict):
+            return {f"_{name}": optimizer for name, optimizer in self.optimizer.items()}
+        return {"": self.optimizer}
 
     def after_update(self, experience, train_info):
         """Runs in the graph after each update, e.g. to move a target network."""
@@ -250,25 +282,44 @@ class Algorithm(tf.Module, abc.ABC):
 
     @tf.function(autograph=False)
     def _train_on(self, experience):
-        batch = merge_unrolls(experience)
-        batch = self._data_transformer.unroll(
-            batch._replace(state=batch.state.train), batch.state.transformer
-        )
-        lag = policy_lag(batch, self.train_step_counter)
-        steps = count_transitions(batch.step_type)
-        batch = self.preprocess(batch, batch.state)
+        batch, age = self._prepared(merge_unrolls(experience))
         summary = train_in_minibatches(
             self._update, batch, self._num_epochs, self._num_minibatches, self.stops_early
         )
         with tf.control_dependencies(tf.nest.flatten(summary)):
-            self.env_steps.assign_add(steps)
-        return {**summary, **lag}
+            self.env_steps.assign_add(count_transitions(experience.step_type))
+            return {**summary, **self._summarize_age(age)}
+
+    def _prepared(self, batch):
+        """A batch as `train_step` gets it, and of its steps: the policy lag, and how many were dropped."""
+        batch = self._data_transformer.unroll(
+            batch._replace(state=batch.state.train), batch.state.transformer
+        )
+        trains = tf.not_equal(batch.step_type[1:], FIRST)
+        lag = self.train_step_counter - batch.policy_version[:-1]
+        age = policy_lag(lag, trains)
+        if self._max_policy_lag is not None:
+            too_old = trains & (lag > self._max_policy_lag)
+            trains &= ~too_old
+            age["dropped_steps"] = tf.math.count_nonzero(too_old)
+        batch = batch._replace(weight=tf.pad(tf.cast(trains, tf.float32), [[0, 1], [0, 0]]))
+        return self.preprocess(batch, batch.state), age
+
+    def _summarize_age(self, age):
+        """What `_prepared` says of the age of a batch, with the dropped steps of all batches."""
+        if self._max_policy_lag is None:
+            return age
+        total = self.dropped_steps.assign_add(age["dropped_steps"])
+        return {**age, "dropped_steps": tf.cast(total, tf.float32)}
 
     def _update(self, batch):
         with tf.GradientTape() as tape:
             train_info = self.train_step(batch, batch.state)
             loss_info = self.calc_loss(batch, train_info)
-        learning_rate = tf.cast(self.optimizer._decayed_lr(tf.float32), tf.float32)
+        learning_rates = {
+            f"learning_rate{name}": tf.cast(optimizer._decayed_lr(tf.float32), tf.float32)
+            for name, optimizer in self._optimizers().items()
+        }
         norm = self.update_with_gradient(loss_info, tape)
         # Without it these would run before or beside the check that the loss is finite.
         with tf.control_dependencies([norm]):
@@ -278,7 +329,7 @@ class Algorithm(tf.Module, abc.ABC):
             "loss": loss_info.loss,
             **dict(loss_info.extra or {}),
             "gradient_norm": norm,
-            "learning_rate": learning_rate,
+            **learning_rates,
         }
 
     def _diverged(self, experience):
@@ -292,16 +343,14 @@ class Algorithm(tf.Module, abc.ABC):
         )
 
 
-def _prepare_optimizer(optimizer, progress):
+def _prepare_optimizer(name, optimizer, progress):
     """Checks an optimizer, and lets a schedule of its learning rate know the progress."""
-    if optimizer is None:
-        return
     if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
         raise ConfigError(
-            f"optimizer is {optimizer!r}: it must be an instance of a class of "
+            f"{name.lstrip('_')}{name and '_'}optimizer is {optimizer!r}: it must be an instance of a class of "
             "tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
         )
-    setting = "the optimizer's learning_rate"
+    setting = f"the {name.lstrip('_')}{name and ' '}optimizer's learning_rate"
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
     if isinstance(learning_rate, Schedule):
         schedule = as_schedule(setting, learning_rate, at_least=0)
@@ -322,19 +371,17 @@ def merge_unrolls(experience):
     return rows._replace(state=state)
 
 
-def policy_lag(experience, train_step_counter):
+def policy_lag(lag, trains):
     """Updates between the weights that acted and the weights that learn now, over the rows that train.
 
     Args:
-        experience: `Experience` of [T+1, B, ...].
-        train_step_counter: int64 scalar.
+        lag: int64 [T, B].
+        trains: bool [T, B].
 
     Returns:
         dict of float32 scalars: policy_lag_min, policy_lag_mean, policy_lag_max.
     """
-    trains = tf.not_equal(experience.step_type[1:], FIRST)
-    versions = tf.boolean_mask(experience.policy_version[:-1], trains)
-    lag = tf.cast(train_step_counter - versions, tf.float32)
+    lag = tf.cast(tf.boolean_mask(lag, trains), tf.float32)
     return {
         "policy_lag_min": tf.reduce_min(lag),
         "policy_lag_mean": tf.reduce_mean(lag),

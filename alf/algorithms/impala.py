@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """IMPALA: an actor-critic that corrects for old policies with V-trace (arXiv 1802.01561)."""
 
+import functools
+
 import gin
 import tensorflow as tf
 
@@ -8,8 +10,9 @@ from alf.algorithms import losses, returns
 from alf.algorithms.actor_critic_policy import ActorCriticPolicy
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.schedules import as_schedule
-from alf.checks import check_number
+from alf.checks import check_bool, check_number
 from alf.data_structures import FIRST, LossInfo
+from alf.errors import ConfigError
 
 
 @gin.configurable(module="alf.algorithms")
@@ -17,7 +20,7 @@ class ImpalaAlgorithm(Algorithm):
     """V-trace actor-critic.
 
     Args:
-        observation_spec, action_spec, optimizer, max_grad_norm, num_epochs, num_minibatches,
+        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, num_epochs, num_minibatches,
             train_step_counter: as in `Algorithm`.
         policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
@@ -27,6 +30,10 @@ class ImpalaAlgorithm(Algorithm):
         clip_pg_rho_threshold: limits the importance ratio of the policy gradient.
         value_loss_weight: weight of the squared value error, against the policy gradient's 1.
         entropy_weight: weight of the entropy bonus. Number or schedule.
+        drop_last_ts: whether the last transition of each unroll is left out of the loss, as in RLlib. Its
+            target bootstraps from one step, so it is the most biased; needs an unroll_length of at least 2.
+        value_optimizer: optimizer of the variables that only the value depends on; None leaves them to
+            `optimizer`. For policies that share no layers.
     """
 
     def __init__(
@@ -42,7 +49,10 @@ class ImpalaAlgorithm(Algorithm):
         clip_pg_rho_threshold=1.0,
         value_loss_weight=0.5,
         entropy_weight=0.01,
+        drop_last_ts=False,
+        value_optimizer=None,
         max_grad_norm=40.0,
+        max_policy_lag=None,
         num_epochs=1,
         num_minibatches=1,
         train_step_counter=None,
@@ -53,14 +63,16 @@ class ImpalaAlgorithm(Algorithm):
         check_number("ImpalaAlgorithm.clip_c_threshold", clip_c_threshold, above=0)
         check_number("ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0)
         check_number("ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
+        check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
         policy = policy_ctor(observation_spec, action_spec)
         super().__init__(
             observation_spec,
             action_spec,
-            optimizer,
+            policy.separate_optimizers(optimizer, value_optimizer),
             train_state_spec=policy.state_spec,
             rollout_info_spec=policy.info_spec,
             max_grad_norm=max_grad_norm,
+            max_policy_lag=max_policy_lag,
             num_epochs=num_epochs,
             num_minibatches=num_minibatches,
             train_step_counter=train_step_counter,
@@ -75,7 +87,11 @@ class ImpalaAlgorithm(Algorithm):
             clip_pg_rho_threshold=clip_pg_rho_threshold,
         )
         self._value_loss_weight = value_loss_weight
+        self._drop_last_ts = drop_last_ts
         self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight)
+
+    def parameter_groups(self):
+        return self._policy.parameter_groups(self.optimizer)
 
     def predict_step(self, time_step, state):
         """Takes the most likely action."""
@@ -102,11 +118,20 @@ class ImpalaAlgorithm(Algorithm):
             is_first=is_first,
             **self._vtrace,
         )
-        valid = returns.transitions(is_first).valid
-        policy_loss = losses.masked_mean(losses.policy_gradient_loss(log_prob, trace.pg_advantages), valid)
-        value_loss = losses.masked_mean(losses.value_loss(train_info.value[:-1], trace.value_targets), valid)
-        entropy = losses.masked_mean(actions.entropy(params), valid)
+        mean = functools.partial(losses.weighted_mean, weight=self._weight(experience))
+        policy_loss = mean(losses.policy_gradient_loss(log_prob, trace.pg_advantages))
+        value_loss = mean(losses.value_loss(train_info.value[:-1], trace.value_targets))
+        entropy = mean(actions.entropy(params))
         entropy_weight = self._entropy_weight(self.progress())
         loss = policy_loss + self._value_loss_weight * value_loss - entropy_weight * entropy
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         return LossInfo(loss, {**parts, "entropy_weight": entropy_weight})
+
+    def _weight(self, experience):
+        """float32 [T, B], of each transition in the loss."""
+        weight = experience.weight[:-1]
+        if not self._drop_last_ts:
+            return weight
+        if weight.shape[0] == 1:
+            raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll_length of 1")
+        return tf.pad(weight[:-1], [[0, 1], [0, 0]])

@@ -2,8 +2,8 @@
 """Per-step losses of actor-critic algorithms: pure functions of tensors.
 
 All are float32 [T, B] in and out, to be minimised, without coefficients. Rows
-that are no transitions count too: reduce with ``masked_mean`` and the mask
-``returns.transitions(is_first).valid``. The exception is a loss of a policy's
+that are no transitions count too: reduce with ``weighted_mean`` and the
+``weight`` of the ``Experience``. The exception is a loss of a policy's
 logits, which takes any leading dimensions.
 """
 
@@ -173,18 +173,18 @@ def normalize_advantages(advantages, mask):
     return tf.cast(x / (std + 1e-8), tf.float32)
 
 
-def masked_mean(x, mask):
-    """Mean of ``x`` where ``mask`` holds; 0 if it holds nowhere.
+def weighted_mean(x, weight):
+    """Mean of ``weight * x`` over where the weight is above 0; 0 if it is nowhere.
 
     Args:
-        x: float32 [T, B]; may be infinite or NaN outside the mask.
-        mask: bool [T, B].
+        x: float32 [T, B]; may be infinite or NaN where the weight is 0.
+        weight: float32 [T, B], at least 0, such as ``Experience.weight``.
 
     Returns:
-        float32 scalar.
+        float32 scalar, ``sum(weight * x) / count(weight > 0)``.
     """
     (x,) = check_time_major(x=x)
-    (mask,) = check_time_major(x.shape, dtype=tf.bool, mask=mask)
-    total = tf.reduce_sum(tf.where(mask, x, tf.zeros_like(x)))
-    count = tf.reduce_sum(tf.cast(mask, tf.float32))
-    return tf.math.divide_no_nan(total, count)
+    (weight,) = check_time_major(x.shape, weight=weight)
+    counts = weight > 0
+    total = tf.reduce_sum(tf.where(counts, weight * x, tf.zeros_like(x)))
+    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(counts, tf.float32)))

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PPO on asynchronous data (arXiv 1707.06347), known as APPO: Sample Factory's, arXiv 2006.11751."""
 
+import functools
 from typing import Any, NamedTuple
 
 import gin
@@ -11,7 +12,8 @@ from alf.algorithms.actor_critic_policy import ActorCriticPolicy
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.distributions import CategoricalActions, MultiCategoricalActions
 from alf.algorithms.schedules import as_schedule
-from alf.checks import check_number
+from alf.algorithms.target_update import TargetUpdater
+from alf.checks import check_bool, check_number
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError
 
@@ -20,13 +22,17 @@ class PPOInfo(NamedTuple):
     """What each update needs of a batch, from before its first one.
 
     Fields:
-        behaviour: `ActionInfo` [T+1, B, ...] of the policy that acted.
+        raw: nest of [T+1, B, ...], the actions, as `ActionInfo.raw`.
+        proximal: parameters of the proximal policy's distribution, nest of [T+1, B, ...].
+        importance: float32 [T+1, B], ratio of the proximal policy to the one that acted, limited.
         value: float32 [T+1, B], of the weights before the first update.
         target: float32 [T+1, B], of the value; 0 in row T.
         advantage: float32 [T+1, B]; 0 in row T.
     """
 
-    behaviour: Any
+    raw: Any
+    proximal: Any
+    importance: Any
     value: Any
     target: Any
     advantage: Any
@@ -38,8 +44,13 @@ class PPOAlgorithm(Algorithm):
 
     Values, targets and advantages are computed once for each batch, with the weights before its first update.
 
+    With `target_update_period` the policy stays near a target policy instead, a copy of it that lags behind,
+    as in IMPACT (arXiv 1912.00167): the surrogate's ratio, the divergence and V-trace are the target
+    policy's, and the surrogate is weighted with `min(target / acted, clip_target_ratio)`, ratios of the
+    probability of the action.
+
     Args:
-        observation_spec, action_spec, optimizer, max_grad_norm, num_epochs, num_minibatches,
+        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, num_epochs, num_minibatches,
             train_step_counter: as in `Algorithm`.
         policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
@@ -51,9 +62,13 @@ class PPOAlgorithm(Algorithm):
         value_loss_weight: weight of the squared value error, against the policy loss's 1.
         entropy_weight: weight of the exploration bonus. Number or schedule.
         exploration: the bonus: "entropy", or "symmetric_kl" to the uniform policy, for discrete actions.
-        kl_weight: weight of the divergence from the policy that acted to the new one.
+        kl_weight: weight of the divergence from the policy that acted, or the target policy, to the new one.
         target_kl: the updates of a batch end where this divergence exceeds it; None does not end them.
         normalize_advantages: whether they have mean 0 and standard deviation 1 in each minibatch.
+        target_update_period: updates after which the target policy becomes the policy; None: there is none.
+        clip_target_ratio: see above.
+        value_optimizer: optimizer of the variables that only the value depends on; None leaves them to
+            `optimizer`. For policies that share no layers.
     """
 
     def __init__(
@@ -73,9 +88,13 @@ class PPOAlgorithm(Algorithm):
         kl_weight=0.0,
         target_kl=None,
         normalize_advantages=True,
+        target_update_period=None,
+        clip_target_ratio=2.0,
+        value_optimizer=None,
         num_epochs=4,
         num_minibatches=4,
         max_grad_norm=0.5,
+        max_policy_lag=None,
         train_step_counter=None,
     ):
         check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
@@ -84,20 +103,31 @@ class PPOAlgorithm(Algorithm):
         check_number("PPOAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
         check_number("PPOAlgorithm.kl_weight", kl_weight, at_least=0)
         check_number("PPOAlgorithm.target_kl", target_kl, above=0, optional=True)
+        check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
+        check_bool("PPOAlgorithm.normalize_advantages", normalize_advantages)
+        check_number("PPOAlgorithm.clip_target_ratio", clip_target_ratio, above=0)
         policy = policy_ctor(observation_spec, action_spec)
         super().__init__(
             observation_spec,
             action_spec,
-            optimizer,
+            policy.separate_optimizers(optimizer, value_optimizer),
             train_state_spec=policy.state_spec,
             rollout_info_spec=policy.info_spec,
             max_grad_norm=max_grad_norm,
+            max_policy_lag=max_policy_lag,
             num_epochs=num_epochs,
             num_minibatches=num_minibatches,
             train_step_counter=train_step_counter,
             name="ppo",
         )
         self._policy = policy
+        self._target_policy = None
+        if target_update_period is not None:
+            self._target_policy = policy_ctor(observation_spec, action_spec)
+            self._update_target = TargetUpdater(
+                policy.variables, self._target_policy.variables, period=target_update_period
+            )
+        self._clip_target_ratio = clip_target_ratio
         self._discount = discount
         self._use_vtrace = use_vtrace
         self._lambda = lambda_
@@ -110,6 +140,9 @@ class PPOAlgorithm(Algorithm):
         self._target_kl = target_kl
         self._normalize_advantages = normalize_advantages
 
+    def parameter_groups(self):
+        return self._policy.parameter_groups(self.optimizer)
+
     def predict_step(self, time_step, state):
         """Takes the most likely action."""
         return self._policy.mode(time_step, state)
@@ -120,9 +153,20 @@ class PPOAlgorithm(Algorithm):
 
     def preprocess(self, experience, state):
         before = self._policy.unroll(experience, state)
-        target, advantage = self._targets(experience, before)
+        behaviour = experience.info
+        log_prob = functools.partial(self._policy.actions.log_prob, raw=behaviour.raw)
+        behaviour_log_prob = log_prob(behaviour.params)
+        if self._target_policy is None:
+            proximal, importance = behaviour.params, tf.ones_like(behaviour_log_prob)
+            log_rho = log_prob(before.params) - behaviour_log_prob
+        else:
+            proximal = self._target_policy.unroll(experience, state).params
+            log_rho = log_prob(proximal) - behaviour_log_prob
+            importance = tf.minimum(tf.exp(log_rho), self._clip_target_ratio)
+        target, advantage = self._targets(experience, before.value, log_rho[:-1])
         last_row = [[0, 1], [0, 0]]
-        info = PPOInfo(experience.info, before.value, tf.pad(target, last_row), tf.pad(advantage, last_row))
+        target, advantage = tf.pad(target, last_row), tf.pad(advantage, last_row)
+        info = PPOInfo(behaviour.raw, proximal, importance, before.value, target, advantage)
         return experience._replace(info=info)
 
     def train_step(self, experience, state):
@@ -131,19 +175,19 @@ class PPOAlgorithm(Algorithm):
     def calc_loss(self, experience, train_info):
         """The clipped surrogate, the value loss, the exploration bonus and the divergence, averaged."""
         actions, progress = self._policy.actions, self.progress()
-        valid = returns.transitions(tf.equal(experience.step_type, FIRST)).valid
-        mean = lambda x: losses.masked_mean(x, valid)  # noqa: E731
+        weight = experience.weight[:-1]
+        mean = functools.partial(losses.weighted_mean, weight=weight)
         info = tf.nest.map_structure(lambda x: x[:-1], experience.info)
         params, value = tf.nest.map_structure(lambda x: x[:-1], tuple(train_info))
-        log_prob = actions.log_prob(params, info.behaviour.raw)
-        log_ratio = log_prob - actions.log_prob(info.behaviour.params, info.behaviour.raw)
+        log_ratio = actions.log_prob(params, info.raw) - actions.log_prob(info.proximal, info.raw)
         advantage = info.advantage
         if self._normalize_advantages:
-            advantage = losses.normalize_advantages(advantage, valid)
+            advantage = losses.normalize_advantages(advantage, weight > 0)
         clip_range = self._clip_range(progress)
-        kl = mean(actions.kl(info.behaviour.params, params))
+        kl = mean(actions.kl(info.proximal, params))
+        surrogate = losses.ppo_policy_loss(log_ratio, advantage, clip_range)
         parts = {
-            "policy_loss": mean(losses.ppo_policy_loss(log_ratio, advantage, clip_range)),
+            "policy_loss": mean(info.importance * surrogate),
             "value_loss": mean(self._value_loss(value, info)),
             "entropy": mean(actions.entropy(params)),
             "kl": kl,
@@ -158,30 +202,30 @@ class PPOAlgorithm(Algorithm):
         )
         return LossInfo(loss, {**parts, "clip_range": clip_range, "entropy_weight": entropy_weight})
 
+    def after_update(self, experience, train_info):
+        if self._target_policy is not None:
+            self._update_target()
+
     def stops_early(self, summary):
         if self._target_kl is None:
             return tf.constant(False)
         return summary["kl"] > self._target_kl
 
-    def _targets(self, experience, before):
+    def _targets(self, experience, values, log_rho):
         """Targets of the value and advantages, both float32 [T, B]."""
         unroll = dict(
-            values=before.value,
+            values=values,
             r_t=experience.reward[1:],
             discount_t=self._discount * experience.discount[1:],
             is_first=tf.equal(experience.step_type, FIRST),
             lambda_=self._lambda,
         )
-        if not self._use_vtrace:
+        if self._use_vtrace:
+            # Without V-trace's weight: the surrogate has the ratio itself.
+            estimate = returns.vtrace(log_rho_tm1=log_rho, **unroll)
+        else:
             estimate = returns.generalized_advantage(**unroll)
-            return estimate.value_targets, estimate.advantages
-        params, behaviour = tf.nest.map_structure(lambda x: x[:-1], (before.params, experience.info))
-        log_prob, behaviour_log_prob = (
-            self._policy.actions.log_prob(p, behaviour.raw) for p in (params, behaviour.params)
-        )
-        trace = returns.vtrace(log_rho_tm1=log_prob - behaviour_log_prob, **unroll)
-        # The surrogate weights with the ratio itself.
-        return trace.value_targets, trace.advantages
+        return estimate.value_targets, estimate.advantages
 
     def _value_loss(self, value, info):
         if self._value_clip_range is None:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
-from alf.algorithms.algorithm import merge_unrolls, policy_lag
+from alf.algorithms.algorithm import merge_unrolls
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyStep
 from alf.errors import ConfigError, DivergedError
 
@@ -235,15 +235,90 @@ def test_merge_unrolls_is_time_major_and_keeps_the_order(q):
     assert merged.state[0].shape == (q * b, 1)
 
 
+# [T+1, B]: the bootstrap row and the rows that begin at LAST are no transitions.
+STEP_TYPES = [[FIRST, MID], [LAST, MID], [FIRST, MID], [MID, LAST]]
+VERSIONS = [[7, 9], [-50, 9], [8, 10], [-90, -90]]
+UPDATES = 10
+
+
+class Weighted(Quadratic):
+    """The loss is the sum of the transitions' weights, which it keeps."""
+
+    def __init__(self, **kwargs):
+        super().__init__(train_step_counter=tf.Variable(UPDATES, dtype=tf.int64), **kwargs)
+        self.seen = tf.Variable(tf.zeros((4, 2)), trainable=False)
+
+    def train_step(self, experience, state):
+        return self.seen.assign(experience.weight)
+
+    def calc_loss(self, experience, train_info):
+        return LossInfo(tf.reduce_sum(train_info) + 0.0 * tf.reduce_sum(self.weights))
+
+
+def train_on_versions(algorithm):
+    experience = make_experience(t=3, b=2)._replace(
+        step_type=tf.constant([STEP_TYPES]), policy_version=tf.constant([VERSIONS], tf.int64)
+    )
+    algorithm.observe(experience)
+    return {name: float(value) for name, value in algorithm.train().items()}
+
+
 def test_policy_lag_counts_the_rows_that_train():
-    # [T+1, B]: the bootstrap row and the rows that begin at LAST are no transitions.
-    step_type = tf.constant([[FIRST, MID], [LAST, MID], [FIRST, MID], [MID, LAST]])
-    version = tf.constant([[7, 9], [-50, 9], [8, 10], [-90, -90]], tf.int64)
-    experience = make_experience()._replace(step_type=step_type, policy_version=version)
-    lag = policy_lag(experience, tf.constant(10, tf.int64))
-    assert {k: float(v) for k, v in lag.items()} == {
+    algorithm = make_algorithm(Weighted)
+    summary = train_on_versions(algorithm)
+    assert {k: v for k, v in summary.items() if "lag" in k} == {
         "policy_lag_min": 0.0,
         "policy_lag_mean": pytest.approx((3 + 1 + 1 + 2 + 0) / 5),
         "policy_lag_max": 3.0,
     }
-    assert all(v.dtype == tf.float32 for v in lag.values())
+    np.testing.assert_array_equal(algorithm.seen, [[1, 1], [0, 1], [1, 1], [0, 0]])
+    assert "dropped_steps" not in summary
+
+
+@pytest.mark.parametrize(
+    "max_policy_lag, weight, dropped",
+    [
+        (3, [[1, 1], [0, 1], [1, 1], [0, 0]], 0),
+        (1, [[0, 1], [0, 1], [0, 1], [0, 0]], 2),
+        (0, [[0, 0], [0, 0], [0, 1], [0, 0]], 4),
+    ],
+)
+def test_steps_of_too_old_policies_are_dropped_and_counted(max_policy_lag, weight, dropped):
+    algorithm = make_algorithm(Weighted, max_policy_lag=max_policy_lag)
+    summary = train_on_versions(algorithm)
+    np.testing.assert_array_equal(algorithm.seen, weight)
+    assert summary["dropped_steps"] == dropped
+    assert algorithm.dropped_steps.numpy() == dropped
+    # One update later they are one update older.
+    assert train_on_versions(algorithm)["dropped_steps"] >= dropped + (max_policy_lag < 3)
+
+
+class TwoOptimizers(Quadratic):
+    def __init__(self, **kwargs):
+        slow, fast = (LEGACY.SGD(learning_rate) for learning_rate in (0.1, 1.0))
+        super().__init__(optimizer={"slow": slow, "fast": fast}, **kwargs)
+
+    def parameter_groups(self):
+        return [(self.optimizer["slow"], [self.weights]), (self.optimizer["fast"], [self.unused])]
+
+    def calc_loss(self, experience, train_info):
+        return LossInfo(tf.reduce_sum(self.weights * [3.0, 4.0]) + 12.0 * self.unused)
+
+
+def test_each_optimizer_has_its_variables_and_its_own_limit():
+    algorithm = make_algorithm(TwoOptimizers, max_grad_norm=10.0)
+    summary = train(algorithm)
+    np.testing.assert_allclose(algorithm.weights.numpy(), [3 - 0.3, 4 - 0.4], rtol=1e-6)
+    np.testing.assert_allclose(algorithm.unused.numpy(), 7 - 10.0, rtol=1e-6)
+    assert summary["gradient_norm"] == pytest.approx(13.0)
+    assert summary["learning_rate_slow"] == pytest.approx(0.1)
+    assert summary["learning_rate_fast"] == 1.0
+
+
+def test_each_of_several_optimizers_is_checked():
+    for optimizer, message in (
+        ("adam", "value_optimizer is 'adam'"),
+        (LEGACY.SGD(-1.0), "value optimizer's"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Quadratic(optimizer={"policy": LEGACY.SGD(1.0), "value": optimizer})

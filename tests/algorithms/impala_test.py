@@ -13,7 +13,7 @@ from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
 import alf.algorithms.optimizers  # noqa: F401  (for gin)
-from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
 from alf.algorithms.actor_critic_policy import ActorCriticInfo
 from alf.algorithms.algorithm import merge_unrolls
 from alf.algorithms.distributions import ActionInfo, make_action_distribution
@@ -74,6 +74,7 @@ def make_batch(action_spec, seed=0):
         action=action,
         info=ActionInfo(params(), raw),
         policy_version=np.zeros((T + 1, B), np.int64),
+        weight=np.pad((STEP_TYPE[1:] != FIRST) * np.float32(1), [(0, 1), (0, 0)]),
     )
     return experience, ActorCriticInfo(params(), normal())
 
@@ -214,6 +215,58 @@ def test_rows_that_are_no_transitions_do_not_matter():
         for e in (experience, changed)
     ]
     assert losses[0] == losses[1]
+
+
+def test_the_weight_of_a_transition_is_that_of_its_loss():
+    experience, info = make_batch(DISCRETE)
+    weight = experience.weight * np.random.default_rng(1).uniform(0.5, 2.0, (T + 1, B)).astype(np.float32)
+    weight[1, 1] = 0.0
+    _, target, advantage, _ = literal_loss(DISCRETE, experience, info, SETTINGS)
+    loss = make_algorithm(**SETTINGS).calc_loss(
+        *tf.nest.map_structure(tf.constant, (experience._replace(weight=weight), info))
+    )
+    weight = weight[:-1]
+    expected = np.sum(weight * 0.5 * (target - info.value[:-1]) ** 2) / np.count_nonzero(weight)
+    np.testing.assert_allclose(loss.extra["value_loss"], expected, rtol=2e-4)
+
+
+def test_drop_last_ts_leaves_the_last_transition_of_each_unroll_out():
+    experience, info = tf.nest.map_structure(tf.constant, make_batch(DISCRETE))
+    weight = experience.weight.numpy()
+    weight[T - 1] = 0.0
+    expected = make_algorithm(**SETTINGS).calc_loss(experience._replace(weight=tf.constant(weight)), info)
+    loss = make_algorithm(**SETTINGS, drop_last_ts=True).calc_loss(experience, info)
+    whole = make_algorithm(**SETTINGS).calc_loss(experience, info)
+    assert loss.loss == expected.loss != whole.loss
+    short = experience._replace(weight=experience.weight[:2])
+    with pytest.raises(ConfigError, match="drop_last_ts leaves nothing"):
+        make_algorithm(**SETTINGS, drop_last_ts=True)._weight(short)
+
+
+@pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])
+def test_a_separate_optimizer_for_the_value(cls):
+    def make(share_layers):
+        network = partial(ActorCriticNetwork, share_layers=share_layers)
+        policy_ctor = partial(ActorCriticPolicy, network_ctor=network)
+        policy, value = (tf.keras.optimizers.legacy.SGD(rate) for rate in (0.0, 0.1))
+        kwargs = dict(policy_ctor=policy_ctor, value_optimizer=value, num_minibatches=1)
+        return cls(OBSERVATION, DISCRETE, policy, **kwargs)
+
+    algorithm = make(share_layers=False)
+    (policy, of_policy), (value, of_value) = algorithm.parameter_groups()
+    assert len(of_policy) == len(of_value) == len(algorithm.trainable_variables) / 2
+    before = [v.numpy() for v in algorithm.trainable_variables]
+    experience, _ = make_batch(DISCRETE)
+    algorithm.set_exp_replayer("one_time")
+    add_q = lambda x: tf.constant(x)[tf.newaxis]  # noqa: E731
+    algorithm.observe(tf.nest.map_structure(add_q, experience._replace(weight=())))
+    summary = algorithm.train()
+    assert summary["learning_rate_value"] == np.float32(0.1) and summary["learning_rate_policy"] == 0.0
+    of_value = {id(v) for v in of_value}
+    for variable, old in zip(algorithm.trainable_variables, before, strict=True):
+        assert np.any(variable.numpy() != old) == (id(variable) in of_value), variable.name
+    with pytest.raises(ConfigError, match="value_optimizer is set, but .* share_layers = False"):
+        make(share_layers=True)
 
 
 def time_step(rows=5):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from alf.algorithms import losses
 
 MASK = tf.constant([[True, False, True], [True, True, False]])
+WEIGHT = tf.cast(MASK, tf.float32)
 
 
 def random(seed, shape=(2, 3)):
@@ -26,7 +27,7 @@ def test_policy_gradient_is_minus_advantage_over_n():
     log_prob, advantages = random(0), random(1)
     with tf.GradientTape() as tape:
         tape.watch([log_prob, advantages])
-        loss = losses.masked_mean(losses.policy_gradient_loss(log_prob, advantages), MASK)
+        loss = losses.weighted_mean(losses.policy_gradient_loss(log_prob, advantages), WEIGHT)
     to_log_prob, to_advantages = tape.gradient(loss, [log_prob, advantages])
     np.testing.assert_allclose(to_log_prob, -advantages.numpy() * MASK.numpy() / 4, rtol=1e-6)
     assert to_advantages is None
@@ -216,21 +217,22 @@ def test_entropy_loss():
     np.testing.assert_array_equal(tape.gradient(loss, entropy), np.full([2, 3], -1.0))
 
 
-def test_masked_mean():
-    x = random(0)
-    np.testing.assert_allclose(losses.masked_mean(x, MASK), np.mean(x.numpy()[MASK.numpy()]), rtol=1e-6)
+def test_weighted_mean():
+    x, weight = random(0), WEIGHT * tf.exp(random(1))
+    expected = np.sum(x.numpy() * weight.numpy()) / np.sum(MASK.numpy())
+    np.testing.assert_allclose(losses.weighted_mean(x, weight), expected, rtol=1e-6)
 
 
-def test_masked_mean_of_nothing_is_zero():
-    assert losses.masked_mean(random(0), tf.zeros([2, 3], tf.bool)) == 0.0
+def test_weighted_mean_of_nothing_is_zero():
+    assert losses.weighted_mean(random(0), tf.zeros([2, 3])) == 0.0
 
 
 @pytest.mark.parametrize("garbage", [np.nan, np.inf])
-def test_masked_mean_ignores_garbage_outside_the_mask(garbage):
+def test_weighted_mean_ignores_garbage_where_the_weight_is_zero(garbage):
     x = tf.where(MASK, 2.0, garbage)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        mean = losses.masked_mean(x, MASK)
+        mean = losses.weighted_mean(x, WEIGHT)
     assert mean == 2.0
     np.testing.assert_array_equal(tape.gradient(mean, x), MASK.numpy() / 4)
 
@@ -244,7 +246,7 @@ def test_garbage_outside_the_mask_does_not_reach_the_gradient(garbage):
     def loss(log_ratio, old_values, values):
         policy = losses.ppo_policy_loss(log_ratio, advantages, 0.2)
         value = losses.clipped_value_loss(values, old_values, targets, 0.2)
-        return losses.masked_mean(policy, MASK) + losses.masked_mean(value, MASK)
+        return losses.weighted_mean(policy, WEIGHT) + losses.weighted_mean(value, WEIGHT)
 
     expected, *gradients = value_and_gradients(loss, log_ratio, random(3), values)
     actual, *actual_gradients = value_and_gradients(
@@ -260,13 +262,13 @@ def test_garbage_outside_the_mask_does_not_reach_the_gradient(garbage):
 def test_in_tf_function_with_unknown_batch():
     spec = tf.TensorSpec([2, None], tf.float32)
 
-    @tf.function(input_signature=[spec, spec, tf.TensorSpec([2, None], tf.bool)])
-    def in_graph(a, b, mask):
-        return losses.masked_mean(losses.value_loss(a, b) + losses.entropy_loss(a), mask)
+    @tf.function(input_signature=[spec] * 3)
+    def in_graph(a, b, weight):
+        return losses.weighted_mean(losses.value_loss(a, b) + losses.entropy_loss(a), weight)
 
     a, b = random(0), random(1)
     per_step = 0.5 * (b.numpy() - a.numpy()) ** 2 - a.numpy()
-    np.testing.assert_allclose(in_graph(a, b, MASK), np.mean(per_step[MASK.numpy()]), rtol=1e-5)
+    np.testing.assert_allclose(in_graph(a, b, WEIGHT), np.mean(per_step[MASK.numpy()]), rtol=1e-5)
 
 
 def test_clip_range_and_batch_may_be_known_only_when_it_runs():
@@ -293,7 +295,7 @@ def test_clip_range_and_batch_may_be_known_only_when_it_runs():
         (losses.normalize_advantages, ("advantages", "mask")),
         (losses.value_loss, ("values", "targets")),
         (losses.entropy_loss, ("entropy",)),
-        (losses.masked_mean, ("x", "mask")),
+        (losses.weighted_mean, ("x", "weight")),
     ],
 )
 def test_misshapen_argument_is_named(fn, names):

@@ -51,7 +51,7 @@ def make_batch(seed=0):
     def normal(*shape):
         return rng.normal(size=(T + 1, B, *shape)).astype(np.float32)
 
-    behaviour = ActionInfo(normal(3), rng.integers(0, 3, (T + 1, B)))
+    raw = rng.integers(0, 3, (T + 1, B))
     experience = Experience(
         step_type=STEP_TYPE.astype(np.int32),
         reward=normal(),
@@ -59,10 +59,11 @@ def make_batch(seed=0):
         observation=normal(4),
         prev_action=np.zeros((T + 1, B), np.int64),
         env_id=np.zeros((T + 1, B), np.int32),
-        action=behaviour.raw,
-        info=PPOInfo(behaviour, normal(), normal(), normal()),
+        action=raw,
+        info=PPOInfo(raw, normal(3), np.exp(normal()), normal(), normal(), normal()),
         policy_version=np.zeros((T + 1, B), np.int64),
         state=(),
+        weight=np.pad(VALID * np.float32(1), [(0, 1), (0, 0)]),
     )
     return experience, ActorCriticInfo(normal(3), normal())
 
@@ -74,15 +75,15 @@ def log_softmax(x):
 
 def literal_loss(experience, info, settings, normalize):
     """The parts of the loss, in float64, term by term."""
-    log_p, log_b = log_softmax(info.params)[:-1], log_softmax(experience.info.behaviour.params)[:-1]
-    action = experience.info.behaviour.raw[:-1, :, np.newaxis]
+    log_p, log_b = log_softmax(info.params)[:-1], log_softmax(experience.info.proximal)[:-1]
+    action = experience.info.raw[:-1, :, np.newaxis]
     ratio = np.exp(np.take_along_axis(log_p - log_b, action, -1)[..., 0])
     advantage = experience.info.advantage[:-1].astype(np.float64)
     if normalize:
         advantage = (advantage - advantage[VALID].mean()) / advantage[VALID].std()
     e = settings["clip_range"]
     clipped = np.clip(ratio, 1 / (1 + e), 1 + e)
-    policy = -np.minimum(ratio * advantage, clipped * advantage)
+    policy = -experience.info.importance[:-1] * np.minimum(ratio * advantage, clipped * advantage)
     value, old, target = (
         x[:-1].astype(np.float64) for x in (info.value, experience.info.value, experience.info.target)
     )
@@ -115,7 +116,7 @@ def test_loss_is_the_literal_formula(seed, normalize):
 @pytest.mark.parametrize("use_vtrace", [False, True])
 def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
     experience, _ = make_batch()
-    behaviour = experience.info.behaviour
+    behaviour = behaviour_of(experience)
     experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
     algorithm = make_algorithm(use_vtrace=use_vtrace, discount=0.9, lambda_=0.8)
     info = algorithm.preprocess(experience, ()).info
@@ -139,16 +140,69 @@ def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
     np.testing.assert_allclose(info.target[:-1], expected.value_targets, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(info.advantage[:-1], expected.advantages, rtol=1e-4, atol=1e-5)
     assert not np.any(info.target[-1]) and not np.any(info.advantage[-1])
-    tf.nest.map_structure(np.testing.assert_array_equal, info.behaviour, behaviour)
+    np.testing.assert_array_equal(info.raw, behaviour.raw)
+    np.testing.assert_array_equal(info.proximal, behaviour.params)
+    np.testing.assert_array_equal(info.importance, np.ones((T + 1, B)))
+
+
+def behaviour_of(experience):
+    return ActionInfo(experience.info.proximal, experience.info.raw)
 
 
 def train(algorithm, seed=0):
     """One batch of one unroll; returns the summary."""
     experience, _ = make_batch(seed)
-    experience = experience._replace(info=experience.info.behaviour, state=())
+    experience = experience._replace(info=behaviour_of(experience), state=(), weight=())
     experience = tf.nest.map_structure(lambda x: tf.constant(x)[tf.newaxis], experience)
     algorithm.observe(experience._replace(state=PolicyState()))
     return {name: float(value) for name, value in algorithm.train().items()}
+
+
+def test_a_target_policy_takes_the_place_of_the_one_that_acted():
+    """IMPACT: its parameters, limited ratios of it to the one that acted, V-trace for it."""
+    experience, _ = make_batch()
+    behaviour = behaviour_of(experience)
+    experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
+    settings = dict(use_vtrace=True, discount=0.9, lambda_=0.8)
+    algorithm = make_algorithm(**settings, target_update_period=3, clip_target_ratio=1.1)
+    for variable in algorithm._target_policy.variables:
+        variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
+    info = algorithm.preprocess(experience, ()).info
+    target = algorithm._target_policy.unroll(experience, ())
+    np.testing.assert_array_equal(info.proximal, target.params)
+    log_prob = [
+        np.take_along_axis(log_softmax(np.array(p)), behaviour.raw[..., np.newaxis], -1)[..., 0]
+        for p in (target.params, behaviour.params)
+    ]
+    log_rho = (log_prob[0] - log_prob[1]).astype(np.float32)
+    importance = np.minimum(np.exp(log_rho), 1.1)
+    assert np.any(importance < 1.1) and np.any(importance == 1.1)
+    np.testing.assert_allclose(info.importance, importance, rtol=1e-5)
+    expected = returns.vtrace(
+        log_rho[:-1],
+        algorithm.train_step(experience, ()).value,
+        experience.reward[1:],
+        0.9 * experience.discount[1:],
+        experience.step_type == FIRST,
+        lambda_=0.8,
+    )
+    np.testing.assert_allclose(info.advantage[:-1], expected.advantages, rtol=1e-4, atol=1e-5)
+
+
+def test_the_target_policy_lags_behind():
+    algorithm = make_algorithm(target_update_period=3, num_epochs=1, num_minibatches=1)
+
+    def is_copy():
+        pairs = zip(algorithm._policy.variables, algorithm._target_policy.variables, strict=True)
+        return all(np.array_equal(a, b) for a, b in pairs)
+
+    copies = [is_copy()]
+    for seed in range(6):
+        train(algorithm, seed)
+        copies.append(is_copy())
+    assert copies == [True, False, False, True, False, False, True]
+    optimized = {id(v) for _, group in algorithm.parameter_groups() for v in group}
+    assert not optimized & {id(v) for v in algorithm._target_policy.variables}
 
 
 @pytest.mark.parametrize("make_driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
@@ -198,6 +252,10 @@ def test_symmetric_kl_pulls_towards_the_uniform_policy():
         ({"target_kl": 0}, "PPOAlgorithm.target_kl is 0"),
         ({"exploration": "none"}, "PPOAlgorithm.exploration is 'none'"),
         ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "is for integer actions alone"),
+        ({"use_vtrace": 1}, "PPOAlgorithm.use_vtrace is 1"),
+        ({"target_update_period": 0}, "target_update_period is 0"),
+        ({"clip_target_ratio": 0}, "PPOAlgorithm.clip_target_ratio is 0"),
+        ({"max_policy_lag": -1}, "max_policy_lag is -1"),
         ({"num_epochs": 0}, "num_epochs is 0"),
         ({"num_minibatches": 1.5}, "num_minibatches is 1.5"),
     ],

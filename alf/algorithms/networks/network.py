@@ -49,6 +49,11 @@ class Network(tf.Module):
         self._recurrent = rnn_cell is not None
         self.state_spec = self._join([branch.state_spec for branch in self._branches])
 
+    @property
+    def value_variables(self):
+        """The trainable variables that the value alone depends on: none where layers are shared."""
+        return self._branches[1].trainable_variables if len(self._branches) > 1 else ()
+
     def __call__(self, observation, state=(), is_first=None):
         """A whole unroll, to train on.
 

@@ -1,0 +1,42 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""TargetUpdater: variables that follow others at a distance, such as a target network's."""
+
+import tensorflow as tf
+
+from alf.checks import check_int, check_number
+
+
+class TargetUpdater(tf.Module):
+    """Moves variables towards others: `target <- tau * source + (1 - tau) * target`.
+
+    Args:
+        sources, targets: sequences of variables, alike in number and shapes; copied at once.
+        tau: in (0, 1]; 1 copies.
+        period: calls from one move to the next.
+    """
+
+    def __init__(self, sources, targets, tau=1.0, period=1):
+        super().__init__(name="target_updater")
+        check_number("tau", tau, above=0, at_most=1)
+        check_int("target_update_period", period)
+        self._pairs = [(s, t) for s, t in zip(sources, targets, strict=True)]
+        self._tau = tau
+        self._period = period
+        self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
+        for source, target in self._pairs:
+            target.assign(source)
+
+    def __call__(self):
+        """To be called after each update, in the graph."""
+        if self._period == 1:
+            self._move()
+            return
+        due = tf.equal(self._calls.assign_add(1) % self._period, 0)
+        tf.cond(due, lambda: (self._move(), True)[1], lambda: False)
+
+    def _move(self):
+        for source, target in self._pairs:
+            value = source.read_value()
+            if self._tau < 1 and target.dtype.is_floating:
+                value = self._tau * value + (1.0 - self._tau) * target
+            target.assign(value)
