@@ -57,6 +57,8 @@ DEV_REQUIRES = [
     "hypothesis",
     # Tests that count processes, threads and memory.
     "psutil",
+    # Draws the learning curves.
+    "matplotlib",
     # One minor version: another one may format the same code differently.
     "ruff>=0.17,<0.18",
 ]

@@ -137,9 +137,15 @@ def to_tensor_spec(spec):
     return tensor_spec.from_spec(spec)
 
 
-def batch_spec(spec, *dims):
-    """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped."""
-    return tf.nest.map_structure(lambda s: tf.TensorSpec((*dims, *s.shape), s.dtype), spec)
+def batch_spec(spec, *dims, keep_bounds=False):
+    """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped, or kept."""
+
+    def batched(s):
+        if keep_bounds and isinstance(s, tensor_spec.BoundedTensorSpec):
+            return tensor_spec.BoundedTensorSpec((*dims, *s.shape), s.dtype, s.minimum, s.maximum, s.name)
+        return tf.TensorSpec((*dims, *s.shape), s.dtype)
+
+    return tf.nest.map_structure(batched, spec)
 
 
 def zeros_like_spec(spec, *dims):

@@ -23,12 +23,15 @@ class DataTransformer(tf.Module):
         reward_spec: unbatched tensor spec.
         state_spec: nest of unbatched tensor specs of what it must remember of each environment. The driver
             keeps it with the policy's recurrent state, as zeros where an episode begins.
+        context: rows before the first one of an unroll from which `unroll` finds out the same; for sequences
+            from a replay buffer, which does not keep the state.
     """
 
     has_statistics = False  # whether `observe` does anything
 
-    def __init__(self, observation_spec, reward_spec, state_spec=()):
+    def __init__(self, observation_spec, reward_spec, state_spec=(), context=0):
         super().__init__()
+        self.context = context
         self.observation_spec = observation_spec
         self.reward_spec = reward_spec
         self.state_spec = state_spec
@@ -60,6 +63,7 @@ class Pipeline(DataTransformer):
     """
 
     def __init__(self, observation_spec, reward_spec, ctors=()):
+        self._made_with = (observation_spec, reward_spec, tuple(ctors))
         self._parts = []
         for ctor in ctors:
             if not callable(ctor):
@@ -70,8 +74,17 @@ class Pipeline(DataTransformer):
             part = ctor(observation_spec, reward_spec)
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
-        super().__init__(observation_spec, reward_spec, tuple(part.state_spec for part in self._parts))
+        super().__init__(
+            observation_spec,
+            reward_spec,
+            state_spec=tuple(part.state_spec for part in self._parts),
+            context=sum(part.context for part in self._parts),
+        )
         self.has_statistics = any(part.has_statistics for part in self._parts)
+
+    def made_again(self):
+        """Another pipeline of the same transformers, with variables of their own."""
+        return Pipeline(*self._made_with)
 
     def step(self, time_step, state):
         states = []
@@ -114,6 +127,7 @@ class FrameStacker(DataTransformer):
             tf.TensorSpec((num_frames * channels, *rest), dtype, "observation"),
             reward_spec,
             tf.TensorSpec((num_frames - 1, channels, *rest), dtype),
+            context=num_frames - 1,
         )
 
     def step(self, time_step, state):

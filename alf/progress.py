@@ -106,5 +106,7 @@ def _returns(metrics):
 
 
 def _lag(summary):
+    if not summary:
+        return "no update yet"
     lag = [float(summary[f"policy_lag_{k}"]) for k in ("min", "mean", "max")]
     return "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)

@@ -1,12 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A run's directory: its configuration, revision and checkpoints."""
 
+import concurrent.futures
 import json
 import os
 import subprocess
 
 import gin
 import tensorflow as tf
+from absl import logging
 
 from alf.errors import ConfigError, DivergedError
 
@@ -116,10 +118,23 @@ class Checkpointer:
         path: directory of the checkpoints.
         algorithm: an `Algorithm`: weights, optimizer slots and train step counter.
         metrics: list of `Metric`.
-        max_to_keep: checkpoints kept.
+        replayer: a `Replayer` whose experience is saved too, in `replay_buffer.npz`; None for none.
+        max_to_keep: checkpoints kept; of replay buffers there is one.
+
+    Raises:
+        ConfigError: if the replayer keeps nothing that could be saved.
     """
 
-    def __init__(self, path, algorithm, metrics, max_to_keep=3):
+    def __init__(self, path, algorithm, metrics, replayer=None, max_to_keep=3):
+        if replayer is not None and not replayer.is_buffer:
+            raise ConfigError(
+                f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {replayer.name!r}, which keeps "
+                "nothing"
+            )
+        self._replayer = replayer
+        self._replay_path = os.path.join(path, "replay_buffer.npz")
+        self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
+        self._replay_saved = None  # a future
         self.counters = {"iterations": 0, "env_steps": 0}
         self._state = _JsonState(self._get, self._set)
         self._metrics = metrics
@@ -139,7 +154,29 @@ class Checkpointer:
                     f"{variable.name} is not finite, so no checkpoint was written: lower the "
                     "optimizer's learning_rate or set max_grad_norm"
                 )
-        return self._manager.save(checkpoint_number=self.counters["iterations"])
+        path = self._manager.save(checkpoint_number=self.counters["iterations"])
+        self._save_replay_buffer()
+        return path
+
+    def wait_for_replay_buffer(self):
+        """Waits until the replay buffer's file is complete.
+
+        Raises:
+            OSError: if it could not be written.
+        """
+        if self._replay_saved is not None:
+            self._replay_saved.result()
+
+    def _save_replay_buffer(self):
+        """Starts to write the replay buffer, which goes on while experience is added; one at a time."""
+        if self._replayer is None:
+            return
+        if self._replay_saved is not None:
+            if not self._replay_saved.done():
+                logging.warning("the replay buffer of the checkpoint before is still being written")
+                return
+            self._replay_saved.result()
+        self._replay_saved = self._background.submit(self._replayer.save, self._replay_path)
 
     def restore(self):
         """Restores the newest checkpoint, if there is one; returns its path or None.
@@ -156,6 +193,8 @@ class Checkpointer:
             raise ConfigError(f"the checkpoint {path} does not fit this algorithm: {error}") from None
         # The optimizer's variables are made, and restored, with the first update, which may not come.
         status.expect_partial()
+        if self._replayer is not None and os.path.exists(self._replay_path):
+            self._replayer.load(self._replay_path)
         return path
 
     def _get(self):

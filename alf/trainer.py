@@ -10,15 +10,21 @@ import tensorflow as tf
 from absl import logging
 
 from alf.algorithms import ImpalaAlgorithm
-from alf.checks import check_int, check_number
+from alf.checks import check_bool, check_int, check_number
 from alf.data_structures import to_tensor_spec
 from alf.data_transformers import Pipeline
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
+from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
+from alf.errors import ConfigError
 from alf.progress import Progress, Throughput
+from alf.replay import load_replayer, read_row_spec
 from alf.run_dir import Checkpointer, RunDir, check_dead_bindings
 from alf.seeds import spawn_seeds
 from alf.stop_criteria import StopCriteria
+
+
+# How long to wait where nothing was collected and no update is due.
+_IDLE_SECONDS = 0.001
 
 
 @gin.configurable(module="alf")
@@ -31,11 +37,17 @@ class Trainer:
         data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
         algorithm_ctor: callable (observation_spec, action_spec) -> `Algorithm`, for transformed observations.
         driver_ctor: callable (envs, algorithm) -> driver.
-        num_envs: batched environments.
+        num_envs: batched environments. 0 learns from `offline_buffer` alone.
+        offline_buffer: file of a replay buffer, see `Trainer.checkpoint_replay_buffer` and
+            `Replayer.save`: the whole experience, or a part of every batch, see `HybridReplayer`.
+        batches_per_train_iter: batches of unrolls for each training: with `ImpalaAlgorithm`, so many times
+            learn_queue_cap * unroll_length * batch_size steps make an update.
         seed: of the run; every environment gets one of its own from it. None draws one.
         stop_criteria_ctor: callable () -> `StopCriteria`.
         summary_interval: seconds between two summaries for TensorBoard.
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
+        checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
+            written while training goes on.
 
     Raises:
         ConfigError: if a setting is wrong, a gin binding has no effect, or `root_dir` holds another run.
@@ -49,23 +61,36 @@ class Trainer:
         algorithm_ctor=ImpalaAlgorithm,
         driver_ctor=AsyncOffPolicyDriver,
         num_envs=2,
+        offline_buffer=None,
+        batches_per_train_iter=1,
         seed=None,
         stop_criteria_ctor=StopCriteria,
         summary_interval=2.0,
         checkpoint_interval=300.0,
+        checkpoint_replay_buffer=False,
     ):
-        check_int("Trainer.num_envs", num_envs)
+        check_int("Trainer.num_envs", num_envs, at_least=0)
+        if not num_envs and offline_buffer is None:
+            raise ConfigError("Trainer.num_envs is 0: without environments there must be an offline_buffer")
+        check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
+        check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
         if seed is not None:
             check_int("Trainer.seed", seed, at_least=0)
         check_number("Trainer.summary_interval", summary_interval, at_least=0)
         check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
+        self._batches_per_train_iter = batches_per_train_iter
         self._summary_interval = summary_interval
+        self._checkpoint_replay_buffer = checkpoint_replay_buffer
         self._checkpoint_interval = checkpoint_interval
         self._stop_criteria = stop_criteria_ctor()
         # Before anything starts TensorFlow, which fixes its number of threads.
         reserve_threads(2 * num_envs + 8)
         env_seeds = seed_everything(seed, num_envs)
-        self._driver = self._make_driver(env_seeds, env_ctor, data_transformers, algorithm_ctor, driver_ctor)
+        parts = (data_transformers, algorithm_ctor, driver_ctor)
+        if num_envs:
+            self._driver = self._make_driver(env_seeds, env_ctor, offline_buffer, *parts)
+        else:
+            self._driver = self._make_offline_driver(offline_buffer, *parts)
         self._interrupted = None
         self._first_trained = None
         try:
@@ -111,9 +136,11 @@ class Trainer:
         finally:
             writer.close()
         try:
+            self._checkpointer.wait_for_replay_buffer()  # of the checkpoint before
             self._checkpointer.save()
         finally:  # after the save, since an environment may take long to return
             self._driver.stop()
+            self._checkpointer.wait_for_replay_buffer()
         logging.info("%s after %s", reason, self.counters)
         return finished, reason
 
@@ -123,14 +150,19 @@ class Trainer:
         self._run_dir = RunDir(root_dir)
         self._run_dir.check_config()
         self._checkpointer = Checkpointer(
-            self._run_dir.path + "/checkpoints", self.algorithm, self._driver.get_metrics()
+            self._run_dir.path + "/checkpoints",
+            self.algorithm,
+            self._driver.get_metrics(),
+            replayer=self.algorithm.replayer if self._checkpoint_replay_buffer else None,
         )
         self._restored = self._checkpointer.restore()
         self._run_dir.write_config()
         if not gin.config_is_locked():  # it is after an earlier run in this process
             gin.finalize()
 
-    def _make_driver(self, env_seeds, env_ctor, data_transformers, algorithm_ctor, driver_ctor):
+    def _make_driver(
+        self, env_seeds, env_ctor, offline_buffer, data_transformers, algorithm_ctor, driver_ctor
+    ):
         envs = []
         try:
             for env_seed in env_seeds:
@@ -140,14 +172,31 @@ class Trainer:
                 for spec in (envs[0].observation_spec(), envs[0].action_spec(), envs[0].reward_spec())
             )
             transformer = Pipeline(observation_spec, reward_spec, data_transformers)
-            self.algorithm = algorithm_ctor(transformer.observation_spec, action_spec)
-            self.algorithm.set_data_transformer(transformer)
+            self.algorithm = self._make_algorithm(algorithm_ctor, transformer, action_spec)
+            if offline_buffer is not None:
+                self.algorithm.set_offline_buffer(load_replayer(offline_buffer, transformer.context))
             driver = driver_ctor(envs, self.algorithm)
         except BaseException:
             for env in envs:
                 env.close()
             raise
-        self._run = driver.run if isinstance(driver, SyncOffPolicyDriver) else driver.run_async
+        return self._use(driver, driver.run if isinstance(driver, SyncOffPolicyDriver) else driver.run_async)
+
+    def _make_offline_driver(self, offline_buffer, data_transformers, algorithm_ctor, driver_ctor):
+        del driver_ctor
+        specs = read_row_spec(offline_buffer)
+        transformer = Pipeline(specs.observation, specs.reward, data_transformers)
+        self.algorithm = self._make_algorithm(algorithm_ctor, transformer, specs.action)
+        driver = OfflineDriver(load_replayer(offline_buffer, transformer.context), self.algorithm)
+        return self._use(driver, driver.run)
+
+    def _make_algorithm(self, algorithm_ctor, transformer, action_spec):
+        algorithm = algorithm_ctor(transformer.observation_spec, action_spec)
+        algorithm.set_data_transformer(transformer)
+        return algorithm
+
+    def _use(self, driver, run):
+        self._run = run
         self._metrics = {metric.name: metric for metric in driver.get_metrics()}
         return driver
 
@@ -186,14 +235,16 @@ class Trainer:
                 writer.as_default(step=self.counters["env_steps"]),
                 tf.summary.record_if(summarize),
             ):
-                steps = self._run()
+                steps = sum(self._run() for _ in range(self._batches_per_train_iter))
         except Exception:
             if self._interrupted:
                 return None
             raise
         summary = self.algorithm.train()
-        if self._first_trained is None:
+        if summary and self._first_trained is None:
             self._first_trained = time.monotonic()
+        if not summary and not steps:
+            time.sleep(_IDLE_SECONDS)
         self.counters["iterations"] += 1
         self.counters["env_steps"] += steps
         self._throughput.add(steps)

@@ -5,14 +5,28 @@ import abc
 
 import tensorflow as tf
 
-from alf.algorithms.minibatches import check_num_minibatches, train_in_minibatches
+from alf.algorithms.minibatches import (
+    check_num_minibatches,
+    repeat_update,
+    shuffled_part,
+    train_in_minibatches,
+)
+from alf.algorithms.replay_training import ReplayTraining
 from alf.algorithms.schedules import Progress, Schedule, as_schedule
 from alf.checks import check_int, check_number
-from alf.data_structures import FIRST, LossInfo, PolicyState, PolicyStep, TimeStep, count_transitions
+from alf.data_structures import (
+    FIRST,
+    LossInfo,
+    PolicyState,
+    PolicyStep,
+    TimeStep,
+    count_transitions,
+    zeros_like_spec,
+)
 from alf.data_transformers import Pipeline
 from alf.drivers.executor import single_threaded
 from alf.errors import ConfigError, DivergedError
-from alf.replay import make_replayer
+from alf.replay import HybridReplayer, check_same_rows, make_replayer
 
 _NOT_FINITE = "ALF: not finite"
 
@@ -42,6 +56,13 @@ class Algorithm(tf.Module, abc.ABC):
         train_step_counter: int64 variable that counts updates; the algorithm makes one by default.
         name: of the module.
     """
+
+    _TF_MODULE_IGNORED_PROPERTIES = tf.Module._TF_MODULE_IGNORED_PROPERTIES | {"_made_with"}
+
+    def __new__(cls, *args, **kwargs):
+        algorithm = super().__new__(cls)
+        object.__setattr__(algorithm, "_made_with", (args, kwargs))  # not tracked, so not in checkpoints
+        return algorithm
 
     def __init__(
         self,
@@ -82,6 +103,10 @@ class Algorithm(tf.Module, abc.ABC):
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
         self._replayer = None
+        self._replay_training = None
+        self._offline_buffer = None
+        self._fresh_steps = 0  # observed since the last call of `train`
+        self._has_collected = False
         self._data_transformer = Pipeline(observation_spec, reward_spec=None)
 
     def set_data_transformer(self, data_transformer):
@@ -238,11 +263,77 @@ class Algorithm(tf.Module, abc.ABC):
         """Runs in the graph after each update, e.g. to move a target network."""
 
     def after_train_iter(self, experience):
-        """Runs after each call of `train`, with the `Experience` [Q, T+1, B, ...] that it used."""
+        """Runs after each call of `train` that learned.
 
-    def set_exp_replayer(self, name):
-        """Chooses where observed experience waits until `train`: see `alf.replay`."""
-        self._replayer = make_replayer(name)
+        Args:
+            experience: the `Experience` of [Q, T+1, B, ...] that it used, () if it came from a buffer.
+        """
+
+    def rollout_copy(self):
+        """Makes another algorithm like this one, for actors, with variables of its own and the same values.
+
+        It is constructed with the same arguments, so these must lead to the same variables.
+
+        Raises:
+            ConfigError: if they do not.
+        """
+        args, kwargs = self._made_with
+        own = lambda x: tf.Variable(x, trainable=x.trainable) if isinstance(x, tf.Variable) else x  # noqa: E731
+        actor = type(self)(*map(own, args), **{name: own(value) for name, value in kwargs.items()})
+        actor.set_data_transformer(self._data_transformer.made_again())
+        ours, theirs = (
+            [(variable.shape, variable.dtype) for variable in algorithm.variables]
+            for algorithm in (self, actor)
+        )
+        if ours != theirs:
+            raise ConfigError(
+                f"{type(self).__name__} has other variables when it is made again with the same arguments: "
+                "actors cannot have a copy of it"
+            )
+        for target, source in zip(actor.variables, self.variables, strict=True):
+            target.assign(source)
+        return actor
+
+    def set_offline_buffer(self, replayer):
+        """Mixes every batch with a part of an offline buffer, see `HybridReplayer`; before a driver is made."""
+        self._offline_buffer = replayer
+
+    def set_exp_replayer(self, replayer, unroll_spec=None, num_envs=1):
+        """Chooses where observed experience waits until `train`: see `alf.replay`.
+
+        Args:
+            replayer: its name, or a `Replayer`.
+            unroll_spec: `Experience` of tensor specs of an unroll; "one_time" needs none.
+            num_envs: batched environments.
+
+        Raises:
+            ConfigError: if there is no such replayer, or it does not hold what the algorithm needs.
+        """
+        if isinstance(replayer, str):
+            context = self._data_transformer.context
+            replayer = make_replayer(replayer, unroll_spec, num_envs, context)
+            if self._offline_buffer is not None:
+                replayer = HybridReplayer(replayer, self._offline_buffer)
+        else:
+            self._check_offline(replayer)
+        self._replayer = replayer
+        self._replay_training = ReplayTraining() if replayer.is_buffer else None
+
+    def _check_offline(self, replayer):
+        """Checks what a driver's buffer is made for: info and recurrent state."""
+        spec = replayer.row_spec
+        state = PolicyState((), self.train_state_spec)
+        check_same_rows(spec._replace(info=self.rollout_info_spec, state=state), spec)
+
+    @property
+    def replayer(self):
+        """The `Replayer`."""
+        return self._replayer
+
+    @property
+    def has_buffer(self):
+        """Whether it learns from a replay buffer, and so without fresh experience too."""
+        return self._replay_training is not None
 
     def check_batch_size(self, batch_size):
         """Raises ConfigError if a batch of so many environments cannot be split into `num_minibatches`."""
@@ -254,26 +345,57 @@ class Algorithm(tf.Module, abc.ABC):
             with single_threaded():
                 self._update_statistics(experience)
         self._replayer.observe(experience)
+        if self.has_buffer:
+            self._fresh_steps += int(count_transitions(experience.step_type))
 
     def train(self):
-        """Learns from what was observed.
+        """Learns from what was observed, or from a replay buffer, see `ReplayTraining`.
 
         Returns:
-            dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate, policy lag.
+            dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate, policy
+            lag, averaged over the updates; empty if no update was due.
 
         Raises:
             DivergedError: if the loss or the gradient is not finite; that update was not made.
         """
-        experience = self._replayer.replay_all()
+        with single_threaded():
+            summary = self._train_from_buffer() if self.has_buffer else self._train_on_unrolls()
+        if summary and self._max_policy_lag is not None:
+            summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
+        return summary
+
+    def _train_on_unrolls(self):
+        experience, num_fresh = self._replayer.replay_all()
         try:
-            with single_threaded():
-                summary = self._train_on(experience)
+            summary = self._train_on(experience, num_fresh)
         except tf.errors.InvalidArgumentError as error:
-            if _NOT_FINITE not in str(error):
-                raise
-            raise DivergedError(self._diverged(experience)) from None
+            self._raise_diverged(error, experience)
         self.after_train_iter(experience)
         return summary
+
+    def _train_from_buffer(self):
+        settings, replayer = self._replay_training, self._replayer
+        num_steps, self._fresh_steps = self._fresh_steps, 0
+        self.env_steps.assign_add(num_steps)
+        if not self._has_collected:
+            enough = max(1, settings.initial_collect_steps)
+            if replayer.num_steps() < enough or not replayer.num_sequences(settings.mini_batch_length):
+                return {}
+            self._has_collected, num_steps = True, 0
+        num_updates = settings.num_updates(num_steps)
+        try:
+            if settings.whole_replay_buffer_training:
+                summary, num_updates = self._train_on_whole_buffer(num_updates)
+            else:
+                summary = self._train_on_samples(tf.constant(num_updates)) if num_updates else {}
+        except tf.errors.InvalidArgumentError as error:
+            self._raise_diverged(error, None)
+        if settings.clear_replay_buffer:
+            replayer.clear()
+        if not num_updates:
+            return {}
+        self.after_train_iter(())
+        return {**summary, "replay_ratio": settings.made(num_updates)}
 
     @tf.function(autograph=False)
     def _update_statistics(self, experience):
@@ -281,20 +403,80 @@ class Algorithm(tf.Module, abc.ABC):
         self._data_transformer.observe(batch, batch.state.transformer)
 
     @tf.function(autograph=False)
-    def _train_on(self, experience):
+    def _train_on(self, experience, num_fresh):
+        """Updates with an `Experience` of [Q, T+1, B, ...], of which `num_fresh` unrolls count as new steps."""
         batch, age = self._prepared(merge_unrolls(experience))
         summary = train_in_minibatches(
-            self._update, batch, self._num_epochs, self._num_minibatches, self.stops_early
+            lambda part: self._update(part)[0],
+            batch,
+            self._num_epochs,
+            self._num_minibatches,
+            self.stops_early,
         )
         with tf.control_dependencies(tf.nest.flatten(summary)):
-            self.env_steps.assign_add(count_transitions(experience.step_type))
-            return {**summary, **self._summarize_age(age)}
+            self.env_steps.assign_add(count_transitions(experience.step_type[:num_fresh]))
+            return {**summary, **self._count_dropped(age)}
 
-    def _prepared(self, batch):
-        """A batch as `train_step` gets it, and of its steps: the policy lag, and how many were dropped."""
-        batch = self._data_transformer.unroll(
-            batch._replace(state=batch.state.train), batch.state.transformer
+    @tf.function(autograph=False)
+    def _train_on_samples(self, num_updates):
+        """Makes `num_updates` updates (int32 scalar, at least 1) with sequences that the replayer draws."""
+        settings = self._replay_training
+
+        def update(i, nothing):
+            size, length = settings.mini_batch_size, settings.mini_batch_length
+            batch, sample = self._replayer.sample(size, length, self.progress())
+            return self._update_with_sequences(batch, sample.sequences, sample.weight), nothing
+
+        return repeat_update(update, num_updates, ())
+
+    def _train_on_whole_buffer(self, num_passes):
+        """Makes passes over the buffer; returns the summary and the number of updates."""
+        settings = self._replay_training
+        sequences = self._replayer.all_sequences(settings.mini_batch_length)
+        num_sequences = int(tf.size(sequences.start))
+        if not num_sequences:
+            return {}, 0
+        size = min(settings.mini_batch_size, num_sequences)
+        num_updates = num_passes * (num_sequences // size)
+        return self._train_on_sequences(sequences, size, tf.constant(num_updates)), num_updates
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _train_on_sequences(self, sequences, size, num_updates):
+        """Makes `num_updates` updates with `size` sequences each, all in turn, shuffled for every pass."""
+        num_sequences = tf.size(sequences.start)
+
+        def update(i, order):
+            part, order = shuffled_part(i, order, size)
+            chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
+            batch = self._replayer.gather(chosen, self._replay_training.mini_batch_length)
+            return self._update_with_sequences(batch, chosen, tf.ones(size)), order
+
+        return repeat_update(update, num_updates, tf.range(num_sequences))
+
+    def _update_with_sequences(self, batch, sequences, weight):
+        """One update with an `Experience` of [context + L + 1, B, ...], whose sequences weigh `weight` [B]."""
+        transformer = zeros_like_spec(self._data_transformer.state_spec, weight.shape[0])
+        needed = batch._replace(
+            info=batch.info if tf.nest.flatten(self.rollout_info_spec) else (),
+            state=PolicyState(
+                transformer, batch.state.train if tf.nest.flatten(self.train_state_spec) else ()
+            ),
         )
+        batch, age = self._prepared(needed, self._data_transformer.context, weight)
+        summary, priority = self._update(batch)
+        with tf.control_dependencies(tf.nest.flatten(summary)):
+            if tf.is_tensor(priority):
+                self._replayer.update_priorities(sequences, priority)
+            return {**summary, **self._count_dropped(age)}
+
+    def _prepared(self, batch, context=0, weight=1.0):
+        """A batch as `train_step` gets it, and of its steps: the policy lag, and how many were dropped.
+
+        The first `context` rows are for the data transformer alone.
+        """
+        state = batch.state.train
+        batch = self._data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
+        batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
         trains = tf.not_equal(batch.step_type[1:], FIRST)
         lag = self.train_step_counter - batch.policy_version[:-1]
         age = policy_lag(lag, trains)
@@ -302,17 +484,18 @@ class Algorithm(tf.Module, abc.ABC):
             too_old = trains & (lag > self._max_policy_lag)
             trains &= ~too_old
             age["dropped_steps"] = tf.math.count_nonzero(too_old)
-        batch = batch._replace(weight=tf.pad(tf.cast(trains, tf.float32), [[0, 1], [0, 0]]))
+        weight = weight * tf.cast(trains, tf.float32)
+        batch = batch._replace(weight=tf.pad(weight, [[0, 1], [0, 0]]))
         return self.preprocess(batch, batch.state), age
 
-    def _summarize_age(self, age):
-        """What `_prepared` says of the age of a batch, with the dropped steps of all batches."""
-        if self._max_policy_lag is None:
-            return age
-        total = self.dropped_steps.assign_add(age["dropped_steps"])
-        return {**age, "dropped_steps": tf.cast(total, tf.float32)}
+    def _count_dropped(self, age):
+        """Counts the dropped steps that `_prepared` tells of; returns the policy lag alone."""
+        if self._max_policy_lag is not None:
+            self.dropped_steps.assign_add(age.pop("dropped_steps"))
+        return age
 
     def _update(self, batch):
+        """One update; returns the summary and the priorities of the batch's sequences."""
         with tf.GradientTape() as tape:
             train_info = self.train_step(batch, batch.state)
             loss_info = self.calc_loss(batch, train_info)
@@ -325,30 +508,36 @@ class Algorithm(tf.Module, abc.ABC):
         with tf.control_dependencies([norm]):
             self.after_update(batch, train_info)
             self.train_step_counter.assign_add(1)
-        return {
+        summary = {
             "loss": loss_info.loss,
             **dict(loss_info.extra or {}),
             "gradient_norm": norm,
             **learning_rates,
         }
+        return summary, loss_info.priority
 
-    def _diverged(self, experience):
-        for part, value in (("reward", experience.reward), ("observation", experience.observation)):
-            for x in tf.nest.flatten(value):
+    def _raise_diverged(self, error, experience):
+        """Says what was not finite, if that was the error."""
+        if _NOT_FINITE not in str(error):
+            raise error
+        for part in ("reward", "observation"):
+            for x in tf.nest.flatten(getattr(experience, part, ())):
                 if x.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(x))):
-                    return f"the loss is not finite, because the environment's {part} is not"
-        return (
+                    raise DivergedError(
+                        f"the loss is not finite, because the environment's {part} is not"
+                    ) from None
+        raise DivergedError(
             f"the loss or its gradient is not finite after {int(self.train_step_counter)} updates: lower the "
             "optimizer's learning_rate or set max_grad_norm"
-        )
+        ) from None
 
 
 def _prepare_optimizer(name, optimizer, progress):
     """Checks an optimizer, and lets a schedule of its learning rate know the progress."""
     if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
         raise ConfigError(
-            f"{name.lstrip('_')}{name and '_'}optimizer is {optimizer!r}: it must be an instance of a class of "
-            "tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
+            f"{name.lstrip('_')}{name and '_'}optimizer is {optimizer!r}: it must be an instance of a class "
+            "of tf.keras.optimizers.legacy; in gin, @Adam() with parentheses"
         )
     setting = f"the {name.lstrip('_')}{name and ' '}optimizer's learning_rate"
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)

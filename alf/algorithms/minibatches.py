@@ -24,31 +24,59 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     Raises:
         ConfigError: if `num_minibatches` does not divide B.
     """
-    num_updates = num_epochs * num_minibatches
-    if num_updates == 1:
+    if num_epochs * num_minibatches == 1:
         return update(batch)
     batch_size = batch.step_type.shape[1]
     check_num_minibatches(num_minibatches, batch_size)
-    size = batch_size // num_minibatches
-    stop = stop or (lambda summary: tf.constant(False))
 
-    def step(i, order):
-        part = i % num_minibatches
-        order = tf.cond(part == 0, lambda: tf.random.shuffle(tf.range(batch_size)), lambda: order)
-        columns = tf.ensure_shape(order[part * size : (part + 1) * size], (size,))
+    def update_with_part(i, order):
+        columns, order = shuffled_part(i, order, batch_size // num_minibatches)
         return update(_columns(batch, columns)), order
 
-    def body(i, order, totals, stopped):
-        summary, order = step(i, order)
+    return repeat_update(update_with_part, num_epochs * num_minibatches, tf.range(batch_size), stop)
+
+
+def shuffled_part(i, order, size):
+    """The `i`-th part of passes over something, shuffled anew for every pass.
+
+    Args:
+        i: int32 scalar, from 0.
+        order: int32 [N], what was returned with the part before.
+        size: int, of a part. What N is not divided by is left out of a pass.
+
+    Returns:
+        int32 [size], and the order.
+    """
+    part = i % (tf.size(order) // size)
+    order = tf.cond(part == 0, lambda: tf.random.shuffle(order), lambda: order)
+    return tf.ensure_shape(order[part * size : (part + 1) * size], (size,)), order
+
+
+def repeat_update(update, num_updates, carried, stop=None):
+    """Updates several times, in the graph.
+
+    Args:
+        update: callable (i, carried) -> dict of float32 scalars, the same keys every time, and carried.
+        num_updates: int32 scalar, at least 1.
+        carried: tensor, or nest of tensors, that goes from one update to the next.
+        stop: callable (what `update` returned) -> bool scalar, whether to skip what is left; None for never.
+
+    Returns:
+        what `update` returned, averaged.
+    """
+    stop = stop or (lambda summary: tf.constant(False))
+
+    def body(i, carried, totals, stopped):
+        summary, carried = update(i, carried)
         totals = tf.nest.map_structure(tf.add, totals, summary)
-        return i + 1, order, totals, stop(summary)
+        return i + 1, carried, totals, stop(summary)
 
     # Outside of the loop, which must know what `update` returns.
-    first, order = step(tf.constant(0), tf.range(batch_size))
+    first, carried = update(tf.constant(0), carried)
     count, _, totals, _ = tf.while_loop(
-        lambda i, order, totals, stopped: (i < num_updates) & ~stopped,
+        lambda i, carried, totals, stopped: (i < num_updates) & ~stopped,
         body,
-        (tf.constant(1), order, first, stop(first)),
+        (tf.constant(1), carried, first, stop(first)),
         parallel_iterations=1,
     )
     return tf.nest.map_structure(lambda total: total / tf.cast(count, total.dtype), totals)

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from alf.checks import check_int
+
 
 class Transitions(NamedTuple):
     """Which rows of an unroll are real, and where the recursion continues.
@@ -34,6 +36,20 @@ class Transitions(NamedTuple):
 
     valid: tf.Tensor
     trace: tf.Tensor
+
+
+class NStepTransitions(NamedTuple):
+    """See ``n_step_transitions``.
+
+    Attributes:
+        reward: float32 [T, B], the discounted sum of the rewards.
+        discount: float32 [T, B], of the value that bootstraps.
+        end: int32 [T, B], the time step of the unroll whose value that is.
+    """
+
+    reward: tf.Tensor
+    discount: tf.Tensor
+    end: tf.Tensor
 
 
 class GAEReturns(NamedTuple):
@@ -96,6 +112,81 @@ def transitions(is_first):
     valid = tf.logical_not(is_first[1:])
     next_row_valid = tf.concat([valid[1:], tf.zeros_like(valid[:1])], axis=0)
     return Transitions(valid, tf.logical_and(valid, next_row_valid))
+
+
+def n_step_transitions(r_t, discount_t, is_first, n):
+    """What happens within n steps of each row: one transition in place of n.
+
+    A row's steps end earlier where its episode does, be it by termination or
+    truncation, and where the unroll does; the last time step reached is the one
+    that bootstraps. With m steps to it,
+
+    ``reward_t = r_t + discount_t * r_{t+1} + ... + discount_t * ... * discount_{t+m-2} * r_{t+m-1}``
+    ``discount_t = discount_t * ... * discount_{t+m-1}`` and ``end_t = t + m``.
+
+    Args:
+        r_t: float32 [T, B].
+        discount_t: float32 [T, B].
+        is_first: bool [T + 1, B].
+        n: int, at least 1.
+
+    Returns:
+        NStepTransitions. Rows that are no transitions have reward and discount 0.
+    """
+    check_int("n", n)
+    r_t, discount_t = check_time_major(r_t=r_t, discount_t=discount_t)
+    num_rows = r_t.shape[0]
+    (is_first,) = check_time_major((num_rows + 1, r_t.shape[1]), dtype=tf.bool, is_first=is_first)
+    valid = transitions(is_first).valid
+    reward, discount = _where(valid, r_t), _where(valid, discount_t)
+    end = tf.range(1, num_rows + 1)[:, tf.newaxis] + tf.zeros_like(tf.cast(valid, tf.int32))
+    goes_on = valid
+    for k in range(1, min(n, num_rows)):
+        # Rows 0 .. T - 1 - k, whether the k steps after their first one are of the same episode.
+        goes_on = tf.logical_and(goes_on[:-1], valid[k:])
+        rest = [[0, k], [0, 0]]
+        reward += tf.pad(_where(goes_on, discount[:-k] * r_t[k:]), rest)
+        discount *= tf.pad(tf.where(goes_on, discount_t[k:], 1.0), rest, constant_values=1.0)
+        end += tf.pad(tf.cast(goes_on, tf.int32), rest)
+    return NStepTransitions(tf.stop_gradient(reward), tf.stop_gradient(discount), end)
+
+
+def n_step_return(values, r_t, discount_t, is_first, n):
+    """Return of n steps, which ends earlier and bootstraps there where the episode or the unroll ends.
+
+    ``G_t = r_t + ... + discount_t * ... * discount_{t+m-1} * v_{t+m}`` with
+    the m, at most n, of ``n_step_transitions``; ``v_{t+m}`` is
+    ``values[t + m]``. Sutton & Barto, Reinforcement Learning, 2nd ed., section 7.1.
+
+    Args:
+        values: float32 [T + 1, B].
+        r_t: float32 [T, B].
+        discount_t: float32 [T, B].
+        is_first: bool [T + 1, B].
+        n: int, at least 1.
+
+    Returns:
+        float32 [T, B], G.
+    """
+    _, _, r_t, discount_t, (valid, _) = _check_unroll(values, r_t, discount_t, is_first)
+    steps = n_step_transitions(r_t, discount_t, is_first, n)
+    bootstrap = take_time_steps(tf.convert_to_tensor(values), steps.end)
+    return tf.stop_gradient(_where(valid, steps.reward + steps.discount * bootstrap))
+
+
+def take_time_steps(x, index):
+    """``x[index[t, b], b]`` for every t and b.
+
+    Args:
+        x: [T + 1, B, ...] of any dtype.
+        index: int32 [R, B], of time steps.
+
+    Returns:
+        [R, B, ...].
+    """
+    batch_size = tf.shape(index)[1]
+    rows = tf.reshape(x, (-1, *x.shape[2:]))
+    return tf.gather(rows, index * batch_size + tf.range(batch_size))
 
 
 def discounted_return(values, r_t, discount_t, is_first):

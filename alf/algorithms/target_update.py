@@ -10,7 +10,8 @@ class TargetUpdater(tf.Module):
     """Moves variables towards others: `target <- tau * source + (1 - tau) * target`.
 
     Args:
-        sources, targets: sequences of variables, alike in number and shapes; copied at once.
+        sources, targets: sequences of variables, alike in number and shapes; copied at once. From now on the
+            targets are not trainable: no part of a `tf.Module`'s `trainable_variables`.
         tau: in (0, 1]; 1 copies.
         period: calls from one move to the next.
     """
@@ -25,6 +26,9 @@ class TargetUpdater(tf.Module):
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         for source, target in self._pairs:
             target.assign(source)
+            # There is no public way for a variable that exists, and if it had been made so, Keras would list
+            # it in another order than its source.
+            target._trainable = False
 
     def __call__(self):
         """To be called after each update, in the graph."""

@@ -3,12 +3,14 @@
 
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.executor import reserve_default_threads, reserve_threads, spare_version_checks
+from alf.drivers.offline_driver import OfflineDriver
 from alf.drivers.queues import NestFIFOQueue, TFQueues
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 
 __all__ = [
     "AsyncOffPolicyDriver",
     "NestFIFOQueue",
+    "OfflineDriver",
     "SyncOffPolicyDriver",
     "TFQueues",
     "reserve_threads",

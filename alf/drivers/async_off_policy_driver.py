@@ -30,10 +30,16 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
     ready, so a batch may hold an environment twice and another one not at all.
 
     Args:
-        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`.
+        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`. With an
+            `unroll_length` of 0 the learner takes what waits in the learn queue, which may be nothing.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
-        learn_queue_cap: Q, unrolls that `get_training_exps` takes, and that may wait.
+        learn_queue_cap: Q, unrolls that `get_training_exps` takes.
+        max_waiting_batches: how many times Q unrolls may wait in the learn queue. 0 collects while
+            `run_async` waits and not while the algorithm trains, one unroll of every environment, in their
+            order: what a `SyncOffPolicyDriver` gives, collected by all environments at the same time.
+        parameter_update_period: updates after which the actors get new weights, all at once between two
+            answers; they act with a copy. None: they read the learner's weights while these change.
         actor_queue_cap: K, environments that an actor answers at a time. 1 is the quickest answer; more
             costs less for each.
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
@@ -43,8 +49,9 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
 
     Raises:
         ConfigError: if num_envs < num_actor_queues * actor_queue_cap: an actor would wait for ever for
-            more environments than it has. If learn_queue_cap > num_envs. If TensorFlow has started with
-            too few threads.
+            more environments than it has. If learn_queue_cap > num_envs. If max_waiting_batches is 0 and an
+            actor could wait for environments that do not collect. If TensorFlow has started with too few
+            threads.
     """
 
     def __init__(
@@ -55,23 +62,33 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         unroll_length=8,
         learn_queue_cap=1,
         actor_queue_cap=1,
+        max_waiting_batches=1,
+        parameter_update_period=None,
         observers=(),
         metrics=(),
         exp_replayer="one_time",
         one_env_at_a_time=False,
         stop_timeout=30.0,
     ):
-        super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
-        self._check(num_actor_queues, learn_queue_cap, actor_queue_cap)
+        if parameter_update_period is not None:
+            check_int("parameter_update_period", parameter_update_period)
+        self._actor = algorithm if parameter_update_period is None else algorithm.rollout_copy()
+        super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer, self._actor)
+        self._check(num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches)
         algorithm.check_batch_size(learn_queue_cap * self.batch_size)
         check_number("stop_timeout", stop_timeout, above=0)
         reserve_threads(self.num_envs + num_actor_queues + _OTHER_THREADS)
         self._num_actor_queues = num_actor_queues
         self._learn_queue_cap = learn_queue_cap
         self._actor_queue_cap = actor_queue_cap
+        self._max_waiting_batches = max_waiting_batches
+        self._in_lockstep = max_waiting_batches == 0
+        self._parameter_update_period = parameter_update_period
+        self._published = None  # updates that the actors' weights have seen
+        self._takes_what_is_there = unroll_length == 0
         self._stop_timeout = stop_timeout
         self._unroller = EnvUnroller(
-            self._envs, self._specs, self._policy_step_spec, unroll_length, self._ask_actor
+            self._envs, self._specs, self._policy_step_spec, self._unroll_length, self._ask_actor
         )
         self._tf_queues = self._make_queues()
         if one_env_at_a_time:
@@ -97,6 +114,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             raise RuntimeError("start() works once: make a new driver to start again")
         with single_threaded():
             self._threads = self._make_threads()
+            self._publish_weights()
         for thread in self._threads:
             thread.start()
 
@@ -111,14 +129,14 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped.
         """
-        experience = self._tf_queues.learn_queue.dequeue_many(self._learn_queue_cap)
+        experience = self._dequeue_training_exps()
         return experience, count_transitions(experience.step_type)
 
     def run_async(self):
         """Takes a batch of unrolls and lets the algorithm observe it.
 
         Returns:
-            environment steps in that batch, an int.
+            environment steps in that batch, an int; 0 if it took none, see `unroll_length`.
 
         Raises:
             RuntimeError: if the driver does not run.
@@ -131,7 +149,8 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         self._raise_if_stopping()
         try:
             with single_threaded():
-                return self._observe_training_exps()
+                self._publish_weights()
+                return self._collect()
         except QUEUE_CLOSED:
             self._raise_if_stopping()
             raise
@@ -168,13 +187,49 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
     def queue_sizes(self):
         return self._tf_queues.sizes()
 
-    def _check(self, num_actor_queues, learn_queue_cap, actor_queue_cap):
+    def _collect(self):
+        if not self._takes_what_is_there:
+            return self._observe_training_exps() if self._collects_now() else 0
+        num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
+        return sum(self._observe_training_exps() for _ in range(num_batches))
+
+    def _dequeue_training_exps(self):
+        """`Experience` [Q, T+1, B, ...]."""
+        queues = self._tf_queues
+        if not self._in_lockstep:
+            return queues.learn_queue.dequeue_many(self._learn_queue_cap)
+        permitted = [queues.permits.enqueue(i, True) for i in range(self.num_envs)]
+        with tf.control_dependencies(permitted):
+            experience = queues.learn_queue.dequeue_many(self.num_envs)
+        order = tf.argsort(experience.env_id[:, 0, 0])
+        return tf.nest.map_structure(lambda x: tf.gather(x, order), experience)
+
+    def _publish_weights(self):
+        """Gives the actors new weights if it is time."""
+        if self._parameter_update_period is None:
+            return
+        updates = int(self._algorithm.train_step_counter)
+        if self._published is None or updates - self._published >= self._parameter_update_period:
+            self._copy_weights()
+            self._published = updates
+
+    @tf.function(autograph=False)
+    def _copy_weights(self):
+        def copy():
+            pairs = zip(self._actor.variables, self._algorithm.variables, strict=True)
+            with tf.control_dependencies([ours.assign(theirs, read_value=False) for ours, theirs in pairs]):
+                return tf.constant(True)
+
+        self._tf_queues.weights.holding([], self._num_actor_queues, copy)
+
+    def _check(self, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches):
         for name, value in (
             ("num_actor_queues", num_actor_queues),
             ("learn_queue_cap", learn_queue_cap),
             ("actor_queue_cap", actor_queue_cap),
         ):
             check_int(name, value)
+        check_int("max_waiting_batches", max_waiting_batches, at_least=0)
         if self.num_envs < num_actor_queues * actor_queue_cap:
             raise ConfigError(
                 f"num_envs is {self.num_envs}, less than num_actor_queues * actor_queue_cap = "
@@ -185,6 +240,21 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             raise ConfigError(
                 f"learn_queue_cap is {learn_queue_cap}, more than num_envs = {self.num_envs}: the learner "
                 "would wait for several unrolls of the same environment"
+            )
+        if max_waiting_batches == 0:
+            self._check_lockstep(num_actor_queues, learn_queue_cap, actor_queue_cap)
+
+    def _check_lockstep(self, num_actor_queues, learn_queue_cap, actor_queue_cap):
+        if learn_queue_cap != self.num_envs:
+            raise ConfigError(
+                f"max_waiting_batches is 0: learn_queue_cap must be num_envs = {self.num_envs} then, not "
+                f"{learn_queue_cap}"
+            )
+        if actor_queue_cap > 1 and actor_queue_cap * num_actor_queues != self.num_envs:
+            raise ConfigError(
+                "max_waiting_batches is 0: actor_queue_cap must be 1 then, or num_envs / num_actor_queues = "
+                f"{self.num_envs} / {num_actor_queues}, not {actor_queue_cap}: an actor would wait for "
+                "environments that have collected"
             )
 
     def _raise_if_stopping(self):
@@ -212,7 +282,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             num_envs=self.num_envs,
             num_actor_queues=self._num_actor_queues,
             actor_queue_cap=self._actor_queue_cap,
-            learn_queue_cap=self._learn_queue_cap,
+            learn_queue_capacity=self._learn_queue_cap * max(self._max_waiting_batches, 1),
             request_spec=request,
             reply_spec=ActionReply(frame.policy_step, frame.version),
             unroll_spec=self._unroll_spec(),
@@ -230,7 +300,7 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
 
         def body(i):
             request = self._tf_queues.actor_queues.dequeue_many(actor_index, self._actor_queue_cap)
-            policy_steps, version = self._policy(*request)
+            policy_steps, version = self._answer(request)
             env_index = tf.unstack(request.env_index)
             sent = [
                 self._tf_queues.action_return_queues.enqueue(index, ActionReply(step, version))
@@ -241,7 +311,16 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
 
         tf.while_loop(lambda i: i < iterations, body, [tf.constant(0)], parallel_iterations=1)
 
+    def _answer(self, request):
+        if self._parameter_update_period is None:
+            return self._policy(*request)
+        inputs = tf.nest.flatten(request)
+        return self._tf_queues.weights.holding(inputs, 1, lambda: self._policy(*request))
+
     def _unroll_and_enqueue(self, env_index, frame):
+        if self._in_lockstep:
+            with tf.control_dependencies([self._tf_queues.permits.dequeue(env_index)]):
+                frame = tf.nest.map_structure(tf.identity, frame)
         frame, unroll = self._unroller.unroll(env_index, frame)
         logged = self._tf_queues.log_queue.enqueue(log_record(unroll))
         with tf.control_dependencies([logged]):

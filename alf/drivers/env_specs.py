@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from alf.data_structures import to_tensor_spec
 from alf.errors import ConfigError
 
 
@@ -26,8 +27,8 @@ class EnvSpecs:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
         self.batch_size = envs[0].batch_size
         self.array_observation = envs[0].observation_spec()
-        self.observation = self._unbounded(envs[0].observation_spec())
-        self.action = self._unbounded(envs[0].action_spec())
+        self.observation = to_tensor_spec(envs[0].observation_spec())
+        self.action = to_tensor_spec(envs[0].action_spec())
         # Signals travel as float32, whatever the environment's own type.
         self.reward = tf.TensorSpec(envs[0].reward_spec().shape, tf.float32)
         if self.reward.shape.rank > 1:
@@ -36,7 +37,3 @@ class EnvSpecs:
     @staticmethod
     def _key(env):
         return env.batch_size, env.observation_spec(), env.action_spec(), env.reward_spec()
-
-    @staticmethod
-    def _unbounded(spec):
-        return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype), spec)

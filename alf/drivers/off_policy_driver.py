@@ -3,13 +3,15 @@
 
 import abc
 import math
+from fractions import Fraction
 
 import tensorflow as tf
 
-from alf.checks import check_int
+from alf.checks import check_int, check_number
 from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.policy import BatchedPolicy
+from alf.errors import ConfigError
 from alf.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 
 
@@ -19,18 +21,25 @@ class OffPolicyDriver(abc.ABC):
     Args:
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
         algorithm: an `Algorithm`; it gets its replayer here.
-        unroll_length: T, transitions per unroll.
+        unroll_length: T, transitions per unroll. Below 1, for replayers to sample from: T is 1, and a fraction
+            f collects at one of 1 / f calls only; 0 takes what is there, see `AsyncOffPolicyDriver`.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
             environment, in order per environment.
         metrics: further metrics, see `alf.metrics`; observers with a result.
         exp_replayer: name of the replayer, see `alf.replay`.
+        actor: the `Algorithm` that acts, `algorithm` itself by default.
 
     Raises:
         ConfigError: if an argument is out of range or the specs do not fit together.
     """
 
-    def __init__(self, envs, algorithm, unroll_length, observers, metrics, exp_replayer):
-        check_int("unroll_length", unroll_length)
+    def __init__(self, envs, algorithm, unroll_length, observers, metrics, exp_replayer, actor=None):
+        _check_unroll_length(unroll_length)
+        self._collections_per_call = (
+            Fraction(unroll_length).limit_denominator(1000) if unroll_length < 1 else 1
+        )
+        self._collections_due = 0
+        unroll_length = max(unroll_length, 1)
         self._envs = list(envs)
         self._specs = EnvSpecs(self._envs)
         self._algorithm = algorithm
@@ -38,11 +47,16 @@ class OffPolicyDriver(abc.ABC):
         self._policy_step_spec = PolicyStep(
             self._specs.action, algorithm.policy_state_spec, algorithm.rollout_info_spec
         )
-        self._policy = BatchedPolicy(algorithm, self._specs, self._policy_step_spec)
+        self._policy = BatchedPolicy(actor or algorithm, self._specs, self._policy_step_spec)
         self._step_metrics = [EnvironmentSteps(), NumberOfEpisodes()]
         self._metrics = [*self._step_metrics, AverageReturn(), AverageEpisodeLength(), *metrics]
         self._observers = [*self._metrics, *observers]
-        algorithm.set_exp_replayer(exp_replayer)
+        algorithm.set_exp_replayer(exp_replayer, self._unroll_spec(keep_bounds=True), self.num_envs)
+        if self._collections_per_call < 1 and not algorithm.has_buffer:
+            raise ConfigError(
+                f"unroll_length is {float(self._collections_per_call)}, less than 1: exp_replayer must be one "
+                f"to sample from then, such as 'uniform', not {exp_replayer!r}"
+            )
 
     @property
     def num_envs(self):
@@ -82,6 +96,14 @@ class OffPolicyDriver(abc.ABC):
         """Items that wait in the queues, a dict of ints; empty without queues."""
         return {}
 
+    def _collects_now(self):
+        """Whether this call collects, as every one does unless `unroll_length` is a fraction."""
+        self._collections_due += self._collections_per_call
+        if self._collections_due < 1:
+            return False
+        self._collections_due -= 1
+        return True
+
     def _observe_training_exps(self):
         experience, steps = self.get_training_exps()
         self._algorithm.observe(experience)
@@ -100,7 +122,7 @@ class OffPolicyDriver(abc.ABC):
     def _num_restarts(self):
         return sum(getattr(env, "num_restarts", 0) for env in self._envs)
 
-    def _unroll_spec(self):
+    def _unroll_spec(self, keep_bounds=False):
         length, batch_size = self._unroll_length + 1, self.batch_size
         signal = tf.TensorSpec((), tf.float32)
         index = tf.TensorSpec((), tf.int32)
@@ -116,7 +138,8 @@ class OffPolicyDriver(abc.ABC):
             policy_version=tf.TensorSpec((), tf.int64),
         )
         state = batch_spec(self._policy_step_spec.state, batch_size)
-        return batch_spec(rows, length, batch_size)._replace(state=state)
+        rows = batch_spec(rows, length, batch_size, keep_bounds=keep_bounds)
+        return rows._replace(state=state)
 
     def _log_spec(self):
         unroll = self._unroll_spec()
@@ -131,3 +154,9 @@ class OffPolicyDriver(abc.ABC):
     def _close_envs(self):
         for env in self._envs:
             env.close()
+
+
+def _check_unroll_length(unroll_length):
+    check_number("unroll_length", unroll_length, at_least=0)
+    if unroll_length >= 1:
+        check_int("unroll_length", unroll_length)

@@ -36,8 +36,11 @@ class BatchedPolicy:
         time_step, state = tf.nest.map_structure(merge, (time_step, state))
         is_first = time_step.is_first()
         state = tf.nest.map_structure(lambda x: zero_where(is_first, x), state)
-        # Read before the step: the weights may be newer than the version says, never older.
-        version = self._algorithm.train_step_counter.read_value()
+        # Read before the step: the weights may be newer than the version says, never older. And read once
+        # the request is there: an actor that has waited for it since the last update would answer with old
+        # weights.
+        with tf.control_dependencies([signals]):
+            version = self._algorithm.train_step_counter.read_value()
         with tf.control_dependencies([version]):
             policy_step = self._algorithm.rollout(time_step, state)
         policy_step = self._conform(policy_step, step_type.shape.num_elements())

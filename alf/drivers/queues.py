@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-# A FIFOQueue needs a component: an empty nest sends this.
+# A FIFOQueue needs a component: an empty nest sends this, and so does who passes on a right.
 _NOTHING = tf.TensorSpec((), tf.bool)
 
 
@@ -135,6 +135,26 @@ class NestFIFOQueue:
     def dequeue_many(self, n):
         return self._queues.dequeue_many(0, n)
 
+    def holding(self, inputs, n, call):
+        """Calls `call` while it holds `n` items of the queue, which it takes once `inputs` are there.
+
+        Args:
+            inputs: list of tensors.
+            n: int.
+            call: callable that returns a nest of tensors.
+
+        Returns:
+            what `call` returned, once the items are back.
+        """
+        with tf.control_dependencies(inputs):
+            items = [self.dequeue() for _ in range(n)]
+        with tf.control_dependencies(items):
+            outputs = call()
+        with tf.control_dependencies(tf.nest.flatten(outputs)):
+            returned = [self.enqueue(item) for item in items]
+        with tf.control_dependencies(returned):
+            return tf.nest.map_structure(tf.identity, outputs)
+
     def size(self):
         return self._queues.sizes()[0]
 
@@ -172,7 +192,7 @@ class TFQueues:
         num_envs: number of batched environments.
         num_actor_queues: number of actors; environment i asks actor i % num_actor_queues.
         actor_queue_cap: requests that an actor answers at a time.
-        learn_queue_cap: unrolls that the learner takes at a time.
+        learn_queue_capacity: unrolls that may wait for the learner.
         request_spec: `ActionRequest` of tensor specs.
         reply_spec: `ActionReply` of tensor specs.
         unroll_spec: `Experience` of one unroll.
@@ -184,7 +204,7 @@ class TFQueues:
         num_envs,
         num_actor_queues,
         actor_queue_cap,
-        learn_queue_cap,
+        learn_queue_capacity,
         request_spec,
         reply_spec,
         unroll_spec,
@@ -193,12 +213,18 @@ class TFQueues:
         self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request_spec, "actor_queue")
         # An environment waits for its answer before it asks again: there is never a second one.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply_spec, "action_return_queue")
-        self.learn_queue = NestFIFOQueue(learn_queue_cap, unroll_spec, "learn_queue")
+        self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll_spec, "learn_queue")
         # The log must not hold environments up, nor grow without bound when a metric is slow.
         self.log_queue = NestFIFOQueue(4 * num_envs, log_spec, "log_queue")
-        # Holds the right to step while nobody steps, if environments take turns.
-        self.turn = NestFIFOQueue(1, tf.TensorSpec((), tf.bool), "turn")
+        # The right to step, one for all, if environments take turns.
+        self.turn = NestFIFOQueue(1, _NOTHING, "turn")
+        # The right to unroll, one for each environment, if collection stops while the learner trains.
+        self.permits = NestFIFOQueues(num_envs, 1, _NOTHING, "permits")
+        # The right to use the actors' weights, one for each actor; who has all of them may change these.
+        self.weights = NestFIFOQueue(num_actor_queues, _NOTHING, "weights")
         self.turn.enqueue(True)
+        for _ in range(num_actor_queues):
+            self.weights.enqueue(True)
 
     def close(self):
         """Closes every queue; may be repeated, from any thread."""
@@ -208,6 +234,8 @@ class TFQueues:
             self.learn_queue,
             self.log_queue,
             self.turn,
+            self.permits,
+            self.weights,
         ):
             queue.close()
 

@@ -9,6 +9,7 @@ from alf.drivers.env_thread import log_record
 from alf.drivers.executor import reserve_threads, single_threaded
 from alf.drivers.off_policy_driver import OffPolicyDriver
 from alf.drivers.unroll import EnvUnroller
+from alf.errors import ConfigError
 
 
 @gin.configurable(module="alf.drivers")
@@ -18,10 +19,13 @@ class SyncOffPolicyDriver(OffPolicyDriver):
     The reference that the asynchronous driver is tested against, and the choice for debugging.
 
     Args:
-        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`.
+        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`; an
+            `unroll_length` of 0 is none for it.
     """
 
     def __init__(self, envs, algorithm, unroll_length=8, observers=(), metrics=(), exp_replayer="one_time"):
+        if unroll_length == 0:
+            raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
         algorithm.check_batch_size(self.num_envs * self.batch_size)
         reserve_threads(2)
@@ -52,7 +56,7 @@ class SyncOffPolicyDriver(OffPolicyDriver):
     def run(self):
         if self._frames is None or self._stopped:
             raise RuntimeError("run() needs a driver that runs: call start() first, and not after stop()")
-        return self._observe_training_exps()
+        return self._observe_training_exps() if self._collects_now() else 0
 
     def stop(self):
         if not self._stopped:

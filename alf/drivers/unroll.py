@@ -151,16 +151,7 @@ class EnvUnroller:
         return signals, tf.nest.pack_sequence_as(self._specs.observation, observation)
 
     def _in_turn(self, call, inputs):
-        if self._turn is None:
-            return call()
-        with tf.control_dependencies(inputs):
-            item = self._turn.dequeue()
-        with tf.control_dependencies([item]):
-            outputs = call()
-        with tf.control_dependencies(outputs):
-            returned = self._turn.enqueue(item)
-        with tf.control_dependencies([returned]):
-            return [tf.identity(x) for x in outputs]
+        return call() if self._turn is None else self._turn.holding(inputs, 1, call)
 
     def _reset(self, env_index):
         return self._guarded(env_index, lambda env: env.reset())

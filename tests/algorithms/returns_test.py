@@ -1,11 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Every function against its literal, quadratic formula in float64 NumPy."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.algorithms import returns
+from alf.errors import ConfigError
 
 FIRST, MID, LAST = 0, 1, 2
 HUGE = 1e8
@@ -79,6 +82,17 @@ def literal_return(unroll):
     return each_row(lambda t, e, r, g, v, b: n_step_return(t, e, r, g, v), unroll)
 
 
+def literal_n_step(unroll, n):
+    """The rewards, discounts and ends of at most n steps from each row, and the return."""
+    last = lambda t, e: min(t + n, e)  # noqa: E731
+    return (
+        each_row(lambda t, e, r, g, v, b: n_step_return(t, last(t, e), r, g, np.zeros_like(v)), unroll),
+        each_row(lambda t, e, r, g, v, b: np.prod(g[t : last(t, e)]), unroll),
+        each_row(lambda t, e, r, g, v, b: last(t, e), unroll),
+        each_row(lambda t, e, r, g, v, b: n_step_return(t, last(t, e), r, g, v), unroll),
+    )
+
+
 def literal_lambda_return(unroll, lambda_):
     """The mixture of all n-step returns, the longest taking what is left."""
 
@@ -129,6 +143,7 @@ def every_function(log_rho_tm1, **unroll):
     vtrace = returns.vtrace(log_rho_tm1, **unroll, lambda_=0.5)
     return {
         "discounted_return": returns.discounted_return(**unroll),
+        "n_step_return": returns.n_step_return(**unroll, n=3),
         "lambda_return": returns.lambda_return(**unroll, lambda_=0.5),
         "gae.advantages": gae.advantages,
         "gae.value_targets": gae.value_targets,
@@ -157,6 +172,48 @@ def test_transitions():
 def test_discounted_return(seed, gamma):
     unroll = make_unroll(seed, gamma=gamma)
     assert_close(returns.discounted_return(**unroll), literal_return(unroll))
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 20])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_n_step_return(seed, n, gamma):
+    unroll = make_unroll(seed, gamma=gamma)
+    reward, discount, end, expected = literal_n_step(unroll, n)
+    assert_close(returns.n_step_return(**unroll, n=n), expected)
+    del unroll["values"]
+    steps = returns.n_step_transitions(**unroll, n=n)
+    assert_close(steps.reward, reward)
+    assert_close(steps.discount, discount)
+    assert steps.end.dtype == tf.int32
+    valid = ~unroll["is_first"][1:]
+    np.testing.assert_array_equal(steps.end.numpy()[valid], end[valid])
+
+
+def test_n_step_returns_between_one_step_and_all():
+    unroll = make_unroll()
+    one_step = returns.lambda_return(**unroll, lambda_=0.0)
+    assert_close(returns.n_step_return(**unroll, n=1), one_step)
+    assert_close(returns.n_step_return(**unroll, n=7), returns.discounted_return(**unroll))
+    different = returns.n_step_return(**unroll, n=2)
+    assert np.abs(different - one_step).max() > 0.1
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.0, True, None])
+def test_number_of_steps_is_checked(n):
+    with pytest.raises(ConfigError, match="n is .*: it must be an integer, at least 1"):
+        returns.n_step_return(**make_unroll(), n=n)
+
+
+def test_take_time_steps():
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, 8, [5, 3]).astype(np.int32)
+    for shape, dtype in (((), np.float32), ((2, 4), np.uint8)):
+        x = rng.integers(0, 100, [8, 3, *shape]).astype(dtype)
+        taken = returns.take_time_steps(tf.constant(x), tf.constant(index))
+        assert taken.dtype == dtype and taken.shape == (5, 3, *shape)
+        for t, b in np.ndindex(5, 3):
+            np.testing.assert_array_equal(taken[t, b], x[index[t, b], b])
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
@@ -381,7 +438,8 @@ def test_misshapen_argument_is_named(name, change):
     if name == "log_rho_tm1":
         return
     del args["log_rho_tm1"]
-    for fn in (returns.discounted_return, returns.lambda_return, returns.generalized_advantage):
+    n_step = functools.partial(returns.n_step_return, n=3)
+    for fn in (returns.discounted_return, returns.lambda_return, returns.generalized_advantage, n_step):
         with pytest.raises(ValueError, match=message):
             fn(**args)
 

@@ -1,80 +1,216 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Experience is learned from once."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from alf.data_structures import Experience
 from alf.errors import ConfigError
-from alf.replay import make_replayer
+from alf.replay import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer, make_replayer
 from tests.fakes import assert_equal_nests
+from tests.replay.streams import Streams, to_numpy
 
-
-def make_experience(num_unrolls, start):
-    """An `Experience` of [Q, 3, 2], every field numbered from `start`."""
-
-    def number(*shape, dtype=tf.float32):
-        numbers = tf.range(start, start + int(np.prod(shape)))
-        return tf.cast(tf.reshape(numbers, shape), dtype)
-
-    q = num_unrolls
-    return Experience(
-        step_type=number(q, 3, 2, dtype=tf.int32),
-        reward=number(q, 3, 2),
-        discount=number(q, 3, 2),
-        observation={"a": number(q, 3, 2, 4), "b": (number(q, 3, 2, dtype=tf.uint8),)},
-        prev_action=number(q, 3, 2, dtype=tf.int64),
-        env_id=number(q, 3, 2, dtype=tf.int32),
-        action=number(q, 3, 2, dtype=tf.int64),
-        info=(),
-        policy_version=number(q, 3, 2, dtype=tf.int64),
-        state=(number(q, 2, 5),),
-    )
-
-
-def to_numpy(nest):
-    return tf.nest.map_structure(lambda x: x.numpy(), nest)
+ONE_TIME = ["one_time", "cyclic_one_time", "mix_in"]
 
 
 @pytest.fixture
-def replayer():
-    return make_replayer("one_time")
+def streams():
+    return Streams(recurrent=True)
 
 
-def test_gives_what_was_observed(replayer):
-    experience = make_experience(2, 0)
-    replayer.observe(experience)
-    assert_equal_nests(to_numpy(replayer.replay_all()), to_numpy(experience))
+def make(name, streams):
+    return make_replayer(name, streams.unroll_spec, streams.num_envs)
 
 
-def test_joins_what_was_observed_in_order(replayer):
-    parts = [make_experience(2, 0), make_experience(1, 100), make_experience(3, 50)]
+def join(parts):
+    return tf.nest.map_structure(lambda *x: np.concatenate(x), *map(to_numpy, parts))
+
+
+@pytest.mark.parametrize("name", ONE_TIME)
+def test_gives_what_was_observed_in_order(name, streams):
+    replayer = make(name, streams)
+    parts = [streams.next_unrolls(envs) for envs in ([0, 1], [0], [0, 0, 1])]
     for part in parts:
         replayer.observe(part)
-    expected = tf.nest.map_structure(lambda *x: np.concatenate(x), *map(to_numpy, parts))
-    assert_equal_nests(to_numpy(replayer.replay_all()), expected)
+    assert replayer.num_steps() == 6 * 3 * 2
+    experience, num_fresh = replayer.replay_all()
+    assert num_fresh == 6
+    assert_equal_nests(to_numpy(experience), join(parts))
+    assert replayer.num_steps() == 0
 
 
-def test_gives_everything_once(replayer):
+@pytest.mark.parametrize("name", ["one_time", "cyclic_one_time"])
+def test_gives_everything_once(name, streams):
+    replayer = make(name, streams)
     with pytest.raises(RuntimeError, match=r"observe\(\) must come before train\(\)"):
         replayer.replay_all()
-    replayer.observe(make_experience(1, 0))
+    replayer.observe(streams.next_unrolls([0]))
     replayer.replay_all()
     with pytest.raises(RuntimeError, match="nothing to train on"):
         replayer.replay_all()
-    second = make_experience(1, 7)
+    second = streams.next_unrolls([1])
     replayer.observe(second)
-    assert_equal_nests(to_numpy(replayer.replay_all()), to_numpy(second))
+    assert_equal_nests(to_numpy(replayer.replay_all()[0]), to_numpy(second))
 
 
-def test_unknown_replayer():
-    with pytest.raises(ConfigError, match="exp_replayer is 'uniform': .*one_time"):
-        make_replayer("uniform")
+@pytest.mark.parametrize("name", ONE_TIME)
+def test_forgets_what_was_cleared(name, streams):
+    replayer = make(name, streams)
+    replayer.observe(streams.next_unrolls([0]))
+    replayer.clear()
+    with pytest.raises(RuntimeError, match="nothing to train on"):
+        replayer.replay_all()
+    second = streams.next_unrolls([0])
+    replayer.observe(second)
+    assert_equal_nests(to_numpy(replayer.replay_all()[0]), to_numpy(second))
 
 
-def test_every_call_makes_another_one():
-    first, second = make_replayer("one_time"), make_replayer("one_time")
-    first.observe(make_experience(1, 0))
+@pytest.mark.parametrize("name", ONE_TIME)
+def test_cannot_do_what_buffers_can(name, streams):
+    replayer = make(name, streams)
+    assert not replayer.is_buffer
+    for what, call in [
+        ("sample", lambda: replayer.sample(1, 1, None)),
+        ("sample", lambda: replayer.num_sequences(1)),
+        ("give all sequences", lambda: replayer.all_sequences(1)),
+        ("gather", lambda: replayer.gather(None, 1)),
+        ("be saved", lambda: replayer.save("file")),
+        ("be loaded", lambda: replayer.load("file")),
+    ]:
+        message = f"exp_replayer is '{name}', which cannot {what}: 'uniform' or 'prioritized' can"
+        with pytest.raises(ConfigError, match=message):
+            call()
+    replayer.update_priorities(None, None)
+
+
+@pytest.mark.parametrize("name", ["uniform", "prioritized"])
+def test_buffers_cannot_replay_all(name, streams):
+    replayer = make_replayer(name, streams.unroll_spec, streams.num_envs)
+    assert replayer.is_buffer
+    with pytest.raises(
+        ConfigError, match=f"'{name}', which cannot replay_all: 'one_time' or .* or 'mix_in' can"
+    ):
+        replayer.replay_all()
+
+
+def test_unknown_replayer(streams):
+    with pytest.raises(ConfigError, match="exp_replayer is 'unifrom': .*one_time.*uniform"):
+        make("unifrom", streams)
+
+
+def test_every_call_makes_another_one(streams):
+    first, second = make("one_time", streams), make("one_time", streams)
+    first.observe(streams.next_unrolls([0]))
     with pytest.raises(RuntimeError):
         second.replay_all()
+
+
+@functools.cache
+def make_cyclic(capacity):
+    return CyclicOneTimeReplayer(Streams().unroll_spec, 2, capacity=capacity)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from([1, 4]),
+    st.lists(st.one_of(st.integers(1, 7), st.sampled_from(["replay_all", "clear"])), max_size=12),
+)
+def test_the_oldest_make_way_and_are_counted(capacity, actions):
+    streams = Streams()
+    replayer = make_cyclic(capacity)
+    replayer.clear()
+    waiting, num_dropped = [], replayer.num_dropped
+    for action in actions:
+        if action == "clear":
+            replayer.clear()
+            waiting = []
+        elif action != "replay_all":
+            unrolls = streams.next_unrolls([i % 2 for i in range(action)])
+            replayer.observe(unrolls)
+            waiting += [tf.nest.map_structure(lambda x, q=q: x[q : q + 1], unrolls) for q in range(action)]
+            num_dropped += max(0, len(waiting) - capacity)
+            waiting = waiting[-capacity:]
+        elif waiting:
+            experience, num_fresh = replayer.replay_all()
+            assert num_fresh == len(waiting)
+            assert_equal_nests(to_numpy(experience), join(waiting))
+            waiting = []
+        assert replayer.num_steps() == len(waiting) * 3 * 2
+        assert replayer.num_dropped == num_dropped
+
+
+def first_rewards(experience):
+    """What tells unrolls apart: the position of their first row, if there is one environment."""
+    return experience.reward[:, 0, 0].numpy().astype(int).tolist()
+
+
+@pytest.mark.parametrize("proportion", [0, 0.3, 1, 2.5])
+def test_older_unrolls_come_in_proportion(proportion):
+    streams = Streams(num_envs=1)
+    replayer = MixInReplayer(streams.unroll_spec, 1, capacity=4, replay_proportion=proportion)
+    older, num_older, num_fresh = [], 0, 0
+    for i in range(20):
+        fresh = streams.next_unrolls([0] * (1 + i % 3))
+        replayer.observe(fresh)
+        experience, count = replayer.replay_all()
+        assert count == 1 + i % 3
+        assert first_rewards(experience)[:count] == first_rewards(fresh)
+        replayed = first_rewards(experience)[count:]
+        assert set(replayed) <= set(older[-4:])
+        if older:
+            num_fresh += count
+            num_older += len(replayed)
+            assert num_older == num_fresh * round(10 * proportion) // 10
+        starts = first_rewards(experience)
+        again = streams.sequences([0] * len(starts), [0] * len(starts), starts, 0, 3)
+        np.testing.assert_array_equal(tf.transpose(experience.action[:, :, 0]), again.action)
+        older += first_rewards(fresh)
+
+
+def test_older_unrolls_are_drawn_uniformly():
+    streams = Streams(num_envs=1)
+    replayer = MixInReplayer(streams.unroll_spec, 1, capacity=5, replay_proportion=2000)
+    tf.random.set_seed(1)
+    for _ in range(2):
+        replayer.observe(streams.next_unrolls([0] * 7))  # more than fit
+        experience, _ = replayer.replay_all()
+    drawn = np.unique(first_rewards(experience)[7:], return_counts=True)
+    np.testing.assert_array_equal(drawn[0], [6, 9, 12, 15, 18])
+    assert np.all(np.abs(drawn[1] - 2800) < 4 * np.sqrt(2800))
+
+
+def test_nothing_cleared_is_mixed_in():
+    streams = Streams(num_envs=1)
+    replayer = MixInReplayer(streams.unroll_spec, 1, capacity=5, replay_proportion=3)
+    for _ in range(2):
+        replayer.observe(streams.next_unrolls([0]))
+        replayer.replay_all()
+    replayer.clear()
+    replayer.observe(streams.next_unrolls([0]))
+    assert first_rewards(replayer.replay_all()[0]) == [6]
+    replayer.observe(streams.next_unrolls([0]))
+    assert first_rewards(replayer.replay_all()[0]) == [9, 6, 6, 6]
+
+
+@pytest.mark.parametrize("kind", [CyclicOneTimeReplayer, MixInReplayer])
+def test_settings(kind, streams):
+    for capacity in (0, 2.5, True):
+        with pytest.raises(ConfigError, match=f"{kind.__name__}.capacity is {capacity}"):
+            kind(streams.unroll_spec, 2, capacity=capacity)
+    with pytest.raises(ConfigError, match=f"{kind.__name__}.capacity is {10**12}: that takes"):
+        kind(streams.unroll_spec, 2, capacity=10**12)
+
+
+def test_a_negative_proportion_is_refused(streams):
+    with pytest.raises(ConfigError, match="MixInReplayer.replay_proportion is -1"):
+        MixInReplayer(streams.unroll_spec, 2, replay_proportion=-1)
+
+
+def test_one_time_needs_no_specs(streams):
+    replayer = OneTimeReplayer(None, 1)
+    replayer.observe(streams.next_unrolls([0]))
+    assert replayer.replay_all()[1] == 1

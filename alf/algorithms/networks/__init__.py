@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Networks: an encoder of observations, a recurrent layer if wanted, a policy head and a value head."""
+"""Networks: an encoder of observations, a recurrent layer if wanted, and a head or several."""
 
 from alf.algorithms.networks.actor_critic import (
     ActorCriticNetwork,
@@ -10,9 +10,11 @@ from alf.algorithms.networks.actor_critic import (
 from alf.algorithms.networks.encoders import ObservationEncoder
 from alf.algorithms.networks.images import ImpalaResEncoder, NatureEncoder
 from alf.algorithms.networks.network import Network
+from alf.algorithms.networks.off_policy import CriticsNetwork, PolicyNetwork, QValueNetwork
 
 __all__ = [
     "ActorCriticNetwork",
+    "CriticsNetwork",
     "ImpalaResEncoder",
     "ImpalaResNetwork",
     "KerasNetwork",
@@ -20,4 +22,6 @@ __all__ = [
     "NatureNetwork",
     "Network",
     "ObservationEncoder",
+    "PolicyNetwork",
+    "QValueNetwork",
 ]

@@ -5,10 +5,10 @@ import functools
 
 import gin
 
-from alf.algorithms.networks.encoders import KerasEncoder, MlpEncoder, ObservationEncoder
+from alf.algorithms.networks.encoders import KerasEncoder, ObservationEncoder, mlp_encoder_maker
 from alf.algorithms.networks.images import ImpalaResEncoder, NatureEncoder
-from alf.algorithms.networks.layers import check_layers, split_seed
 from alf.algorithms.networks.network import Network
+from alf.checks import check_bool
 from alf.errors import ConfigError
 
 
@@ -28,6 +28,10 @@ class ActorCriticNetwork(Network):
         encoder_ctor: callable (observation_spec, seed=) -> encoder, see `encoders`.
         rnn_cell: "gru", "lstm" or None, the recurrent layer after the hidden layers.
         rnn_units: its size.
+        recurrence: through how many steps of an unroll gradients go back; None for all. It changes gradients
+            alone: the state that enters a step is the same.
+        compute_dtype: of all layers but the heads and those with `spectral_norm`: "float32", "bfloat16" or
+            "auto", see `alf.compute_dtype`. Variables and all outputs are float32.
         seed: of the initialisers; None draws one.
     """
 
@@ -43,26 +47,27 @@ class ActorCriticNetwork(Network):
         encoder_ctor=ObservationEncoder,
         rnn_cell=None,
         rnn_units=64,
+        recurrence=None,
+        compute_dtype="float32",
         seed=None,
     ):
-        check_layers("fc_layer_params", fc_layer_params, activation)
+        make_encoder = mlp_encoder_maker(
+            observation_spec, encoder_ctor, fc_layer_params, activation, layer_norm, spectral_norm
+        )
         if not fc_layer_params:
             raise ConfigError(f"fc_layer_params is {fc_layer_params!r}: there must be a hidden layer")
-        _check_bools(share_layers=share_layers, layer_norm=layer_norm, spectral_norm=spectral_norm)
-        if not callable(encoder_ctor):
-            raise ConfigError(
-                f"encoder_ctor is {encoder_ctor!r}: it must be a function that makes an encoder"
-            )
-
-        def make_encoder(seed):
-            encoder_seed, seed = split_seed(seed, 2)
-            encoder = encoder_ctor(observation_spec, seed=encoder_seed)
-            return MlpEncoder(encoder, tuple(fc_layer_params), activation, seed, layer_norm, spectral_norm)
-
-        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
-        name = "actor_critic_network"
+        check_bool("share_layers", share_layers)
         super().__init__(
-            observation_spec, num_outputs, make_encoder, share_layers, **rnn, seed=seed, name=name
+            observation_spec,
+            num_outputs,
+            make_encoder,
+            share_layers,
+            rnn_cell=rnn_cell,
+            rnn_units=rnn_units,
+            recurrence=recurrence,
+            compute_dtype=compute_dtype,
+            seed=seed,
+            name="actor_critic_network",
         )
 
 
@@ -73,16 +78,30 @@ class NatureNetwork(Network):
     Args:
         observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
         num_outputs: size of the policy head.
-        compute_dtype: of the encoder, see `NatureEncoder`.
-        rnn_cell, rnn_units, seed: as in `ActorCriticNetwork`.
+        compute_dtype, rnn_cell, rnn_units, recurrence, seed: as in `ActorCriticNetwork`.
     """
 
     def __init__(
-        self, observation_spec, num_outputs, compute_dtype="float32", rnn_cell=None, rnn_units=64, seed=None
+        self,
+        observation_spec,
+        num_outputs,
+        compute_dtype="float32",
+        rnn_cell=None,
+        rnn_units=64,
+        recurrence=None,
+        seed=None,
     ):
-        encoder = functools.partial(NatureEncoder, observation_spec, compute_dtype)
-        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
-        super().__init__(observation_spec, num_outputs, encoder, **rnn, seed=seed, name="nature_network")
+        super().__init__(
+            observation_spec,
+            num_outputs,
+            functools.partial(NatureEncoder, observation_spec),
+            rnn_cell=rnn_cell,
+            rnn_units=rnn_units,
+            recurrence=recurrence,
+            compute_dtype=compute_dtype,
+            seed=seed,
+            name="nature_network",
+        )
 
 
 @gin.configurable(module="alf.algorithms")
@@ -92,16 +111,30 @@ class ImpalaResNetwork(Network):
     Args:
         observation_spec: unbatched tensor spec, uint8 [channels, height, width].
         num_outputs: size of the policy head.
-        compute_dtype: of the encoder, see `NatureEncoder`.
-        rnn_cell, rnn_units, seed: as in `ActorCriticNetwork`.
+        compute_dtype, rnn_cell, rnn_units, recurrence, seed: as in `ActorCriticNetwork`.
     """
 
     def __init__(
-        self, observation_spec, num_outputs, compute_dtype="float32", rnn_cell=None, rnn_units=64, seed=None
+        self,
+        observation_spec,
+        num_outputs,
+        compute_dtype="float32",
+        rnn_cell=None,
+        rnn_units=64,
+        recurrence=None,
+        seed=None,
     ):
-        encoder = functools.partial(ImpalaResEncoder, observation_spec, compute_dtype)
-        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
-        super().__init__(observation_spec, num_outputs, encoder, **rnn, seed=seed, name="impala_res_network")
+        super().__init__(
+            observation_spec,
+            num_outputs,
+            functools.partial(ImpalaResEncoder, observation_spec),
+            rnn_cell=rnn_cell,
+            rnn_units=rnn_units,
+            recurrence=recurrence,
+            compute_dtype=compute_dtype,
+            seed=seed,
+            name="impala_res_network",
+        )
 
 
 @gin.configurable(module="alf.algorithms")
@@ -115,7 +148,8 @@ class KerasNetwork(Network):
             of [N, *shape] to features [N, F]. If its `call` takes `training`, that is True in calls of the
             network and False in `policy`.
         share_layers: whether policy and value share one model.
-        rnn_cell, rnn_units: as in `ActorCriticNetwork`.
+        rnn_cell, rnn_units, recurrence: as in `ActorCriticNetwork`.
+        compute_dtype: as in `ActorCriticNetwork`, of those layers of the model that are made without a dtype.
         seed: of the initialisers except the model's own; None draws one.
     """
 
@@ -127,22 +161,20 @@ class KerasNetwork(Network):
         share_layers=True,
         rnn_cell=None,
         rnn_units=64,
+        recurrence=None,
+        compute_dtype="float32",
         seed=None,
     ):
-        _check_bools(share_layers=share_layers)
-        rnn = dict(rnn_cell=rnn_cell, rnn_units=rnn_units)
+        check_bool("share_layers", share_layers)
         super().__init__(
             observation_spec,
             num_outputs,
             lambda seed: KerasEncoder(observation_spec, model_ctor),
             share_layers,
-            **rnn,
+            rnn_cell=rnn_cell,
+            rnn_units=rnn_units,
+            recurrence=recurrence,
+            compute_dtype=compute_dtype,
             seed=seed,
             name="keras_network",
         )
-
-
-def _check_bools(**settings):
-    for name, value in settings.items():
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}: it must be True or False")

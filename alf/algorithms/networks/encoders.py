@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from alf.algorithms.networks.images import NatureEncoder
 from alf.algorithms.networks.layers import check_layers, mlp, split_seed
-from alf.checks import check_int
+from alf.checks import check_bool, check_int
 from alf.data_structures import zeros_like_spec
 from alf.errors import ConfigError
 
@@ -80,7 +80,35 @@ class MlpEncoder(tf.Module):
         self._layers = mlp(encoder.size, units, activation, seed, layer_norm, spectral_norm)
 
     def __call__(self, observation, training=False):
-        return self._layers(self._encoder(observation, training), training=training)
+        x = self._layers(self._encoder(observation, training), training=training)
+        return tf.cast(x, tf.float32)
+
+
+def mlp_encoder_maker(
+    observation_spec, encoder_ctor, units, activation, layer_norm=False, spectral_norm=False
+):
+    """How to make an encoder of any observation with hidden layers after it: callable (seed=) -> encoder.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs.
+        encoder_ctor: callable (observation_spec, seed=) -> encoder.
+        units: sizes of the hidden layers, the setting `fc_layer_params`; () for none.
+        activation, layer_norm, spectral_norm: as in `layers.mlp`.
+    """
+    check_layers("fc_layer_params", units, activation)
+    check_bool("layer_norm", layer_norm)
+    check_bool("spectral_norm", spectral_norm)
+    if not callable(encoder_ctor):
+        raise ConfigError(f"encoder_ctor is {encoder_ctor!r}: it must be a function that makes an encoder")
+
+    def make_encoder(seed):
+        encoder_seed, seed = split_seed(seed, 2)
+        encoder = encoder_ctor(observation_spec, seed=encoder_seed)
+        if not units:
+            return encoder
+        return MlpEncoder(encoder, tuple(units), activation, seed, layer_norm, spectral_norm)
+
+    return make_encoder
 
 
 class KerasEncoder(tf.Module):
@@ -135,7 +163,7 @@ class _VectorEncoder(tf.Module):
     def __call__(self, observation, training=False):
         x = observation if self._rank == 1 else tf.reshape(observation, (-1, self._input_size))
         x = tf.cast(x, tf.float32)
-        return x if self._layers is None else self._layers(x)
+        return x if self._layers is None else tf.cast(self._layers(x), tf.float32)
 
 
 def _num_values(spec):

@@ -5,9 +5,8 @@ import gin
 import tensorflow as tf
 
 from alf.algorithms.networks.layers import HIDDEN_GAIN, orthogonal, split_seed
+from alf.compute_dtype import keras_policy
 from alf.errors import ConfigError
-
-_KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 @gin.configurable(module="alf.algorithms")
@@ -16,14 +15,14 @@ class NatureEncoder(tf.Module):
 
     Args:
         observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
-        compute_dtype: "float32", or "bfloat16", which CPUs with AVX-512 or AMX compute faster; variables and
-            features are float32.
+        compute_dtype: "float32", "bfloat16" or "auto", see `alf.compute_dtype`; None for that of the network.
+            Variables and features are float32.
         seed: of the initialisers; None draws one.
     """
 
     size = 512
 
-    def __init__(self, observation_spec, compute_dtype="float32", seed=None):
+    def __init__(self, observation_spec, compute_dtype=None, seed=None):
         super().__init__(name="nature_encoder")
         _check_image("NatureEncoder", observation_spec)
         channels, height, width = observation_spec.shape
@@ -55,7 +54,7 @@ class ImpalaResEncoder(tf.Module):
 
     size = 256
 
-    def __init__(self, observation_spec, compute_dtype="float32", seed=None):
+    def __init__(self, observation_spec, compute_dtype=None, seed=None):
         super().__init__(name="impala_res_encoder")
         _check_image("ImpalaResEncoder", observation_spec)
         make = _LayerMaker("ImpalaResEncoder", compute_dtype, split_seed(seed, 16))
@@ -83,10 +82,7 @@ class _LayerMaker:
     """Makes Keras layers that compute in one dtype; each that has a kernel takes the next seed."""
 
     def __init__(self, owner, compute_dtype, seeds):
-        if compute_dtype not in _KERAS_POLICIES:
-            choices = ", ".join(map(repr, _KERAS_POLICIES))
-            raise ConfigError(f"{owner}.compute_dtype is {compute_dtype!r}: it must be one of {choices}")
-        self._policy = tf.keras.mixed_precision.Policy(_KERAS_POLICIES[compute_dtype])
+        self._policy = keras_policy(f"{owner}.compute_dtype", compute_dtype)
         self._seeds = iter(seeds)
 
     def __call__(self, layer_ctor, *args, gain=HIDDEN_GAIN, **kwargs):

@@ -33,14 +33,14 @@ def orthogonal(gain, seed):
     return tf.keras.initializers.Orthogonal(gain, seed=seed)
 
 
-def dense(size, units, gain, seed):
-    """A linear layer: float32 [N, size] -> float32 [N, units]."""
-    layer = tf.keras.layers.Dense(units, kernel_initializer=orthogonal(gain, seed))
+def dense(size, units, gain, seed, dtype="float32"):
+    """A linear layer: [N, size] -> `dtype` [N, units]; None for that of the `compute_in` around."""
+    layer = tf.keras.layers.Dense(units, kernel_initializer=orthogonal(gain, seed), dtype=dtype)
     return tf.keras.Sequential([tf.keras.Input((size,)), layer])
 
 
 def mlp(size, units, activation, seed, layer_norm=False, spectral_norm=False):
-    """Hidden layers: float32 [N, size] -> float32 [N, units[-1]].
+    """Hidden layers: [N, size] -> [N, units[-1]], in the dtype of the `compute_in` around.
 
     Args:
         size: of the input.
@@ -64,12 +64,16 @@ def mlp(size, units, activation, seed, layer_norm=False, spectral_norm=False):
 
 
 class SpectralDense(tf.keras.layers.Dense):
-    """A layer whose kernel is divided by its largest singular value (arXiv 1802.05957).
+    """A layer whose kernel is divided by its largest singular value (arXiv 1802.05957), always in float32.
 
     The value is |W u|, where u estimates the first right singular vector. A call in training makes one power
     iteration, u <- normalised W'W u, and keeps u; another call uses the u that is there. So acting and
     training compute the same function of the same variables.
     """
+
+    def __init__(self, *args, **kwargs):
+        # Eight bits are too few to iterate with.
+        super().__init__(*args, dtype="float32", **kwargs)
 
     def build(self, input_shape):
         super().build(input_shape)

@@ -18,14 +18,14 @@ def gru_step(x, h, kernel, candidate_bias):
     Args:
         x: float32 [B, 3 * U], the projected input with its bias: z, r, c.
         h: float32 [B, U], the state.
-        kernel: float32 [U, 3 * U]: W_z, W_r, W_c.
+        kernel: [U, 3 * U]: W_z, W_r, W_c; its dtype is that of the product with h.
         candidate_bias: float32 [U], b.
 
     Returns:
         float32 [B, U], both the output and the new state.
     """
     x_z, x_r, x_c = tf.split(x, 3, axis=-1)
-    h_z, h_r, h_c = tf.split(tf.matmul(h, kernel), 3, axis=-1)
+    h_z, h_r, h_c = tf.split(_product(h, kernel), 3, axis=-1)
     candidate = tf.tanh(x_c + tf.sigmoid(x_r + h_r) * (h_c + candidate_bias))
     h = candidate + tf.sigmoid(x_z + h_z) * (h - candidate)
     return h, h
@@ -41,40 +41,52 @@ def lstm_step(x, state, kernel):
     Args:
         x: float32 [B, 4 * U], the projected input with its bias: i, f, g, o.
         state: h and c, float32 [B, U] each.
-        kernel: float32 [U, 4 * U]: W_i, W_f, W_g, W_o.
+        kernel: [U, 4 * U]: W_i, W_f, W_g, W_o; its dtype is that of the product with h.
 
     Returns:
         float32 [B, U], the output h'; and the new state, h' and c'.
     """
     h, c = state
-    i, f, g, o = tf.split(x + tf.matmul(h, kernel), 4, axis=-1)
+    i, f, g, o = tf.split(x + _product(h, kernel), 4, axis=-1)
     c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)
     h = tf.sigmoid(o) * tf.tanh(c)
     return h, (h, c)
 
 
+def _product(x, kernel):
+    """x and kernel multiplied in the kernel's dtype -> the dtype of x."""
+    return tf.cast(tf.matmul(tf.cast(x, kernel.dtype), kernel), x.dtype)
+
+
 class Rnn(tf.Module):
     """A recurrent layer.
+
+    Its products are in the dtype of the `compute_in` around; the rest is float32, the state above all, which
+    would lose what it adds up.
 
     Args:
         cell: "gru", or "lstm", whose forget gate starts with a bias of 1.
         input_size: of the features that enter.
         units: size of the output.
         seed: of the initialisers; None draws one.
+        recurrence: through how many steps of an unroll gradients go back; None for all. Every so many steps
+            the state that enters is a constant to them. Outputs are the same.
 
     Attributes:
         size: of the output.
         state_spec: nest of unbatched tensor specs of the state.
     """
 
-    def __init__(self, cell, input_size, units, seed=None):
-        _check_rnn(cell, units)
+    def __init__(self, cell, input_size, units, seed=None, recurrence=None):
+        _check_rnn(cell, units, recurrence)
         super().__init__(name=cell)
         self.size = units
+        self._recurrence = recurrence
+        self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
         vector = tf.TensorSpec((units,), tf.float32)
         input_seed, seed = split_seed(seed, 2)
         num_gates = 3 if cell == "gru" else 4
-        self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed)
+        self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed, dtype=None)
         kernel = tf.Variable(orthogonal(1.0, seed)((units, num_gates * units)), name="recurrent_kernel")
         if cell == "gru":
             self.state_spec = vector
@@ -88,7 +100,7 @@ class Rnn(tf.Module):
 
     def step(self, x, state):
         """One step: float32 [B, input_size], state of [B, ...] -> float32 [B, size], the new state."""
-        return self._step(self._input_layer(x), state, *self._weights)
+        return self._step(self._project(x), state, *self._step_weights())
 
     def unroll(self, x, state, is_first):
         """T steps, T known when this is traced.
@@ -104,19 +116,31 @@ class Rnn(tf.Module):
         is_first.shape.assert_has_rank(2)
         is_first = tf.unstack(is_first[..., tf.newaxis])
         # One product for the inputs of all steps.
-        x = self._input_layer(x)
+        x = self._project(x)
         x = tf.unstack(tf.reshape(x, (len(is_first), -1, x.shape[-1])))
-        weights = [tf.convert_to_tensor(w) for w in self._weights]
+        weights = self._step_weights()
+        segment = self._recurrence or len(is_first)
         outputs = []
         # Unrolled: a tf.while_loop took 5 to 50 % longer, with gradients on one core, most at small batches.
-        for x_t, is_first_t in zip(x, is_first, strict=True):
+        for t, (x_t, is_first_t) in enumerate(zip(x, is_first, strict=True)):
+            if t > 0 and t % segment == 0:
+                state = tf.nest.map_structure(tf.stop_gradient, state)
             state = tf.nest.map_structure(lambda s, reset=is_first_t: tf.where(reset, 0.0, s), state)
             output, state = self._step(x_t, state, *weights)
             outputs.append(output)
         return tf.reshape(tf.stack(outputs), (-1, self.size)), state
 
+    def _project(self, x):
+        return tf.cast(self._input_layer(x), tf.float32)
 
-def _check_rnn(cell, units):
+    def _step_weights(self):
+        kernel, *others = self._weights
+        return [tf.cast(kernel, self._compute_dtype), *(tf.convert_to_tensor(w) for w in others)]
+
+
+def _check_rnn(cell, units, recurrence):
     if cell not in ("gru", "lstm"):
         raise ConfigError(f"rnn_cell is {cell!r}: it must be None, 'gru' or 'lstm'")
     check_int("rnn_units", units)
+    if recurrence is not None:
+        check_int("recurrence", recurrence)

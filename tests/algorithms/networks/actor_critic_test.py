@@ -198,7 +198,7 @@ def test_shared_heads_are_one_product():
     network = mlp_network(VECTOR, 3)
     for function in (network, network.policy):
         assert operations(function, random_observation(VECTOR, B)).count("MatMul") == 2
-    w, b, heads, head_bias = (v.numpy() for v in network.trainable_variables)
+    heads, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
     x = random_observation(VECTOR, B)
     expected = np.tanh(x @ w + b) @ heads + head_bias
     outputs, value, _ = network(x)
@@ -320,7 +320,7 @@ def test_encoders_and_networks_are_configurable():
         KerasNetwork.share_layers = False
     """)
     network = ActorCriticNetwork({"a": IMAGE, "b": VECTOR}, 3)
-    assert network._branches[0]._encoder._encoder.size == 256 + 4
+    assert network._branches[0]._torso._encoder._encoder.size == 256 + 4
     assert len(network.state_spec) == 2
     assert isinstance(ImpalaResNetwork(IMAGE, 3).state_spec, tf.TensorSpec)
     assert len(keras_network(VECTOR, 3)._branches) == 2
@@ -377,7 +377,7 @@ def test_settings_of_a_keras_network_are_checked():
 def test_discrete_observations_enter_one_hot():
     spec = to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 4))
     network = mlp_network(spec, 2)
-    w, b, heads, head_bias = (v.numpy() for v in network.trainable_variables)
+    heads, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
     assert w.shape == (5, 8)
     expected = np.tanh(w[[3, 0]] + b) @ heads + head_bias
     assert_close(network(tf.constant([3, 0], tf.int64))[0], expected[:, :2])

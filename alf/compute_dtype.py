@@ -1,0 +1,61 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The setting `compute_dtype`: in what layers compute. Their variables are float32 whatever it is.
+
+"float32", "bfloat16", or "auto": bfloat16 where the CPU multiplies it or a GPU is visible, else float32,
+which is much faster there. bfloat16 has the range of float32 and 8 bits of precision; losses need no scaling.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+from alf.errors import ConfigError
+
+_KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
+
+
+def keras_policy(name, compute_dtype):
+    """Makes the dtype policy of Keras layers.
+
+    Args:
+        name: of the setting, for the error.
+        compute_dtype: the setting; None for the dtype of the `compute_in` around, else Keras' own.
+
+    Raises:
+        ConfigError: if it is none of these.
+    """
+    if compute_dtype is None:
+        return tf.keras.mixed_precision.global_policy()
+    choices = [*_KERAS_POLICIES, "auto"]
+    if compute_dtype not in choices:
+        choices = ", ".join(map(repr, choices))
+        raise ConfigError(f"{name} is {compute_dtype!r}: it must be one of {choices}")
+    if compute_dtype == "auto":
+        compute_dtype = "bfloat16" if bfloat16_is_fast() else "float32"
+    return tf.keras.mixed_precision.Policy(_KERAS_POLICIES[compute_dtype])
+
+
+@contextlib.contextmanager
+def compute_in(name, compute_dtype):
+    """Within it, Keras layers made without a dtype compute in `compute_dtype`; see `keras_policy`."""
+    policy, before = keras_policy(name, compute_dtype), tf.keras.mixed_precision.global_policy()
+    tf.keras.mixed_precision.set_global_policy(policy)
+    try:
+        yield
+    finally:
+        tf.keras.mixed_precision.set_global_policy(before)
+
+
+def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
+    """Whether a GPU is visible, or the CPU has AVX512_BF16 or AMX; a system without the file has neither."""
+    return bool(tf.config.get_visible_devices("GPU")) or not _CPU_FLAGS.isdisjoint(_cpu_flags(cpuinfo))
+
+
+def _cpu_flags(cpuinfo):
+    with contextlib.suppress(OSError), open(cpuinfo) as lines:
+        for line in lines:
+            key, _, value = line.partition(":")
+            if key.strip() == "flags":  # all cores have the same
+                return value.split()
+    return []

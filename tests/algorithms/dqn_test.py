@@ -1,0 +1,336 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""DqnAlgorithm: its loss against the literal formula, its target network, exploration, settings."""
+
+import functools
+import re
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+import alf.algorithms.optimizers  # noqa: F401  (for gin)
+from alf.algorithms import DqnAlgorithm
+from alf.algorithms.networks import QValueNetwork
+from alf.algorithms.schedules import LinearSchedule
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
+from alf.errors import ConfigError
+
+OBSERVATION = tf.TensorSpec((4,), tf.float32)
+ACTION = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
+N, L, B = 3, 5, 6
+STEP_TYPE = np.full((L + 1, B), MID, np.int32)
+STEP_TYPE[1, 0], STEP_TYPE[2, 0] = LAST, FIRST  # terminated
+STEP_TYPE[3, 1], STEP_TYPE[4, 1] = LAST, FIRST  # truncated
+STEP_TYPE[2, 2] = FIRST  # broken off
+STEP_TYPE[5, 3] = LAST
+STEP_TYPE[0, 4], STEP_TYPE[1, 4] = LAST, FIRST
+DISCOUNT = np.ones((L + 1, B), np.float32)
+DISCOUNT[1, 0] = DISCOUNT[5, 3] = 0.0
+SMALL = dict(fc_layer_params=(16,))
+
+
+def make_algorithm(optimizer=None, action_spec=ACTION, rnn_cell=None, seed=0, duelling=True, **kwargs):
+    optimizer = optimizer or tf.keras.optimizers.legacy.SGD(0.1)
+    network_ctor = functools.partial(QValueNetwork, rnn_cell=rnn_cell, seed=seed, duelling=duelling, **SMALL)
+    return DqnAlgorithm(OBSERVATION, action_spec, optimizer, network_ctor, **kwargs)
+
+
+def make_experience(algorithm, length=L, seed=0, importance=True):
+    rng = np.random.default_rng(seed)
+    shape = (L + 1, B)
+    weight = np.zeros(shape, np.float32)
+    weight[:-1] = STEP_TYPE[1:] != FIRST
+    if importance:
+        weight *= rng.uniform(0.5, 2.0, B).astype(np.float32)
+    action = rng.integers(1, 4, shape)
+    rows = Experience(
+        step_type=STEP_TYPE,
+        reward=rng.normal(size=shape).astype(np.float32),
+        discount=DISCOUNT,
+        observation=rng.normal(size=(*shape, 4)).astype(np.float32),
+        prev_action=action,
+        env_id=np.zeros(shape, np.int32),
+        action=action,
+        info=(),
+        policy_version=np.zeros(shape, np.int64),
+        state=(),
+        weight=weight,
+    )
+    rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
+    state = tf.nest.map_structure(
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.train_state_spec
+    )
+    weight = rows.weight.numpy()
+    weight[-1] = 0
+    return rows._replace(state=state, weight=tf.constant(weight))
+
+
+def change(algorithm, scale=0.5):
+    """Makes the network differ from its target."""
+    rng = np.random.default_rng(7)
+    for v in algorithm._network.trainable_variables:
+        v.assign_add(scale * rng.normal(size=v.shape).astype(np.float32))
+
+
+def literal_loss(algorithm, experience, n, double, huber_delta, discount=0.9):
+    """Loss and priorities, transition by transition."""
+    q = algorithm._network(experience.observation)[0].numpy().astype(np.float64)
+    target_q = algorithm._target_network(experience.observation)[0].numpy().astype(np.float64)
+    reward, env_discount = experience.reward.numpy(), experience.discount.numpy()
+    length, losses, errors = experience.reward.shape[0] - 1, [], [[] for _ in range(B)]
+    for t in range(length - n + 1):
+        for b in range(B):
+            if STEP_TYPE[t + 1, b] == FIRST:
+                continue
+            target, factor, k = 0.0, 1.0, t
+            while k < t + n and STEP_TYPE[k + 1, b] != FIRST:
+                target += factor * reward[k + 1, b]
+                factor *= discount * env_discount[k + 1, b]
+                k += 1
+            best = np.argmax((q if double else target_q)[k, b])
+            target += factor * target_q[k, b, best]
+            error = target - q[t, b, experience.action[t, b] - 1]
+            errors[b].append(abs(error))
+            if huber_delta is not None and abs(error) > huber_delta:
+                loss = huber_delta * (abs(error) - huber_delta / 2)
+            else:
+                loss = error**2 / 2
+            losses.append(experience.weight[t, b] * loss)
+    return np.mean(losses), [np.mean(e) if e else 0.0 for e in errors]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("huber_delta", [None, 0.5])
+def test_loss_is_the_literal_formula(n, double, huber_delta):
+    algorithm = make_algorithm(n_step=n, double=double, huber_delta=huber_delta, discount=0.9)
+    change(algorithm)
+    experience = make_experience(algorithm)
+
+    @tf.function
+    def loss_of(experience):
+        return algorithm.calc_loss(experience, algorithm.train_step(experience, ()))
+
+    loss = loss_of(experience)
+    expected, priority = literal_loss(algorithm, experience, n, double, huber_delta)
+    np.testing.assert_allclose(loss.loss, expected, rtol=1e-4)
+    np.testing.assert_allclose(loss.priority, priority, rtol=1e-4)
+    assert loss.extra.keys() == {"q", "td_error", "epsilon"}
+    other, _ = literal_loss(algorithm, experience, n, not double, huber_delta)
+    assert abs(other - expected) > 1e-3
+
+
+@pytest.mark.parametrize("duelling", [True, False])
+def test_one_transition_per_sequence(duelling):
+    algorithm = make_algorithm(n_step=2, duelling=duelling, discount=0.9)
+    change(algorithm)
+    experience = make_experience(algorithm, length=2)
+    loss = algorithm.calc_loss(experience, algorithm.train_step(experience, ()))
+    expected, priority = literal_loss(algorithm, experience, 2, True, 1.0)
+    np.testing.assert_allclose(loss.loss, expected, rtol=1e-4)
+    np.testing.assert_allclose(loss.priority, priority, rtol=1e-4)
+    assert priority[4] == 0.0, "it leads to a FIRST step: there is nothing to learn"
+
+
+def gradients(algorithm, experience):
+    with tf.GradientTape() as tape:
+        info = algorithm.train_step(experience, experience.state)
+        loss = algorithm.calc_loss(experience, info).loss
+    ((_, variables),) = algorithm.parameter_groups()
+    return loss, tape.gradient(loss, variables)
+
+
+def test_only_the_network_that_learns_is_trained():
+    algorithm = make_algorithm()
+    ids = {id(v) for v in algorithm.trainable_variables}
+    assert ids == {id(v) for v in algorithm._network.trainable_variables}
+    assert algorithm._target_network.trainable_variables == ()
+    _, gradient = gradients(algorithm, make_experience(algorithm))
+    assert all(np.abs(g).max() > 0 for g in gradient)
+
+
+def test_gradient_is_that_of_q_alone():
+    """With the square: minus the TD error times the gradient of Q; targets are constants."""
+    algorithm = make_algorithm(huber_delta=None, discount=0.9)
+    change(algorithm)
+    experience = make_experience(algorithm, length=1)
+    _, gradient = gradients(algorithm, experience)
+    q, target = (net(experience.observation)[0] for net in (algorithm._network, algorithm._target_network))
+    value = [target[1, b, int(np.argmax(q[1, b]))].numpy() for b in range(B)]
+    goal = experience.reward[1] + 0.9 * experience.discount[1] * value
+    weight = experience.weight[0]
+    with tf.GradientTape() as tape:
+        q = algorithm._network(experience.observation[0])[0]
+        q = tf.gather(q, experience.action[0] - 1, batch_dims=1)
+        loss = 0.5 * tf.reduce_sum(weight * (goal - q) ** 2) / np.count_nonzero(weight)
+    expected = tape.gradient(loss, algorithm._network.trainable_variables)
+    for a, b in zip(gradient, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn_cell):
+    algorithm = make_algorithm(rnn_cell=rnn_cell, n_step=2, burn_in=2)
+    change(algorithm)
+    experience = make_experience(algorithm)
+    with tf.GradientTape() as tape:
+        tape.watch((experience.observation, experience.state))
+        info = algorithm.train_step(experience, experience.state)
+        loss = algorithm.calc_loss(experience, info).loss
+    to_observation, to_state = tape.gradient(loss, (experience.observation, experience.state))
+    assert all(g is None or not np.any(g) for g in tf.nest.flatten(to_state))
+    used = np.abs(to_observation).max(axis=(1, 2)) > 0
+    # Rows 2 and 3 train; rows 4 and 5 bootstrap.
+    np.testing.assert_array_equal(used, [False, False, True, True, False, False])
+    changed = experience._replace(
+        observation=experience.observation + 1.0 * tf.one_hot(0, L + 1)[:, None, None]
+    )
+    other = algorithm.calc_loss(changed, algorithm.train_step(changed, experience.state))
+    assert abs(float(other.loss - loss)) > 1e-5
+
+
+def test_recurrent_loss_follows_the_stored_state():
+    """Against steps one after another, as acting makes them."""
+    algorithm = make_algorithm(rnn_cell="gru", discount=0.9, huber_delta=None)
+    change(algorithm)
+    experience = make_experience(algorithm)
+
+    def values(network):
+        state, rows = experience.state, []
+        for t in range(L + 1):
+            state = tf.where((STEP_TYPE[t] == FIRST)[:, None], 0.0, state)
+            q, state = network.policy(experience.observation[t], state)
+            rows.append(q)
+        return np.stack(rows)
+
+    info = algorithm.train_step(experience, experience.state)
+    q, target_q = values(algorithm._network), values(algorithm._target_network)
+    np.testing.assert_allclose(info.q, q[:-1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(info.next_q, q[1:], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(info.next_target_q, target_q[1:], rtol=1e-4, atol=1e-5)
+
+
+def update(algorithm, experience):
+    """One update as `train` makes it."""
+    tf.function(algorithm._update, autograph=False)(experience)
+
+
+@pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
+def test_target_network_follows(tau, period):
+    algorithm = make_algorithm(tau=tau, target_update_period=period)
+    experience = make_experience(algorithm)
+    sources, targets = algorithm._network.variables, algorithm._target_network.variables
+    for i in range(1, 5):
+        before = [v.numpy() for v in targets]
+        update(algorithm, experience)
+        moves = i % period == 0
+        for source, target, old in zip(sources, targets, before, strict=True):
+            expected = tau * source.numpy() + (1 - tau) * old if moves else old
+            np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-7)
+        assert (np.abs(sources[0] - targets[0]).max() > 0) == (tau < 1 or not moves)
+    assert int(algorithm.train_step_counter) == 4
+
+
+def time_step(rows=2000):
+    rng = np.random.default_rng(0)
+    zeros = tf.zeros(rows)
+    return TimeStep(
+        tf.ones(rows, tf.int32),
+        zeros,
+        zeros + 1,
+        tf.constant(rng.normal(size=(rows, 4)), tf.float32),
+        tf.ones(rows, tf.int64),
+        tf.zeros(rows, tf.int32),
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_epsilon_greedy(epsilon):
+    algorithm = make_algorithm(epsilon=epsilon)
+    change(algorithm)
+    rows = time_step()
+    step = tf.function(algorithm.rollout_step)(rows, ())
+    greedy = tf.function(algorithm.predict_step)(rows, ()).action
+    q = algorithm._network(rows.observation)[0]
+    np.testing.assert_array_equal(greedy, 1 + np.argmax(q, axis=-1))
+    assert step.action.dtype == tf.int64 and step.state == step.info == ()
+    assert set(np.unique(step.action)) <= {1, 2, 3}
+    # A third of the random actions are the best ones.
+    expected = 1 - epsilon * 2 / 3
+    np.testing.assert_allclose(np.mean(step.action == greedy), expected, atol=0.05 if epsilon > 0 else 0)
+
+
+def test_epsilon_follows_its_schedule():
+    algorithm = make_algorithm(epsilon=LinearSchedule(1.0, 0.0, over=100))
+    change(algorithm)
+    rows = time_step()
+    act = tf.function(algorithm.rollout_step)
+    greedy = algorithm.predict_step(rows, ()).action
+    assert np.mean(act(rows, ()).action != greedy) > 0.5
+    algorithm.env_steps.assign(100)
+    np.testing.assert_array_equal(act(rows, ()).action, greedy)
+    experience = make_experience(algorithm)
+    assert algorithm.calc_loss(experience, algorithm.train_step(experience, ())).extra["epsilon"] == 0.0
+
+
+@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+def test_state_of_a_recurrent_network_goes_on(rnn_cell):
+    algorithm = make_algorithm(rnn_cell=rnn_cell)
+    rows = time_step(5)
+    state = zeros_like_spec(algorithm.train_state_spec, 5)
+    for step in (algorithm.rollout_step, algorithm.predict_step):
+        new = step(rows, state).state
+        tf.nest.assert_same_structure(new, algorithm.train_state_spec)
+        assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("discount", 1.5),
+        ("n_step", 0),
+        ("double", 1),
+        ("huber_delta", 0.0),
+        ("epsilon", 1.5),
+        ("epsilon", "greedy"),
+        ("tau", 0.0),
+        ("target_update_period", 0),
+        ("burn_in", 1),
+        ("max_grad_norm", 0.0),
+        ("optimizer", "adam"),
+    ],
+)
+def test_settings_are_checked(name, value):
+    with pytest.raises(ConfigError, match=rf"{name} is {re.escape(repr(value))}"):
+        make_algorithm(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "action_spec",
+    [
+        tensor_spec.BoundedTensorSpec((2,), tf.int32, 0, 3),
+        tensor_spec.BoundedTensorSpec((), tf.float32, 0.0, 1.0),
+        tf.TensorSpec((), tf.int32),
+        {"a": ACTION},
+    ],
+    ids=["vector", "float", "unbounded", "nest"],
+)
+def test_other_actions_are_refused(action_spec):
+    with pytest.raises(ConfigError, match="action_spec is"):
+        make_algorithm(action_spec=action_spec)
+
+
+def test_gin_configures_it():
+    gin.parse_config("""
+        DqnAlgorithm.optimizer = @Adam()
+        DqnAlgorithm.epsilon = @LinearSchedule()
+        LinearSchedule.start = 1.0
+        LinearSchedule.end = 0.1
+        LinearSchedule.over = 1000
+        QValueNetwork.fc_layer_params = (8,)
+        QValueNetwork.duelling = False
+    """)
+    algorithm = DqnAlgorithm(OBSERVATION, ACTION)
+    assert [v.shape.as_list() for v in algorithm.trainable_variables if v.shape.rank == 2] == [[8, 3], [4, 8]]

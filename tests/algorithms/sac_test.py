@@ -1,0 +1,459 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""SacAlgorithm: its losses against literal formulas, where gradients go, its target critics, settings."""
+
+import functools
+import re
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+import alf.algorithms.optimizers  # noqa: F401  (for gin)
+from alf.algorithms import SacAlgorithm
+from alf.algorithms.networks import CriticsNetwork, PolicyNetwork
+from alf.algorithms.sac import of_input_alone
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
+from alf.errors import ConfigError
+
+OBSERVATION = tf.TensorSpec((4,), tf.float32)
+BOX = tensor_spec.BoundedTensorSpec((2,), tf.float32, [-2.0, 0.0], [2.0, 10.0])
+DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
+both = pytest.mark.parametrize("action_spec", [BOX, DISCRETE], ids=["box", "discrete"])
+L, B = 5, 6
+STEP_TYPE = np.full((L + 1, B), MID, np.int32)
+STEP_TYPE[1, 0], STEP_TYPE[2, 0] = LAST, FIRST  # terminated
+STEP_TYPE[3, 1], STEP_TYPE[4, 1] = LAST, FIRST  # truncated
+STEP_TYPE[2, 2] = FIRST  # broken off
+STEP_TYPE[5, 3] = LAST
+STEP_TYPE[0, 4], STEP_TYPE[1, 4] = LAST, FIRST
+DISCOUNT = np.ones((L + 1, B), np.float32)
+DISCOUNT[1, 0] = DISCOUNT[5, 3] = 0.0
+
+
+def sgd(learning_rate=0.1):
+    return tf.keras.optimizers.legacy.SGD(learning_rate)
+
+
+def make_algorithm(action_spec=BOX, rnn_cell=None, seed=0, actor_rnn_cell=None, **kwargs):
+    network = dict(fc_layer_params=(16,), rnn_units=7, seed=seed)
+    kwargs = {"actor_optimizer": sgd(), "critic_optimizer": sgd(), "alpha_optimizer": sgd(), **kwargs}
+    return SacAlgorithm(
+        OBSERVATION,
+        action_spec,
+        actor_ctor=functools.partial(PolicyNetwork, rnn_cell=actor_rnn_cell or rnn_cell, **network),
+        critic_ctor=functools.partial(CriticsNetwork, rnn_cell=rnn_cell, **network),
+        **kwargs,
+    )
+
+
+def make_experience(algorithm, length=L, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = (L + 1, B)
+    weight = np.zeros(shape, np.float32)
+    weight[:-1] = STEP_TYPE[1:] != FIRST
+    weight *= rng.uniform(0.5, 2.0, B).astype(np.float32)
+    if algorithm.action_spec.dtype.is_integer:
+        action = rng.integers(1, 4, shape)
+    else:
+        action = rng.uniform(BOX.minimum, BOX.maximum, (*shape, 2)).astype(np.float32)
+    rows = Experience(
+        step_type=STEP_TYPE,
+        reward=rng.normal(size=shape).astype(np.float32),
+        discount=DISCOUNT,
+        observation=rng.normal(size=(*shape, 4)).astype(np.float32),
+        prev_action=action,
+        env_id=np.zeros(shape, np.int32),
+        action=action,
+        info=(),
+        policy_version=np.zeros(shape, np.int64),
+        state=(),
+        weight=weight,
+    )
+    rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
+    state = tf.nest.map_structure(
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.train_state_spec
+    )
+    weight = rows.weight.numpy()
+    weight[-1] = 0
+    return rows._replace(state=state, weight=tf.constant(weight))
+
+
+def change(algorithm, scale=0.5):
+    """Makes the critics differ from their targets, and the actor's outputs from zeros."""
+    rng = np.random.default_rng(7)
+    for v in (*algorithm._critic.trainable_variables, *algorithm._actor.trainable_variables):
+        v.assign_add(scale * rng.normal(size=v.shape).astype(np.float32))
+
+
+def loss_of(algorithm, experience):
+    info = algorithm.train_step(experience, experience.state)
+    return info, algorithm.calc_loss(experience, info)
+
+
+def literal_losses(experience, info, alpha, target_entropy, n, discount=0.9):
+    """Losses and priorities, transition by transition; the policy's draws are taken from `info`."""
+    q, now, then = tf.nest.map_structure(lambda x: x.numpy().astype(np.float64), tuple(info[1:]))
+    parts, errors = {"critic_loss": [], "actor_loss": [], "alpha_loss": []}, [[] for _ in range(B)]
+    reward, env_discount, weight = (
+        x.numpy() for x in (experience.reward, experience.discount, experience.weight)
+    )
+    for t in range(reward.shape[0] - n):
+        for b in range(B):
+            if STEP_TYPE[t + 1, b] == FIRST:
+                continue
+            target, factor = 0.0, 1.0
+            for k in range(t, t + n):
+                if STEP_TYPE[k + 1, b] == FIRST:
+                    break
+                target += factor * reward[k + 1, b]
+                factor *= discount * env_discount[k + 1, b]
+            numbers = range(now.prob.shape[-1])
+            target += factor * sum(
+                then.prob[t, b, i] * (then.q[t, b, i] - alpha * then.log_prob[t, b, i]) for i in numbers
+            )
+            entropy = -sum(now.prob[t, b, i] * now.log_prob[t, b, i] for i in numbers)
+            policy = sum(
+                now.prob[t, b, i] * (alpha * now.log_prob[t, b, i] - now.q[t, b, i]) for i in numbers
+            )
+            w = weight[t, b]
+            parts["critic_loss"].append(w * sum((q[c, t, b] - target) ** 2 / 2 for c in (0, 1)))
+            parts["actor_loss"].append(w * policy)
+            parts["alpha_loss"].append(w * np.log(alpha) * (entropy - target_entropy))
+            errors[b].append(np.mean([abs(q[c, t, b] - target) for c in (0, 1)]))
+    parts = {name: np.mean(x) for name, x in parts.items()}
+    return parts, [np.mean(e) if e else 0.0 for e in errors]
+
+
+@both
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("target_entropy", [None, 0.3])
+def test_losses_are_the_literal_formulas(action_spec, n, target_entropy):
+    algorithm = make_algorithm(
+        action_spec, n_step=n, discount=0.9, initial_alpha=0.4, target_entropy=target_entropy
+    )
+    change(algorithm)
+    experience = make_experience(algorithm)
+    info, loss = tf.function(functools.partial(loss_of, algorithm))(experience)
+    if target_entropy is None:
+        target_entropy = -2.0 if action_spec is BOX else 0.98 * np.log(3)
+    parts, priority = literal_losses(experience, info, 0.4, target_entropy, n)
+    assert loss.extra.keys() == {*parts, "alpha", "entropy", "q"}
+    for name, expected in parts.items():
+        np.testing.assert_allclose(loss.extra[name], expected, rtol=1e-4, err_msg=name)
+    np.testing.assert_allclose(loss.loss, sum(parts.values()), rtol=1e-4)
+    np.testing.assert_allclose(loss.priority, priority, rtol=1e-4)
+    np.testing.assert_allclose(loss.extra["alpha"], 0.4, rtol=1e-6)
+
+
+def test_info_of_a_discrete_policy():
+    algorithm = make_algorithm(DISCRETE)
+    change(algorithm)
+    experience = make_experience(algorithm)
+    info, _ = loss_of(algorithm, experience)
+    logits = algorithm._actor(experience.observation)[0].numpy()
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    for choices, rows, critic in (
+        (info.now, slice(0, -1), algorithm._critic),
+        (info.then, slice(1, None), algorithm._target_critic),
+    ):
+        np.testing.assert_allclose(choices.log_prob, log_p[rows], rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(choices.prob, np.exp(log_p[rows]), rtol=1e-3, atol=1e-6)
+        q = critic.values(experience.observation)[:, rows]
+        np.testing.assert_allclose(choices.q, np.minimum(*q), rtol=1e-4, atol=1e-5)
+    q = algorithm._critic.values(experience.observation).numpy()
+    for c, t, b in np.ndindex(2, L, B):
+        np.testing.assert_allclose(info.q[c, t, b], q[c, t, b, experience.action[t, b] - 1], rtol=1e-4)
+
+
+def test_info_of_a_box():
+    """Each draw has the density of an action in [-1, 1], and is valued by the smaller critic."""
+    algorithm = make_algorithm()
+    change(algorithm, 0.2)
+    drawn = []
+    sample = algorithm._actions.sample
+    algorithm._actions.sample = lambda params: drawn.append(sample(params)) or drawn[-1]
+    experience = make_experience(algorithm)
+    info, _ = loss_of(algorithm, experience)
+    outputs = algorithm._actor(experience.observation)[0].numpy().astype(np.float64)
+    for choices, rows, critic, raw in (
+        (info.now, slice(0, -1), algorithm._critic, drawn[0]),
+        (info.then, slice(1, None), algorithm._target_critic, drawn[1]),
+    ):
+        loc, log_std = np.split(outputs[rows], 2, axis=-1)
+        x = raw.numpy().astype(np.float64)
+        normal = -0.5 * ((x - loc) / np.exp(log_std)) ** 2 - log_std - 0.5 * np.log(2 * np.pi)
+        density = (normal - np.log(1 - np.tanh(x) ** 2)).sum(-1)
+        np.testing.assert_allclose(choices.log_prob[..., 0], density, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(choices.prob, 1.0)
+        q = critic.values(experience.observation[rows], tf.tanh(raw))
+        np.testing.assert_allclose(choices.q, np.minimum(*q), rtol=1e-4, atol=1e-5)
+    action = experience.action[:-1]
+    unit = (action - [0.0, 5.0]) / [2.0, 5.0]
+    expected = algorithm._critic.values(experience.observation[:-1], tf.cast(unit, tf.float32))[..., 0]
+    np.testing.assert_allclose(info.q, expected, rtol=1e-4, atol=1e-5)
+
+
+def gradients(algorithm, experience, part):
+    """Of one part of the loss, by group of variables."""
+    with tf.GradientTape() as tape:
+        loss = loss_of(algorithm, experience)[1].extra[part]
+    groups = {
+        name: variables
+        for name, (_, variables) in zip(algorithm.optimizer, algorithm.parameter_groups(), strict=True)
+    }
+    return tape.gradient(loss, groups)
+
+
+@both
+@pytest.mark.parametrize("rnn_cell", [None, "lstm"])
+@pytest.mark.parametrize("name", ["actor", "critic", "alpha"])
+def test_each_loss_trains_its_own_variables(action_spec, rnn_cell, name):
+    algorithm = make_algorithm(action_spec, rnn_cell)
+    change(algorithm)
+    gradient = gradients(algorithm, make_experience(algorithm), f"{name}_loss")
+    for group, parts in gradient.items():
+        if group == name:
+            assert all(np.abs(g).max() > 0 for g in parts)
+        else:
+            assert all(g is None or not np.any(g) for g in parts), f"{name}_loss reaches {group}"
+
+
+@both
+def test_groups_hold_every_trainable_variable_once_and_no_target(action_spec):
+    algorithm = make_algorithm(action_spec)
+    grouped = [v for _, variables in algorithm.parameter_groups() for v in variables]
+    assert len(grouped) == len({id(v) for v in grouped})
+    assert {id(v) for v in grouped} == {id(v) for v in algorithm.trainable_variables}
+    assert not {id(v) for v in grouped} & {id(v) for v in algorithm._target_critic.variables}
+    optimizers = [optimizer for optimizer, _ in algorithm.parameter_groups()]
+    assert optimizers == list(algorithm.optimizer.values()) and len(optimizers) == 3
+
+
+def test_actor_follows_the_gradient_of_the_smaller_critic():
+    """Against a tape through everything, weights of the critics left out."""
+    algorithm = make_algorithm(initial_alpha=0.4)
+    change(algorithm, 0.2)
+    experience = make_experience(algorithm)
+    noise = tf.random.normal((L, B, 2))
+    algorithm._actions.sample = lambda params: params[0] + tf.exp(params[1]) * noise
+    actual = gradients(algorithm, experience, "actor_loss")["actor"]
+    variables = algorithm._actor.trainable_variables
+    with tf.GradientTape() as tape:
+        outputs, _ = algorithm._actor(experience.observation[:-1])
+        params = algorithm._actions.params(outputs)
+        raw = algorithm._actions.sample(params)
+        q = tf.reduce_min(algorithm._critic.values(experience.observation[:-1], tf.tanh(raw)), axis=0)
+        loss = 0.4 * algorithm._actions.log_prob(params, raw) - q[..., 0]
+        weight = experience.weight[:-1]
+        loss = tf.reduce_sum(weight * loss) / np.count_nonzero(weight)
+    for a, b in zip(actual, tape.gradient(loss, variables), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
+
+
+def test_of_input_alone():
+    w, x = tf.Variable([2.0, 3.0]), tf.constant([[1.0, 4.0], [-1.0, 0.5]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = of_input_alone(lambda x: tf.reduce_sum(w * x**2, axis=-1, keepdims=True), x)
+        loss = tf.reduce_sum([[1.0], [10.0]] * y)
+    np.testing.assert_allclose(y, [[2 + 48.0], [2 + 0.75]])
+    to_x, to_w = tape.gradient(loss, (x, w))
+    np.testing.assert_allclose(to_x, [[4.0, 24.0], [-40.0, 30.0]])
+    assert to_w is None
+
+
+@both
+@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(action_spec, rnn_cell):
+    algorithm = make_algorithm(action_spec, rnn_cell, n_step=2, burn_in=2)
+    change(algorithm)
+    experience = make_experience(algorithm)
+    with tf.GradientTape() as tape:
+        tape.watch((experience.observation, experience.state))
+        loss = loss_of(algorithm, experience)[1].loss
+    to_observation, to_state = tape.gradient(loss, (experience.observation, experience.state))
+    assert all(g is None or not np.any(g) for g in tf.nest.flatten(to_state))
+    used = np.abs(to_observation).max(axis=(1, 2)) > 0
+    np.testing.assert_array_equal(used, [False, False, True, True, False, False])
+    first = tf.one_hot(0, L + 1)[:, tf.newaxis, tf.newaxis]
+    changed = experience._replace(observation=experience.observation + first)
+    q = loss_of(algorithm, experience)[0].q
+    assert np.abs(loss_of(algorithm, changed)[0].q - q).max() > 1e-5
+
+
+@both
+def test_recurrent_values_follow_the_stored_state(action_spec):
+    """Against steps one after another, as acting makes them."""
+    algorithm = make_algorithm(action_spec, "gru")
+    change(algorithm)
+    experience = make_experience(algorithm)
+    policy_state, critic_state = experience.state
+    is_first = tf.constant(STEP_TYPE == FIRST)
+    outputs, _ = algorithm._actor(experience.observation, policy_state, is_first)
+    for t in range(L + 1):
+        reset = (STEP_TYPE[t] == FIRST)[:, np.newaxis]
+        policy_state, critic_state = (tf.where(reset, 0.0, s) for s in (policy_state, critic_state))
+        rows = TimeStep(*(x[t] for x in experience[:6]))
+        acted, policy_state = algorithm._actor.policy(rows.observation, policy_state)
+        np.testing.assert_allclose(acted, outputs[t], rtol=1e-4, atol=1e-5)
+        critic_state = algorithm._critic.advance(rows.observation, critic_state)
+    _, final = algorithm._critic.features(experience.observation, experience.state[1], is_first)
+    np.testing.assert_allclose(critic_state, final, rtol=1e-4, atol=1e-5)
+
+
+def test_actor_alone_may_be_recurrent():
+    algorithm = make_algorithm(actor_rnn_cell="gru", burn_in=1)
+    experience = make_experience(algorithm)
+    assert np.isfinite(loss_of(algorithm, experience)[1].loss)
+    state = algorithm.rollout_step(time_step(5), zeros_like_spec(algorithm.train_state_spec, 5)).state
+    tf.nest.assert_same_structure(state, algorithm.train_state_spec)
+
+
+def update(algorithm, experience):
+    """One update as `train` makes it."""
+    tf.function(algorithm._update, autograph=False)(experience)
+
+
+@both
+@pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
+def test_target_critics_follow(action_spec, tau, period):
+    algorithm = make_algorithm(action_spec, tau=tau, target_update_period=period)
+    experience = make_experience(algorithm)
+    sources, targets = algorithm._critic.variables, algorithm._target_critic.variables
+    for i in range(1, 5):
+        before = [v.numpy() for v in targets]
+        update(algorithm, experience)
+        moves = i % period == 0
+        for source, target, old in zip(sources, targets, before, strict=True):
+            expected = tau * source.numpy() + (1 - tau) * old if moves else old
+            np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-7)
+    assert int(algorithm.train_step_counter) == 4
+
+
+def test_temperature_follows_the_entropy():
+    for target_entropy, rises in ((3.0, True), (-3.0, False)):
+        algorithm = make_algorithm(target_entropy=target_entropy)
+        update(algorithm, make_experience(algorithm))
+        assert (float(algorithm._log_alpha) > 0) == rises
+
+
+def test_temperature_without_an_optimizer_stays():
+    algorithm = make_algorithm(alpha_optimizer=None, initial_alpha=0.2)
+    experience = make_experience(algorithm)
+    update(algorithm, experience)
+    loss = loss_of(algorithm, experience)[1]
+    np.testing.assert_allclose(loss.extra["alpha"], 0.2, rtol=1e-6)
+    assert "alpha_loss" not in loss.extra and len(algorithm.parameter_groups()) == 2
+    assert algorithm._log_alpha.name not in [v.name for v in algorithm.trainable_variables]
+
+
+def time_step(rows=4000):
+    zeros = tf.zeros(rows)
+    return TimeStep(
+        tf.ones(rows, tf.int32), zeros, zeros + 1, tf.ones((rows, 4)), zeros, tf.zeros(rows, tf.int32)
+    )
+
+
+def test_steps_of_a_box():
+    algorithm = make_algorithm()
+    change(algorithm, 0.1)
+    rows = time_step()
+    step = tf.function(algorithm.rollout_step)(rows, ())
+    assert step.action.shape == (4000, 2) and step.action.dtype == tf.float32
+    assert step.info == algorithm.rollout_info_spec == () and step.state == ()
+    outputs = algorithm._actor(rows.observation)[0].numpy()[0]
+    unit = (step.action.numpy() - [0.0, 5.0]) / [2.0, 5.0]
+    assert np.abs(unit).max() <= 1.0
+    raw = np.arctanh(np.clip(unit, -0.99999, 0.99999))
+    np.testing.assert_allclose(raw.mean(axis=0), outputs[:2], atol=0.1)
+    np.testing.assert_allclose(raw.std(axis=0), np.exp(outputs[2:]), rtol=0.1)
+    greedy = tf.function(algorithm.predict_step)(rows, ()).action
+    np.testing.assert_allclose(greedy[0], np.tanh(outputs[:2]) * [2.0, 5.0] + [0.0, 5.0], rtol=1e-5)
+
+
+def test_steps_of_an_integer():
+    algorithm = make_algorithm(DISCRETE)
+    change(algorithm, 0.3)
+    rows = time_step()
+    step = tf.function(algorithm.rollout_step)(rows, ())
+    assert step.action.dtype == tf.int64
+    p = tf.nn.softmax(algorithm._actor(rows.observation)[0][0]).numpy()
+    np.testing.assert_allclose(np.bincount(step.action, minlength=4)[1:] / 4000, p, atol=0.04)
+    np.testing.assert_array_equal(algorithm.predict_step(rows, ()).action, 1 + np.argmax(p))
+
+
+@both
+@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+def test_state_of_recurrent_networks_goes_on(action_spec, rnn_cell):
+    algorithm = make_algorithm(action_spec, rnn_cell)
+    state = zeros_like_spec(algorithm.train_state_spec, 5)
+    new = algorithm.rollout_step(time_step(5), state).state
+    tf.nest.assert_same_structure(new, algorithm.train_state_spec)
+    assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))
+    predicted = algorithm.predict_step(time_step(5), state).state
+    for x, y in zip(tf.nest.flatten(predicted[0]), tf.nest.flatten(new[0]), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("discount", 1.5),
+        ("n_step", 0),
+        ("initial_alpha", 0.0),
+        ("target_entropy", "low"),
+        ("tau", 1.5),
+        ("target_update_period", 0),
+        ("burn_in", 1),
+        ("max_grad_norm", 0.0),
+        ("actor_optimizer", "adam"),
+        ("actor_optimizer", None),
+        ("critic_optimizer", None),
+        ("alpha_optimizer", tf.keras.optimizers.legacy.Adam),
+    ],
+)
+def test_settings_are_checked(name, value):
+    with pytest.raises(ConfigError, match=rf"{name} is {re.escape(repr(value))}"):
+        make_algorithm(**{name: value})
+
+
+def test_optimizers_must_be_different_instances():
+    optimizer = sgd()
+    with pytest.raises(ConfigError, match="must be different instances"):
+        make_algorithm(actor_optimizer=optimizer, critic_optimizer=optimizer)
+
+
+@pytest.mark.parametrize(
+    "action_spec",
+    [
+        tf.TensorSpec((2,), tf.float32),
+        tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, np.inf),
+        tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, np.finfo(np.float32).max),
+        tensor_spec.BoundedTensorSpec((2,), tf.int32, 0, 3),
+        tf.TensorSpec((), tf.int32),
+        {"a": BOX, "b": DISCRETE},
+    ],
+    ids=["unbounded", "infinite", "limits", "integers", "unbounded integer", "nest"],
+)
+def test_other_actions_are_refused(action_spec):
+    with pytest.raises(ConfigError, match="^action_spec is .*"):
+        make_algorithm(action_spec=action_spec)
+
+
+def test_gin_configures_it():
+    gin.parse_config("""
+        SacAlgorithm.actor_optimizer = @actor/Adam()
+        SacAlgorithm.critic_optimizer = @Adam()
+        SacAlgorithm.alpha_optimizer = @Adam()
+        actor/Adam.learning_rate = 0.5
+        Adam.learning_rate = 0.25
+        PolicyNetwork.fc_layer_params = (8,)
+        CriticsNetwork.num_critics = 3
+        CriticsNetwork.fc_layer_params = (8,)
+    """)
+    algorithm = SacAlgorithm(OBSERVATION, BOX)
+    rates = [float(optimizer.learning_rate) for optimizer, _ in algorithm.parameter_groups()]
+    assert rates == [0.5, 0.25, 0.25]
+    assert len(algorithm._critic.trainable_variables) == 3 * 4

@@ -1,0 +1,241 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""How far actors and learner may be apart: waiting batches, lockstep, copies of the weights."""
+
+import functools
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
+from alf.algorithms.networks import ActorCriticNetwork
+from alf.data_structures import PolicyStep, to_tensor_spec
+from alf.data_transformers import ObservationNormalizer, Pipeline
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import load
+from alf.environments.toy import CountingEnvironment
+from alf.errors import ConfigError
+from tests.fakes import FrozenAlgorithm, make_counting_envs
+
+SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
+
+
+class GreedyPPO(PPOAlgorithm):
+    """Takes no random actions, and keeps what it observed."""
+
+    def __init__(self, env, **kwargs):
+        specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
+        network = functools.partial(ActorCriticNetwork, rnn_cell="gru", rnn_units=8, seed=1)
+        policy_ctor = functools.partial(ActorCriticPolicy, network_ctor=network)
+        super().__init__(*specs, SGD(), policy_ctor=policy_ctor, num_minibatches=1, **kwargs)
+        self.observed = []
+
+    def rollout_step(self, time_step, state):
+        return self.predict_step(time_step, state)
+
+    def observe(self, experience):
+        self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
+        super().observe(experience)
+
+
+def train(make_driver, iterations=6):
+    """Trains on CartPole; returns the experience and the weights."""
+    envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
+    algorithm = GreedyPPO(envs[0])
+    driver = make_driver(envs, algorithm, unroll_length=7)
+    run = driver.run if isinstance(driver, SyncOffPolicyDriver) else driver.run_async
+    driver.start()
+    try:
+        for _ in range(iterations):
+            run()
+            algorithm.train()
+    finally:
+        driver.stop()
+    return algorithm.observed, [v.numpy() for v in algorithm.trainable_variables]
+
+
+@pytest.mark.parametrize("num_actor_queues", [1, 3])
+def test_lockstep_learns_what_the_synchronous_driver_learns(num_actor_queues):
+    lockstep = functools.partial(
+        AsyncOffPolicyDriver, learn_queue_cap=3, max_waiting_batches=0, num_actor_queues=num_actor_queues
+    )
+    ours, theirs = train(lockstep), train(SyncOffPolicyDriver)
+    tf.nest.assert_same_structure(ours, theirs)
+    for x, y in zip(tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True):
+        assert x.dtype == y.dtype
+        # The graphs differ, and so do the roundings of float32.
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6 * (x.dtype == np.float32))
+
+
+def steps_of(env):
+    """Rows that a counting environment gave after its first."""
+    return int(env._rows[0])
+
+
+def test_lockstep_collects_nothing_while_it_trains():
+    envs = make_counting_envs(2)
+    driver = AsyncOffPolicyDriver(
+        envs,
+        FrozenAlgorithm(envs[0]),
+        unroll_length=3,
+        learn_queue_cap=2,
+        actor_queue_cap=2,
+        max_waiting_batches=0,
+    )
+    driver.start()
+    try:
+        for iteration in range(1, 4):
+            driver.run_async()
+            time.sleep(0.1)
+            assert [steps_of(env) for env in envs] == [3 * iteration] * 2
+            assert driver.queue_sizes()["learn_queue"] == 0
+    finally:
+        driver.stop()
+
+
+@pytest.mark.parametrize("max_waiting_batches", [1, 3])
+def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
+    envs = make_counting_envs(2)
+    kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=max_waiting_batches)
+    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), **kwargs)
+    driver.start()
+    try:
+        waiting = 2 * max_waiting_batches
+        deadline = time.monotonic() + 30
+        while driver.queue_sizes()["learn_queue"] < waiting:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert driver.queue_sizes()["learn_queue"] == waiting
+        # Each environment has one more unroll, for which there is no room.
+        assert sum(map(steps_of, envs)) == 3 * (waiting + 2)
+    finally:
+        driver.stop()
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        (dict(learn_queue_cap=3), "learn_queue_cap must be num_envs = 4 then, not 3"),
+        (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_envs / num_actor_queues = 4 / 1"),
+        (dict(num_actor_queues=3, learn_queue_cap=4), None),
+        (dict(num_actor_queues=2, actor_queue_cap=2), None),
+        (dict(max_waiting_batches=-1), "max_waiting_batches is -1"),
+        (dict(parameter_update_period=0), "parameter_update_period is 0"),
+    ],
+)
+def test_settings_of_lockstep(kwargs, message):
+    envs = make_counting_envs(4)
+    kwargs = {"learn_queue_cap": 4, "max_waiting_batches": 0, **kwargs}
+    make = functools.partial(AsyncOffPolicyDriver, envs, FrozenAlgorithm(envs[0]), **kwargs)
+    if message is None:
+        make().stop()
+    else:
+        with pytest.raises(ConfigError, match=message):
+            make()
+
+
+class Twins(FrozenAlgorithm):
+    """Two variables that every update counts up; a rollout step reads one long after the other."""
+
+    def __init__(self, env):
+        super().__init__(env, info_spec={"twins": tf.TensorSpec((2,), tf.int64)})
+        self.twins = [tf.Variable(0, dtype=tf.int64) for _ in range(2)]
+
+    def rollout_step(self, time_step, state):
+        step = super().rollout_step(time_step, state)
+        first = self.twins[0].read_value()
+        slept = tf.numpy_function(lambda x: (time.sleep(0.003), x)[1], [first], tf.int64)
+        with tf.control_dependencies([slept]):
+            second = self.twins[1].read_value()
+        rows = time_step.step_type.shape[0]
+        twins = tf.tile([[first, second]], (rows, 1))
+        return PolicyStep(step.action, step.state, {**step.info, "twins": twins})
+
+    def update(self):
+        for variable in (*self.twins, self.train_step_counter):
+            variable.assign_add(1)
+
+
+def run_twins(**kwargs):
+    """Returns the versions and the twins of all steps, and how many updates there were before each batch."""
+    envs = [CountingEnvironment(2, 4, env_index=i) for i in range(2)]
+    algorithm = Twins(envs[0])
+    driver = AsyncOffPolicyDriver(envs, algorithm, num_actor_queues=2, unroll_length=3, **kwargs)
+    driver.start()
+    try:
+        for _ in range(30):
+            driver.run_async()
+            algorithm.update()
+    finally:
+        driver.stop()
+    versions = np.concatenate([e.policy_version.ravel() for e in algorithm.observed])
+    twins = np.concatenate([e.info["twins"].reshape(-1, 2) for e in algorithm.observed])
+    return versions, twins
+
+
+@pytest.mark.parametrize("period", [1, 5])
+def test_actors_use_a_copy_of_the_weights_that_is_whole(period):
+    versions, twins = run_twins(parameter_update_period=period)
+    np.testing.assert_array_equal(twins[:, 0], twins[:, 1])
+    np.testing.assert_array_equal(versions, twins[:, 0])
+    assert set(versions % period) == {0}
+    assert versions.max() > 0
+
+
+def test_without_a_copy_they_may_change_meanwhile():
+    """The test above would see it."""
+    _, twins = run_twins()
+    assert np.any(twins[:, 0] != twins[:, 1])
+
+
+@pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])
+def test_a_copy_acts_like_the_algorithm_and_shares_no_variable(cls):
+    env = load("CartPole-v1", 4, seed=0)
+    specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
+    network = functools.partial(ActorCriticNetwork, rnn_cell="lstm", share_layers=False, spectral_norm=True)
+    policy_ctor = functools.partial(ActorCriticPolicy, network_ctor=network)
+    algorithm = cls(*specs, SGD(), policy_ctor=policy_ctor)
+    algorithm.set_exp_replayer("one_time")
+    actor = algorithm.rollout_copy()
+    assert not {id(v) for v in actor.variables} & {id(v) for v in algorithm.variables}
+    for ours, theirs in zip(actor.variables, algorithm.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    observation = tf.random.stateless_normal((5, 4), (1, 2))
+    state = tf.nest.map_structure(lambda s: tf.ones((5, *s.shape)), algorithm.train_state_spec)
+    before = actor._policy._network.policy(observation, state)[0]
+    for variable in algorithm.trainable_variables:
+        variable.assign_add(tf.ones_like(variable))
+    np.testing.assert_array_equal(actor._policy._network.policy(observation, state)[0], before)
+    env.close()
+
+
+def test_a_copy_has_statistics_and_a_counter_of_its_own():
+    env = CountingEnvironment(2, 4)
+    counter = tf.Variable(3, dtype=tf.int64, trainable=False)
+    specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
+    algorithm = PPOAlgorithm(*specs, SGD(), train_step_counter=counter)
+    algorithm.set_data_transformer(Pipeline(specs[0], None, [ObservationNormalizer]))
+    for variable in algorithm.variables:
+        variable.assign_add(tf.ones_like(variable))
+    actor = algorithm.rollout_copy()
+    assert len(actor.variables) > len(actor._policy.variables)
+    assert not {id(v) for v in actor.variables} & {id(v) for v in algorithm.variables}
+    tf.nest.map_structure(np.testing.assert_array_equal, actor.variables, algorithm.variables)
+    assert actor.train_step_counter == 4
+
+
+class Fickle(FrozenAlgorithm):
+    made = 0
+
+    def __init__(self, env):
+        super().__init__(env)
+        Fickle.made += 1
+        self.more = tf.Variable(tf.zeros(Fickle.made))
+
+
+def test_an_algorithm_that_cannot_be_copied():
+    envs = make_counting_envs(1)
+    with pytest.raises(ConfigError, match="Fickle has other variables when it is made again"):
+        AsyncOffPolicyDriver(envs, Fickle(envs[0]), parameter_update_period=1)

@@ -1,0 +1,356 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Files of replay buffers."""
+
+import json
+import os
+import shutil
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tf_agents.specs import tensor_spec
+
+from alf.data_structures import PolicyState
+from alf.errors import ConfigError
+from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, buffer_file, load_replayer
+from tests.fakes import assert_equal_nests
+from tests.replay.streams import Streams, to_numpy
+
+
+def make(kind=UniformReplayer, context=0, capacity=48, **kwargs):
+    streams = Streams(**kwargs)
+    return kind(streams.unroll_spec, streams.num_envs, context, capacity=capacity), streams
+
+
+def everything(replayer):
+    """All the time steps of each batched environment's first column, and their recurrent states."""
+    content = []
+    buffer = replayer._buffer
+    for env, (first, last) in enumerate(zip(buffer.oldest().numpy(), buffer.steps.numpy())):
+        start = -(-first // buffer.unit) * buffer.unit
+        at = Sequences(*(tf.constant([x], tf.int64) for x in (env, 0, start)))
+        rows = to_numpy(buffer.read(at, start - first, last - start))
+        states = []
+        for position in range(start, last, buffer.unroll_length):
+            at = at._replace(start=tf.constant([position], tf.int64))
+            states.append(to_numpy(buffer.read(at, 0, 0).state))
+        content.append((rows._replace(state=()), tuple(states)))
+    return tuple(content)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "buffer.npz")
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_what_was_saved_is_loaded(recurrent, path):
+    replayer, streams = make(recurrent=recurrent)
+    other, others_streams = make(recurrent=recurrent)
+    other.observe(others_streams.next_unrolls([1]))
+    for rounds in (0, 1, 4):
+        for _ in range(rounds):
+            replayer.observe(streams.next_unrolls([0, 1, 0]))
+        replayer.save(path)
+        for _ in range(2):
+            other.load(path)
+            assert other.num_steps() == replayer.num_steps()
+            assert other.num_sequences(3) == replayer.num_sequences(3)
+            if rounds:
+                assert_equal_nests(everything(other), everything(replayer))
+    unrolls = streams.next_unrolls([0, 1, 0])
+    for buffer in (replayer, other):
+        buffer.observe(unrolls)
+    assert_equal_nests(everything(other), everything(replayer))
+
+
+def test_what_is_loaded_has_the_largest_priority(path):
+    replayer, streams = make(PrioritizedReplayer)
+    replayer.observe(streams.next_unrolls([0, 1, 0]))
+    replayer.save(path)
+    replayer.update_priorities(replayer.all_sequences(1), tf.range(2.0, 20.0))
+    replayer.load(path)
+    numbers = replayer._tree.numbers().numpy()
+    np.testing.assert_array_equal(numbers[numbers > 0], np.full(18, replayer._largest))
+    tf.random.set_seed(1)
+    _, sample = replayer.sample(1000, 1, None)
+    assert len(set(zip(*(x.numpy() for x in sample.sequences)))) == 18
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_smaller_buffer_keeps_the_newest(recurrent, path):
+    replayer, streams = make(recurrent=recurrent, capacity=200)
+    replayer.observe(streams.next_unrolls([0, 1, 0, 0]))
+    replayer.save(path)
+    small, streams = make(recurrent=recurrent, capacity=4 * 5)
+    small.load(path)
+    small.save(path)
+    expected, streams = make(recurrent=recurrent, capacity=4 * 5)
+    expected.observe(streams.next_unrolls([0, 1, 0, 0]))
+    assert_equal_nests(everything(small), everything(expected))
+    large, _ = make(recurrent=recurrent, capacity=200)
+    large.load(path)
+    assert_equal_nests(everything(large), everything(expected))
+
+
+def test_numpy_reads_it(path):
+    replayer, streams = make(recurrent=True)
+    replayer.observe(streams.next_unrolls([0, 0, 0, 0, 0, 1]))
+    replayer.save(path)
+    with np.load(path) as arrays:
+        header = json.loads(arrays["header"].item())
+        assert header["format"] == "ALF replay buffer" and header["version"] == 1
+        assert (header["num_envs"], header["batch_size"], header["unroll_length"]) == (2, 2, 3)
+        for env, (begin, end) in enumerate([(3, 15), (0, 3)]):
+            rows = slice(arrays["begin"][env], arrays["end"][env])
+            count = end - begin
+            expected = streams.sequences([env, env], [0, 1], [begin, begin], 0, count)
+            np.testing.assert_array_equal(arrays["observation/image"][rows], expected.observation["image"])
+            np.testing.assert_array_equal(
+                arrays["observation/flags/0"][rows], expected.observation["flags"][0]
+            )
+            np.testing.assert_array_equal(arrays["info/logits"][rows], expected.info["logits"])
+            np.testing.assert_array_equal(arrays["prev_action"][rows], expected.prev_action)
+            states = arrays["state/h"][arrays["state_begin"][env] : arrays["state_end"][env]]
+            starts = range(begin, end, 3)
+            for start, state in zip(starts, states, strict=True):
+                entered = streams.sequences([env, env], [0, 1], [start] * 2, 0, 0).state.train["h"]
+                np.testing.assert_array_equal(state, entered)
+
+
+def test_bfloat16_is_kept(path):
+    replayer, streams = make()
+    spec = streams.unroll_spec
+    spec = spec._replace(info=tf.TensorSpec(spec.reward.shape, tf.bfloat16))
+    first, second = (UniformReplayer(spec, 2, capacity=48) for _ in range(2))
+    unrolls = streams.next_unrolls([0, 1])
+    first.observe(unrolls._replace(info=tf.cast(unrolls.reward, tf.bfloat16)))
+    first.save(path)
+    second.load(path)
+    at = second.all_sequences(3)
+    info = second.gather(at, 3).info
+    assert info.dtype == tf.bfloat16
+    expected = tf.cast(first.gather(first.all_sequences(3), 3).reward, tf.bfloat16)
+    assert tf.reduce_all(info == expected)
+    with np.load(path) as arrays:
+        assert arrays["info"].dtype == np.uint16
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("writes_per_chunk", [1, 2])
+def test_saved_while_written_to(recurrent, writes_per_chunk, path, monkeypatch):
+    """Between any two chunks more is observed; the file must hold nothing that was overwritten."""
+    monkeypatch.setattr(buffer_file, "_CHUNK_BYTES", 40)
+    read_rows, saving = buffer_file.read_rows, [False]
+    replayer, streams = make(recurrent=recurrent, capacity=4 * 30)
+    replayer.observe(streams.next_unrolls([0, 1] * 10 + [0, 0]))
+    steps = list(streams.steps)
+
+    def read_and_write(variable, rows):
+        chunk = read_rows(variable, rows)
+        if saving[0] and writes_left:
+            writes_left.pop()
+            replayer.observe(streams.next_unrolls([1] * writes_per_chunk))
+        return chunk
+
+    writes_left = [None] * 4
+    monkeypatch.setattr(buffer_file, "read_rows", read_and_write)
+    saving[0] = True
+    replayer.save(path)
+    saving[0] = False
+    assert not writes_left
+    loaded = load_replayer(path)
+    rows, states = everything(loaded)[1]
+    lost = 4 * writes_per_chunk * 3
+    expected = streams.sequences([1], [0], [steps[1] - 30 + lost], 0, 30 - lost)
+    assert_equal_nests(rows, expected._replace(state=()))
+    if recurrent:
+        for i, state in enumerate(states):
+            start = steps[1] - 30 + lost + 3 * i
+            assert_equal_nests(state, streams.sequences([1], [0], [start], 0, 0).state)
+    rows, _ = everything(loaded)[0]
+    np.testing.assert_array_equal(rows.reward[:, 0], np.arange(steps[0] - 30, steps[0] + 1))
+
+
+def test_saved_in_another_thread(path, monkeypatch):
+    monkeypatch.setattr(buffer_file, "_CHUNK_BYTES", 200)
+    replayer, streams = make(num_envs=1, batch_size=1, capacity=100)
+    replayer.observe(streams.next_unrolls([0] * 30))
+    saver = threading.Thread(target=replayer.save, args=(path,))
+    saver.start()
+    while streams.steps[0] < 390:
+        replayer.observe(streams.next_unrolls([0]))
+    saver.join()
+    loaded = load_replayer(path)
+    (rows, _), *_ = everything(loaded)
+    steps = rows.reward[:, 0].astype(int)
+    assert len(steps) <= 101
+    if len(steps):
+        expected = streams.sequences([0], [0], steps[:1], 0, len(steps) - 1)
+        assert_equal_nests(rows, expected._replace(state=()))
+
+
+def test_an_offline_buffer_needs_nothing_but_the_file(path):
+    streams = Streams(recurrent=True, num_envs=3)
+    bounds = tensor_spec.BoundedTensorSpec(streams.unroll_spec.action.shape, tf.int64, 0, 99, "action")
+    spec = streams.unroll_spec._replace(action=bounds)
+    replayer = UniformReplayer(spec, 3, capacity=10_000)
+    replayer.observe(streams.next_unrolls([0, 0, 0, 2, 1]))
+    replayer.save(path)
+    offline = load_replayer(path, context=2)
+    assert offline.num_steps() == replayer.num_steps()
+    assert_equal_nests(everything(offline), everything(replayer))
+    assert offline.row_spec.observation == {
+        "image": tf.TensorSpec((2, 3), tf.uint8),
+        "flags": (tf.TensorSpec((2,), tf.bool),),
+    }
+    assert (offline.row_spec.action.minimum, offline.row_spec.action.maximum) == (0, 99)
+    assert offline.row_spec.info == {"logits": tf.TensorSpec((3,), tf.float32)}
+    assert isinstance(offline.row_spec.state, PolicyState)
+    experience, _ = offline.sample(4, 3, None)
+    assert experience.reward.shape == (2 + 3 + 1, 4)
+    with pytest.raises(ConfigError, match="context is -1"):
+        load_replayer(path, context=-1)
+
+
+def rewrite(path, **changes):
+    """Replaces arrays of a file."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays.update(changes)
+    np.savez(path, **{k: v for k, v in arrays.items() if v is not None})
+
+
+def change_header(path, **changes):
+    with np.load(path) as file:
+        header = {**json.loads(file["header"].item()), **changes}
+    rewrite(path, header=np.array(json.dumps(header)))
+
+
+def truncate(path, num_bytes=100):
+    os.truncate(path, os.path.getsize(path) - num_bytes)
+
+
+def flip(path, position):
+    with open(path, "r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def flip_content(path):
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo("observation/image.npy")
+        flip(path, entry.header_offset + 300)
+
+
+def write_text(path):
+    with open(path, "w") as file:
+        file.write("no buffer")
+
+
+DAMAGES = {
+    "missing": (os.remove, "No such file"),
+    "other": (write_text, "not a zip file"),
+    "truncated": (truncate, "not a zip file"),
+    "half": (lambda path: truncate(path, os.path.getsize(path) // 2), "not a zip file"),
+    "flipped": (flip_content, "wrong checksum of observation/image.npy"),
+    "version": (lambda path: change_header(path, version=2), "is of version 2, this ALF reads 1"),
+    "format": (lambda path: change_header(path, format="x"), "is no replay buffer"),
+    "headless": (lambda path: rewrite(path, header=None), "no item named 'header.npy'"),
+    "incomplete": (lambda path: rewrite(path, reward=None), "no item named 'reward.npy'"),
+    "shorter": (lambda path: rewrite(path, reward=np.zeros((3, 2), np.float32)), "do not fit its header"),
+    "dtype": (lambda path: rewrite(path, discount=np.zeros((11, 2), int)), "do not fit its header"),
+    "index": (lambda path: rewrite(path, begin=np.array([-1, 4])), "do not fit its header"),
+    "pickle": (lambda path: rewrite(path, begin=np.array([None, 4])), "cannot be read"),
+    "layout": (
+        lambda path: change_header(path, batch_size=4),
+        "2 environments of batch size 4, here are 2 of 2",
+    ),
+    "unroll_length": (lambda path: change_header(path, unroll_length=4), "unroll_length 4; here it is 3"),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A replayer, what it holds, and the path of its file."""
+    path = str(tmp_path_factory.mktemp("saved") / "buffer.npz")
+    replayer, streams = make(recurrent=True)
+    replayer.observe(streams.next_unrolls([0, 1, 0]))
+    replayer.save(path)
+    return replayer, everything(replayer), path
+
+
+@pytest.fixture(scope="module")
+def target():
+    replayer, streams = make(PrioritizedReplayer, recurrent=True, seed=5)
+    replayer.observe(streams.next_unrolls([1, 0, 1, 1]))
+    return replayer
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_bad_file_changes_nothing(damage, saved, target, path):
+    *_, good_path = saved
+    shutil.copy(good_path, path)
+    before, numbers = everything(target), target._tree.numbers().numpy()
+    destroy, message = DAMAGES[damage]
+    destroy(path)
+    with pytest.raises(ConfigError, match=message) as error:
+        target.load(path)
+    assert repr(path) in str(error.value)
+    assert_equal_nests(everything(target), before)
+    np.testing.assert_array_equal(target._tree.numbers(), numbers)
+    if damage not in ("layout", "unroll_length"):
+        with pytest.raises(ConfigError, match=message):
+            load_replayer(path)
+
+
+def test_other_specs_are_named(path):
+    replayer, streams = make()
+    replayer.save(path)
+    spec = streams.unroll_spec
+    spec = spec._replace(action=tf.TensorSpec((4, 2, 7), tf.float32), info=())
+    with pytest.raises(
+        ConfigError,
+        match=r"has other specs: action is int64 \(\) in the file, float32 \(7,\) here; "
+        r"info/logits is float32 \(3,\) in the file, not there here",
+    ):
+        UniformReplayer(spec, 2, capacity=48).load(path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(where=st.floats(0, 1, exclude_max=True))
+def test_a_flipped_bit_is_an_error_or_harmless(saved, where):
+    replayer, expected, path = saved
+    position = int(where * os.path.getsize(path))
+    flip(path, position)
+    try:
+        replayer.load(path)
+    except ConfigError:
+        pass
+    finally:
+        flip(path, position)
+    assert_equal_nests(everything(replayer), expected)
+
+
+def test_a_file_is_replaced_only_by_a_complete_one(path, monkeypatch):
+    replayer, streams = make()
+    replayer.observe(streams.next_unrolls([0, 1]))
+    replayer.save(path)
+    with open(path, "rb") as file:
+        before = file.read()
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(buffer_file, "read_rows", fail)
+    with pytest.raises(OSError, match="disk full"):
+        replayer.save(path)
+    with open(path, "rb") as file:
+        assert file.read() == before
+    assert os.listdir(os.path.dirname(path)) == ["buffer.npz"]

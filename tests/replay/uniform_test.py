@@ -1,0 +1,271 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""UniformReplayer, and what it shares with PrioritizedReplayer, against a model in plain Python."""
+
+import collections
+import functools
+import gc
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alf.data_structures import FIRST, zeros_like_spec
+from alf.errors import ConfigError
+from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer
+from tests.fakes import assert_equal_nests
+from tests.replay.buffer_model import BufferModel
+from tests.replay.streams import Streams, chi_square_p, make_unroll_spec, to_numpy
+
+KINDS = [UniformReplayer, PrioritizedReplayer]
+
+
+def make(kind=UniformReplayer, context=0, capacity=48, **kwargs):
+    """Makes a replayer and the streams to fill it from."""
+    streams = Streams(**kwargs)
+    return kind(streams.unroll_spec, streams.num_envs, context, capacity=capacity), streams
+
+
+def as_tuples(sequences):
+    return list(zip(*(x.numpy().tolist() for x in sequences)))
+
+
+def check_content(experience, sequences, streams, context, length):
+    expected = streams.sequences(*to_numpy(sequences), context, length)
+    assert_equal_nests(to_numpy(experience), expected)
+
+
+class Layout(NamedTuple):
+    """What a graph is traced for: few of them, because that takes seconds."""
+
+    num_envs: int
+    batch_size: int
+    unroll_length: int
+    recurrent: bool
+    context: int
+    capacity: int
+    length: int
+
+
+LAYOUTS = [
+    Layout(num_envs=1, batch_size=1, unroll_length=1, recurrent=False, context=0, capacity=1, length=1),
+    Layout(num_envs=3, batch_size=2, unroll_length=3, recurrent=False, context=2, capacity=46, length=4),
+    Layout(num_envs=2, batch_size=2, unroll_length=3, recurrent=True, context=0, capacity=28, length=3),
+    Layout(num_envs=2, batch_size=1, unroll_length=2, recurrent=True, context=1, capacity=19, length=4),
+]
+ACTIONS = st.lists(
+    st.one_of(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.just("clear")), min_size=1, max_size=8
+)
+
+
+@functools.cache
+def make_once(kind, layout):
+    streams = Streams(layout.unroll_length, layout.batch_size, layout.num_envs, layout.recurrent)
+    replayer = kind(streams.unroll_spec, layout.num_envs, layout.context, capacity=layout.capacity)
+
+    @tf.function
+    def look():
+        covering = replayer.all_sequences(layout.length)
+        content = replayer.gather(covering, layout.length)
+        return replayer.num_steps(), replayer.num_sequences(layout.length), covering, content
+
+    return replayer, streams, look, tf.function(lambda: replayer.sample(7, layout.length, None))
+
+
+def as_new(kind, layout):
+    """A replayer into which nothing was ever put, its streams, and graphs that look and sample."""
+    replayer, streams, *graphs = make_once(kind, layout)
+    for positions in (replayer._buffer.steps, replayer._buffer.claimed):
+        positions.assign(tf.zeros_like(positions))
+    replayer.clear()
+    streams.steps = [0] * layout.num_envs
+    return replayer, streams, *graphs
+
+
+def check_against_model(look, sample, model, streams, layout):
+    starts = model.starts(layout.length)
+    num_steps, num_sequences, covering, content = look()
+    assert num_steps.numpy() == model.num_steps()
+    assert num_sequences.numpy() == len(starts)
+    check_covering(as_tuples(covering), starts, layout.length)
+    if starts:
+        check_content(content, covering, streams, layout.context, layout.length)
+        experience, drawn = sample()
+        check_content(experience, drawn.sequences, streams, layout.context, layout.length)
+        assert set(as_tuples(drawn.sequences)) <= starts
+        assert drawn.weight.shape == (7,) and drawn.weight.dtype == tf.float32
+
+
+def check_covering(covering, starts, length):
+    """Sequences must not overlap, and another one must not fit beside them."""
+    assert set(covering) <= starts
+    covered = [(e, c, s + i) for e, c, s in covering for i in range(length)]
+    assert len(covered) == len(set(covered))
+    for e, c, s in starts:
+        assert not {(e, c, s + i) for i in range(length)}.isdisjoint(covered)
+    assert covering == sorted(covering, key=lambda x: (x[0], x[2], x[1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30, deadline=None)
+@given(layout=st.sampled_from(LAYOUTS), actions=ACTIONS)
+def test_behaves_like_the_model(kind, layout, actions):
+    replayer, streams, look, sample = as_new(kind, layout)
+    model = BufferModel(streams, layout.capacity, layout.context)
+    for action in actions:
+        if action == "clear":
+            replayer.clear()
+            model.clear()
+        else:
+            before = list(streams.steps)
+            replayer.observe(streams.next_unrolls([env % layout.num_envs for env in action]))
+            for env, first in enumerate(before):
+                if streams.steps[env] > first:
+                    model.write(env, first, streams.steps[env])
+        check_against_model(look, sample, model, streams, layout)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_every_sequence_is_drawn_equally_often(kind, recurrent):
+    replayer, streams = make(kind, context=1, batch_size=3, num_envs=3, recurrent=recurrent, capacity=90)
+    replayer.observe(streams.next_unrolls([0, 1, 0, 0, 1, 0]))  # of one there is nothing, of one it is full
+    model = BufferModel(streams, 90, 1)
+    model.write(0, 0, streams.steps[0])
+    model.write(1, 0, streams.steps[1])
+    starts = model.starts(2)
+    tf.random.set_seed(1)
+    _, sample = tf.function(lambda: replayer.sample(20_000, 2, None))()
+    counts = collections.Counter(as_tuples(sample.sequences))
+    assert set(counts) == starts
+    assert chi_square_p(list(counts.values())) > 1e-3
+    np.testing.assert_array_equal(sample.weight, 1.0)
+
+
+def test_no_step_is_lost_at_the_seam():
+    replayer, streams = make(capacity=4 * 7)  # 8 slots: unrolls of 3 wrap around in every way
+    for _ in range(9):
+        replayer.observe(streams.next_unrolls([0, 1, 1]))
+        covering = replayer.all_sequences(1)
+        pairs = replayer.gather(covering, 1).reward.numpy()
+        np.testing.assert_array_equal(pairs[1] - pairs[0], 1.0)
+        newest = [max(p for e, _, p in as_tuples(covering) if e == env) for env in range(2)]
+        assert newest == [steps - 1 for steps in streams.steps]
+
+
+def test_the_same_environment_more_often_in_a_batch_than_the_buffer_is_long():
+    replayer, streams = make(num_envs=1, capacity=2 * 4)
+    replayer.observe(streams.next_unrolls([0] * 5))
+    assert set(as_tuples(replayer.all_sequences(4))) == {(0, 0, 11), (0, 1, 11)}
+    check_content(replayer.gather(replayer.all_sequences(4), 4), replayer.all_sequences(4), streams, 0, 4)
+
+
+def test_first_step_after_a_gap_takes_the_place_of_the_last_one():
+    replayer, streams = make(num_envs=1)
+    replayer.observe(streams.next_unrolls([0]))
+    unroll = streams.next_unrolls([0])
+    first = tf.fill((1, 1, 2), FIRST)
+    unroll = unroll._replace(
+        step_type=tf.concat([first, unroll.step_type[:, 1:]], axis=1),
+        reward=tf.concat([-tf.ones((1, 1, 2)), unroll.reward[:, 1:]], axis=1),
+    )
+    replayer.observe(unroll)
+    column = tf.constant([0], tf.int64)
+    rows = replayer.gather(Sequences(column, column, column), 6)
+    np.testing.assert_array_equal(rows.reward[:, 0], [0, 1, 2, -1, 4, 5, 6])
+    assert rows.step_type[3, 0] == FIRST
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sampling_too_early_says_so(kind):
+    replayer, streams = make(kind, context=1)
+    message = "ALF: the replay buffer holds no sequence of 3 steps yet"
+    sample = tf.function(lambda: replayer.sample(2, 3, None))
+    for _ in range(2):
+        assert replayer.num_sequences(3) == 0
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            sample()
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            replayer.sample(2, 3, None)
+        assert replayer.all_sequences(3).start.shape == (0,)
+        replayer.observe(streams.next_unrolls([0, 1]))
+    replayer.observe(streams.next_unrolls([0]))
+    assert sample()[1].sequences.env.shape == (2,)
+
+
+def test_shapes_are_static_in_a_graph():
+    replayer, streams = make(context=2, recurrent=True)
+
+    @tf.function
+    def sample():
+        experience, _ = replayer.sample(5, 3, None)
+        rows = experience._replace(state=())
+        assert all(x.shape[:2] == (6, 5) for x in tf.nest.flatten(rows))
+        assert all(x.shape[0] == 5 for x in tf.nest.flatten(experience.state))
+        return experience
+
+    replayer.observe(streams.next_unrolls([0, 1, 0, 1]))
+    sample()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings(kind):
+    name = kind.__name__
+    with pytest.raises(ConfigError, match=f"{name}.capacity is 0"):
+        make(kind, capacity=0)
+    with pytest.raises(ConfigError, match=f"{name}.capacity is 8: it must be at least 12, one unroll of 3"):
+        make(kind, capacity=8)
+    with pytest.raises(
+        ConfigError, match=rf"{name}.capacity is {10**12}: that takes .* GB, this machine has"
+    ):
+        make(kind, capacity=10**12)
+    replayer, _ = make(kind, capacity=12, context=1)
+    with pytest.raises(ConfigError, match=f"{name}.capacity is 12, 3 steps of each .* sequences of 3 steps"):
+        replayer.sample(1, 3, None)
+    with pytest.raises(ConfigError, match="mini_batch_length is 0"):
+        replayer.sample(1, 0, None)
+
+
+def test_experience_of_another_spec_is_refused():
+    replayer, _ = make()
+    with pytest.raises(ConfigError, match=r"unrolls of int32 \(4, 3\), unroll_spec says"):
+        replayer.observe(Streams(batch_size=3).next_unrolls([0]))
+    with pytest.raises(ConfigError, match="structure"):
+        replayer.observe(Streams().next_unrolls([0])._replace(info=()))
+    assert replayer.num_steps() == 0
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def test_memory_is_taken_once_and_given_back():
+    spec = make_unroll_spec(unroll_length=10, batch_size=10)
+    spec = spec._replace(observation=tf.TensorSpec((11, 10, 84, 84), tf.uint8))
+    unroll = zeros_like_spec(spec, 1)
+    capacity = 30_000
+    size = capacity * 84 * 84
+
+    def fill():
+        before = resident_bytes()
+        replayer = UniformReplayer(spec, 1, capacity=capacity)
+        assert resident_bytes() - before < 0.1 * size
+        for _ in range(capacity // 100 + 10):
+            replayer.observe(unroll)
+        replayer.sample(4, 3, None)
+        assert 0.95 * size < resident_bytes() - before < 1.2 * size
+
+    before = resident_bytes()
+    fill()
+    gc.collect()  # graphs are cycles
+    assert resident_bytes() - before < 0.3 * size
+
+
+def test_it_is_not_in_checkpoints():
+    replayer, _ = make(PrioritizedReplayer)
+    module = tf.Module()
+    module.replayer = replayer
+    assert not module.variables and not module._trackable_children()
