@@ -28,7 +28,7 @@ def keras_policy(name, compute_dtype):
     if compute_dtype is None:
         return tf.keras.mixed_precision.global_policy()
     choices = [*_KERAS_POLICIES, "auto"]
-    if compute_dtype not in choices:
+    if not isinstance(compute_dtype, str) or compute_dtype not in choices:  # tf.bfloat16 == "bfloat16"
         choices = ", ".join(map(repr, choices))
         raise ConfigError(f"{name} is {compute_dtype!r}: it must be one of {choices}")
     if compute_dtype == "auto":

@@ -128,8 +128,8 @@ class Checkpointer:
     def __init__(self, path, algorithm, metrics, replayer=None, max_to_keep=3):
         if replayer is not None and not replayer.is_buffer:
             raise ConfigError(
-                f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {replayer.name!r}, which keeps "
-                "nothing"
+                f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {replayer.name!r}, which "
+                "keeps nothing"
             )
         self._replayer = replayer
         self._replay_path = os.path.join(path, "replay_buffer.npz")

@@ -22,7 +22,6 @@ from alf.run_dir import Checkpointer, RunDir, check_dead_bindings
 from alf.seeds import spawn_seeds
 from alf.stop_criteria import StopCriteria
 
-
 # How long to wait where nothing was collected and no update is due.
 _IDLE_SECONDS = 0.001
 

@@ -295,7 +295,7 @@ class Algorithm(tf.Module, abc.ABC):
         return actor
 
     def set_offline_buffer(self, replayer):
-        """Mixes every batch with a part of an offline buffer, see `HybridReplayer`; before a driver is made."""
+        """Mixes an offline buffer into every batch, see `HybridReplayer`; before a driver is made."""
         self._offline_buffer = replayer
 
     def set_exp_replayer(self, replayer, unroll_spec=None, num_envs=1):
@@ -404,7 +404,7 @@ class Algorithm(tf.Module, abc.ABC):
 
     @tf.function(autograph=False)
     def _train_on(self, experience, num_fresh):
-        """Updates with an `Experience` of [Q, T+1, B, ...], of which `num_fresh` unrolls count as new steps."""
+        """Updates with an `Experience` of [Q, T+1, B, ...], whose first `num_fresh` unrolls are new steps."""
         batch, age = self._prepared(merge_unrolls(experience))
         summary = train_in_minibatches(
             lambda part: self._update(part)[0],
@@ -454,7 +454,7 @@ class Algorithm(tf.Module, abc.ABC):
         return repeat_update(update, num_updates, tf.range(num_sequences))
 
     def _update_with_sequences(self, batch, sequences, weight):
-        """One update with an `Experience` of [context + L + 1, B, ...], whose sequences weigh `weight` [B]."""
+        """One update with an `Experience` of [context + L + 1, B, ...]; its sequences weigh `weight` [B]."""
         transformer = zeros_like_spec(self._data_transformer.state_spec, weight.shape[0])
         needed = batch._replace(
             info=batch.info if tf.nest.flatten(self.rollout_info_spec) else (),

@@ -51,8 +51,8 @@ class ReplayTraining:
             check_int("ReplayTraining.num_updates_per_train_iter", num_updates_per_train_iter)
         if replay_ratio is not None and num_updates_per_train_iter is not None:
             raise ConfigError(
-                "ReplayTraining.replay_ratio says how many updates there are: leave num_updates_per_train_iter "
-                "and whole_replay_buffer_training out"
+                "ReplayTraining.replay_ratio says how many updates there are: leave "
+                "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
         self.mini_batch_size = mini_batch_size
         self.mini_batch_length = mini_batch_length

@@ -30,8 +30,9 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
     ready, so a batch may hold an environment twice and another one not at all.
 
     Args:
-        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`. With an
-            `unroll_length` of 0 the learner takes what waits in the learn queue, which may be nothing.
+        envs, algorithm, unroll_length, observers, metrics, exp_replayer, overwrite_policy_output: as in
+            `OffPolicyDriver`. With an `unroll_length` of 0 the learner takes what waits in the learn queue,
+            which may be nothing.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes.
@@ -67,13 +68,23 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         observers=(),
         metrics=(),
         exp_replayer="one_time",
+        overwrite_policy_output=False,
         one_env_at_a_time=False,
         stop_timeout=30.0,
     ):
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
         self._actor = algorithm if parameter_update_period is None else algorithm.rollout_copy()
-        super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer, self._actor)
+        super().__init__(
+            envs,
+            algorithm,
+            unroll_length,
+            observers,
+            metrics,
+            exp_replayer,
+            overwrite_policy_output,
+            self._actor,
+        )
         self._check(num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches)
         algorithm.check_batch_size(learn_queue_cap * self.batch_size)
         check_number("stop_timeout", stop_timeout, above=0)
@@ -88,7 +99,12 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         self._takes_what_is_there = unroll_length == 0
         self._stop_timeout = stop_timeout
         self._unroller = EnvUnroller(
-            self._envs, self._specs, self._policy_step_spec, self._unroll_length, self._ask_actor
+            self._envs,
+            self._specs,
+            self._policy_step_spec,
+            self._unroll_length,
+            self._ask_actor,
+            overwrite_policy_output,
         )
         self._tf_queues = self._make_queues()
         if one_env_at_a_time:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import tensorflow as tf
 
-from alf.checks import check_int, check_number
+from alf.checks import check_bool, check_int, check_number
 from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.policy import BatchedPolicy
@@ -21,19 +21,34 @@ class OffPolicyDriver(abc.ABC):
     Args:
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
         algorithm: an `Algorithm`; it gets its replayer here.
-        unroll_length: T, transitions per unroll. Below 1, for replayers to sample from: T is 1, and a fraction
-            f collects at one of 1 / f calls only; 0 takes what is there, see `AsyncOffPolicyDriver`.
+        unroll_length: T, transitions per unroll. Below 1, for replayers to sample from: T is 1, and a
+            fraction f collects at one of 1 / f calls only; 0 takes what is there, see
+            `AsyncOffPolicyDriver`.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
             environment, in order per environment.
         metrics: further metrics, see `alf.metrics`; observers with a result.
         exp_replayer: name of the replayer, see `alf.replay`.
+        overwrite_policy_output: whether the environments say which actions were taken in place of the
+            policy's, by `taken_action()` -> nest of [B, ...], of their last step; a person's or a script's,
+            for instance. `Experience.action` and `prev_action` are these then. For algorithms that learn
+            from them rather than from `info`.
         actor: the `Algorithm` that acts, `algorithm` itself by default.
 
     Raises:
         ConfigError: if an argument is out of range or the specs do not fit together.
     """
 
-    def __init__(self, envs, algorithm, unroll_length, observers, metrics, exp_replayer, actor=None):
+    def __init__(
+        self,
+        envs,
+        algorithm,
+        unroll_length,
+        observers,
+        metrics,
+        exp_replayer,
+        overwrite_policy_output,
+        actor=None,
+    ):
         _check_unroll_length(unroll_length)
         self._collections_per_call = (
             Fraction(unroll_length).limit_denominator(1000) if unroll_length < 1 else 1
@@ -42,6 +57,9 @@ class OffPolicyDriver(abc.ABC):
         unroll_length = max(unroll_length, 1)
         self._envs = list(envs)
         self._specs = EnvSpecs(self._envs)
+        check_bool("overwrite_policy_output", overwrite_policy_output)
+        if overwrite_policy_output and not all(hasattr(env, "taken_action") for env in self._envs):
+            raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
         self._algorithm = algorithm
         self._unroll_length = unroll_length
         self._policy_step_spec = PolicyStep(
@@ -54,8 +72,8 @@ class OffPolicyDriver(abc.ABC):
         algorithm.set_exp_replayer(exp_replayer, self._unroll_spec(keep_bounds=True), self.num_envs)
         if self._collections_per_call < 1 and not algorithm.has_buffer:
             raise ConfigError(
-                f"unroll_length is {float(self._collections_per_call)}, less than 1: exp_replayer must be one "
-                f"to sample from then, such as 'uniform', not {exp_replayer!r}"
+                f"unroll_length is {float(self._collections_per_call)}, less than 1: exp_replayer must be "
+                f"one to sample from then, such as 'uniform', not {exp_replayer!r}"
             )
 
     @property

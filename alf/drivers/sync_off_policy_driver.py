@@ -19,18 +19,34 @@ class SyncOffPolicyDriver(OffPolicyDriver):
     The reference that the asynchronous driver is tested against, and the choice for debugging.
 
     Args:
-        envs, algorithm, unroll_length, observers, metrics, exp_replayer: as in `OffPolicyDriver`; an
-            `unroll_length` of 0 is none for it.
+        envs, algorithm, unroll_length, observers, metrics, exp_replayer, overwrite_policy_output: as in
+            `OffPolicyDriver`; an `unroll_length` of 0 is none for it.
     """
 
-    def __init__(self, envs, algorithm, unroll_length=8, observers=(), metrics=(), exp_replayer="one_time"):
+    def __init__(
+        self,
+        envs,
+        algorithm,
+        unroll_length=8,
+        observers=(),
+        metrics=(),
+        exp_replayer="one_time",
+        overwrite_policy_output=False,
+    ):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
-        super().__init__(envs, algorithm, unroll_length, observers, metrics, exp_replayer)
+        super().__init__(
+            envs, algorithm, unroll_length, observers, metrics, exp_replayer, overwrite_policy_output
+        )
         algorithm.check_batch_size(self.num_envs * self.batch_size)
         reserve_threads(2)
         self._unroller = EnvUnroller(
-            self._envs, self._specs, self._policy_step_spec, unroll_length, self._ask_policy
+            self._envs,
+            self._specs,
+            self._policy_step_spec,
+            self._unroll_length,
+            self._ask_policy,
+            overwrite_policy_output,
         )
         self._unroll = tf.function(self._unroller.unroll, autograph=False)
         self._frames = None

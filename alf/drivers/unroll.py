@@ -44,14 +44,16 @@ class EnvUnroller:
         policy_step_spec: `PolicyStep` of unbatched tensor specs.
         unroll_length: T.
         act: callable (env_index, signals, observation, prev_action, state) -> (`PolicyStep`, version).
+        overwrite_policy_output: as in `OffPolicyDriver`.
     """
 
-    def __init__(self, envs, specs, policy_step_spec, unroll_length, act):
+    def __init__(self, envs, specs, policy_step_spec, unroll_length, act, overwrite_policy_output=False):
         self._envs = envs
         self._specs = specs
         self._policy_step_spec = policy_step_spec
         self._unroll_length = unroll_length
         self._act = act
+        self._overwrites = overwrite_policy_output
         self._turn = None
         self._signals_shape = (num_signals(specs.reward), specs.batch_size)
         self._nested = tf.nest.is_nested(specs.array_observation)
@@ -91,6 +93,8 @@ class EnvUnroller:
         """Steps environment `env_index` with the frame's action and asks for the next one."""
         action = frame.policy_step.action
         signals, observation = self._call(self._step, [env_index, *tf.nest.flatten(action)])
+        if self._overwrites:
+            action = self._taken_action(env_index, signals)
         is_first = tf.equal(tf.unstack(signals)[0], FIRST)
         prev_action = tf.nest.map_structure(lambda a: zero_where(is_first, a), action)
         return self._answered(env_index, signals, observation, prev_action, frame.policy_step.state)
@@ -124,6 +128,12 @@ class EnvUnroller:
     def _experience(self, env_index, first, rows):
         step_type, discount, reward = unpack_signals(rows.signals, self._specs.reward)
         like = tf.ones_like(step_type)
+        action = rows.policy_step.action
+        if self._overwrites:
+            # What was taken in the last row is not known yet: it is row 0 of the next unroll.
+            action = tf.nest.map_structure(
+                lambda taken, own: tf.concat([taken[1:], own[-1:]], axis=0), rows.prev_action, action
+            )
         return Experience(
             step_type=step_type,
             reward=reward,
@@ -131,7 +141,7 @@ class EnvUnroller:
             observation=rows.observation,
             prev_action=rows.prev_action,
             env_id=like * env_ids(env_index, self._specs.batch_size),
-            action=rows.policy_step.action,
+            action=action,
             info=rows.policy_step.info,
             policy_version=tf.cast(like, tf.int64) * rows.version[:, tf.newaxis],
             state=first.state,
@@ -149,6 +159,38 @@ class EnvUnroller:
         for x, (shape, _) in zip(observation, self._expected, strict=True):
             x.set_shape(shape)
         return signals, tf.nest.pack_sequence_as(self._specs.observation, observation)
+
+    def _taken_action(self, env_index, signals):
+        """The action that led to the environment's last step."""
+        spec = batch_spec(self._specs.action, self._specs.batch_size)
+        leaves = tf.nest.flatten(spec)
+        method = weakref.WeakMethod(self._get_taken_action)
+        with tf.control_dependencies([signals]):
+            action = tf.numpy_function(lambda i: method()(i), [env_index], [s.dtype for s in leaves])
+        for x, s in zip(action, leaves, strict=True):
+            x.set_shape(s.shape)
+        return tf.nest.pack_sequence_as(spec, action)
+
+    def _get_taken_action(self, env_index):
+        try:
+            return self._checked_action(env_index, self._envs[env_index].taken_action())
+        except BaseException as error:
+            self.errors[int(env_index)] = error
+            raise
+
+    def _checked_action(self, env_index, action):
+        spec = batch_spec(self._specs.action, self._specs.batch_size)
+        try:
+            tf.nest.assert_same_structure(spec, action)
+            arrays = [np.asarray(x) for x in tf.nest.flatten(action)]
+            fits = all(
+                x.shape == s.shape and x.dtype == s.dtype for x, s in zip(arrays, tf.nest.flatten(spec))
+            )
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise ConfigError(f"envs[{env_index}].taken_action() returned {action}: its specs say {spec}")
+        return arrays
 
     def _in_turn(self, call, inputs):
         return call() if self._turn is None else self._turn.holding(inputs, 1, call)

@@ -19,8 +19,8 @@ def read_row_spec(path):
 def load_replayer(path, context=0):
     """Makes a uniform replayer that holds all that a buffer's file does.
 
-    Its `row_spec` has the specs of observations, actions, rewards and info. Every `policy_version` is 0: those
-    of the file count the updates of another run.
+    Its `row_spec` has the specs of observations, actions, rewards and info. Every `policy_version` is 0:
+    those of the file count the updates of another run.
 
     Args:
         path: of a file that a replayer's `save` wrote.

@@ -265,13 +265,18 @@ def test_settings_are_checked(kwargs, message):
         make_algorithm(**kwargs)
 
 
-def learn(make_env, iterations, rnn_cell=None, **kwargs):
+def learn(make_env, iterations, rnn_cell=None, compute_dtype="float32", **kwargs):
     """The average return of an episode in the end."""
     tf.random.set_seed(0)
     envs = [make_env(seed=i) for i in range(2)]
     specs = [to_tensor_spec(spec) for spec in (envs[0].observation_spec(), envs[0].action_spec())]
     network_ctor = functools.partial(
-        ActorCriticNetwork, fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=32, seed=0
+        ActorCriticNetwork,
+        fc_layer_params=(32,),
+        rnn_cell=rnn_cell,
+        rnn_units=32,
+        compute_dtype=compute_dtype,
+        seed=0,
     )
     algorithm = PPOAlgorithm(
         *specs,
@@ -298,9 +303,21 @@ def test_learns_to_match(continuous, use_vtrace):
     assert reward > 0.9, "of 1; at random 1/3, continuous -1/3"
 
 
+def test_learns_as_much_in_bfloat16():
+    make_env = functools.partial(MatchObservationEnvironment, 32)
+    scores = [learn(make_env, 60, compute_dtype=dtype) / 10 for dtype in ("float32", "bfloat16")]
+    assert min(scores) > 0.9, "of 1; at random 1/3"
+    assert abs(scores[0] - scores[1]) < 0.05
+
+
 @pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
 def test_remembers_with_a_recurrent_network(rnn_cell):
     assert learn(functools.partial(RememberEnvironment, 32, delay=4), 120, rnn_cell) > 0.95
+
+
+def test_remembers_in_bfloat16():
+    make_env = functools.partial(RememberEnvironment, 32, delay=4)
+    assert learn(make_env, 120, "gru", compute_dtype="bfloat16") > 0.95
 
 
 def test_cannot_remember_without():

@@ -95,13 +95,13 @@ def test_what_was_overwritten_keeps_its_priority():
     np.testing.assert_allclose(list(probabilities(replayer).values()), 1 / 8)
 
 
-@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
-def test_bad_priorities_are_refused(bad):
+def test_bad_priorities_are_refused():
     replayer, streams = make(num_envs=1)
     replayer.observe(streams.next_unrolls([0]))
     update = tf.function(lambda p: replayer.update_priorities(replayer.all_sequences(3), p))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a priority is negative or not finite"):
-        update(tf.constant([0.0, bad]))
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="a priority is negative or not finite"):
+            update(tf.constant([0.0, bad]))
     np.testing.assert_allclose(list(probabilities(replayer).values()), 1 / 6)
 
 

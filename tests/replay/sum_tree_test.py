@@ -41,7 +41,7 @@ def test_finds_every_number(size):
 TREE = SumTree(1500)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1499), st.floats(1e-20, 1e20)), min_size=1, unique_by=lambda x: x[0]),
     st.lists(st.floats(0, 1), min_size=1),

@@ -6,6 +6,7 @@ import functools
 import gc
 from typing import NamedTuple
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from alf.data_structures import FIRST, zeros_like_spec
 from alf.errors import ConfigError
-from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer
+from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, make_replayer
 from tests.fakes import assert_equal_nests
 from tests.replay.buffer_model import BufferModel
 from tests.replay.streams import Streams, chi_square_p, make_unroll_spec, to_numpy
@@ -109,7 +110,7 @@ def check_covering(covering, starts, length):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(layout=st.sampled_from(LAYOUTS), actions=ACTIONS)
 def test_behaves_like_the_model(kind, layout, actions):
     replayer, streams, look, sample = as_new(kind, layout)
@@ -226,6 +227,14 @@ def test_settings(kind):
         replayer.sample(1, 3, None)
     with pytest.raises(ConfigError, match="mini_batch_length is 0"):
         replayer.sample(1, 0, None)
+
+
+def test_gin_sets_them():
+    gin.parse_config("UniformReplayer.capacity = 24")
+    streams = Streams()
+    replayer = make_replayer("uniform", streams.unroll_spec, streams.num_envs)
+    replayer.observe(streams.next_unrolls([0] * 5 + [1] * 5))
+    assert replayer.num_steps() == 24
 
 
 def test_experience_of_another_spec_is_refused():

@@ -189,6 +189,23 @@ def test_gradients_flow_through_time_but_not_across_a_reset(rnn_cell, share_laye
         np.testing.assert_array_equal(reached, expected)
 
 
+@all_networks
+def test_recurrence(name):
+    network_ctor, spec = NETWORKS[name]
+    reached = []
+    for recurrence in (None, 2):
+        network = network_ctor(spec, 3, rnn_cell="gru", recurrence=recurrence)
+        with tf.GradientTape(persistent=True) as tape:
+            state = random_state(network)
+            tape.watch(state)
+            args = random_observation(spec, T, B), state, tf.zeros((T, B), tf.bool)
+            outputs, value, _ = network(*args)
+            results = [outputs[1], value[1], outputs[2], value[2]]
+        gradients = [tf.nest.flatten(tape.gradient(result, state)) for result in results]
+        reached.append([any(d is not None and np.any(d) for d in ds) for ds in gradients])
+    assert reached == [[True, True, True, True], [True, True, False, False]]
+
+
 def operations(function, *args):
     graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
     return [op.type for op in graph.get_operations()]
@@ -317,6 +334,7 @@ def test_encoders_and_networks_are_configurable():
         ImpalaResEncoder.compute_dtype = "bfloat16"
         NatureNetwork.compute_dtype = "bfloat16"
         ImpalaResNetwork.rnn_cell = "gru"
+        ImpalaResNetwork.recurrence = 8
         KerasNetwork.share_layers = False
     """)
     network = ActorCriticNetwork({"a": IMAGE, "b": VECTOR}, 3)
@@ -362,9 +380,11 @@ def test_settings_are_checked(name, value):
 
 
 @pytest.mark.parametrize("network_ctor", [ActorCriticNetwork, NatureNetwork, ImpalaResNetwork])
-def test_rnn_units_are_checked(network_ctor):
+def test_sizes_of_a_recurrent_layer_are_checked(network_ctor):
     with pytest.raises(ConfigError, match="rnn_units is 0"):
         network_ctor(IMAGE, 2, rnn_cell="gru", rnn_units=0)
+    with pytest.raises(ConfigError, match="recurrence is 0"):
+        network_ctor(IMAGE, 2, rnn_cell="gru", recurrence=0)
 
 
 def test_settings_of_a_keras_network_are_checked():
