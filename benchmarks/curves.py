@@ -65,6 +65,7 @@ def read_curve(root_dir):
 
 def reached(curve, target):
     """Index of the first point at `target` or above, of 100 episodes; None if there is none."""
+    target = np.float32(target)  # as event files hold returns
     there = np.flatnonzero((curve.returns >= target) & (curve.episodes >= _EPISODES))
     return int(there[0]) if len(there) else None
 

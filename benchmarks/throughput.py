@@ -3,7 +3,7 @@
 
 Prints one JSON object. `limit_steps_per_second` is what this machine's cores would do if they computed
 environments, forward passes and train steps and nothing else: cores / (CPU seconds per step of the three,
-each measured alone in the same run).
+each measured alone in the same run). `--sync` runs the synchronous driver instead.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ import tensorflow as tf
 from absl import app, flags
 
 from alf import __version__
-from alf.data_structures import FIRST, TimeStep, batch_spec, to_tensor_spec
-from alf.drivers import AsyncOffPolicyDriver, reserve_threads
+from alf.data_structures import FIRST, TimeStep, batch_spec
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.drivers.executor import single_threaded
 from alf.memory import share_heaps
 from benchmarks.workloads import WORKLOADS
@@ -40,22 +40,25 @@ _SETTINGS = {
     )
 }
 
+_REPLAY_RATIO = flags.DEFINE_float("replay_ratio", None, "Overrides the workload's replay_ratio.")
+_SYNC = flags.DEFINE_bool("sync", False, "Uses the synchronous driver, with unroll_length alone.")
 _ONE_AT_A_TIME = flags.DEFINE_bool("one_env_at_a_time", None, "Overrides the workload's one_env_at_a_time.")
 
 
-def measure(workload, seconds):
+def measure(workload, seconds, sync=False):
     """Runs a workload; returns the result as a dict."""
     reserve_threads(workload.num_envs + workload.num_actor_queues + 8)
     envs = workload.make_envs()
-    specs = [to_tensor_spec(s) for s in (envs[0].observation_spec(), envs[0].action_spec())]
-    algorithm = workload.make_algorithm(*specs)
-    driver = AsyncOffPolicyDriver(envs, algorithm, **workload.driver_settings())
+    algorithm = workload.make_algorithm(envs[0])
+    driver, run = _make_driver(workload, envs, algorithm, sync)
     driver.start()
     try:
-        driver.run_async()
-        algorithm.train()
+        trained = {}
+        while not trained:
+            run()
+            trained = algorithm.train()
         to_first_step = time.time() - psutil.Process().create_time()
-        result = _trained(driver, algorithm, seconds)
+        result = _trained(run, algorithm, seconds)
         with single_threaded():
             experience, _ = driver.get_training_exps()
             rollout_only = _rate(lambda: int(driver.get_training_exps()[1]), max(1.0, seconds / 4))
@@ -74,23 +77,35 @@ def measure(workload, seconds):
     }
 
 
-def _trained(driver, algorithm, seconds):
-    """Steps per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
+def _make_driver(workload, envs, algorithm, sync):
+    """The driver, and what runs it once."""
+    if not sync:
+        driver = AsyncOffPolicyDriver(envs, algorithm, **workload.driver_settings())
+        return driver, driver.run_async
+    settings = dict(unroll_length=workload.unroll_length, exp_replayer=workload.exp_replayer)
+    driver = SyncOffPolicyDriver(envs, algorithm, **settings)
+    return driver, driver.run
+
+
+def _trained(run, algorithm, seconds):
+    """Steps and updates per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
     process, memory = psutil.Process(), []
 
     def iterate():
-        steps = driver.run_async()
+        steps = run()
         algorithm.train()
         memory.append(process.memory_info().rss / 2**20)
         return steps
 
     _rate(iterate, seconds / 5)
     memory.clear()
-    cpu, start = _cpu_seconds(process), time.perf_counter()
+    cpu, start, updates = _cpu_seconds(process), time.perf_counter(), int(algorithm.train_step_counter)
     rate = _rate(iterate, seconds)
+    wall = time.perf_counter() - start
     return {
         "trained_steps_per_second": rate,
-        "cpu_cores_used": (_cpu_seconds(process) - cpu) / (time.perf_counter() - start),
+        "updates_per_second": (int(algorithm.train_step_counter) - updates) / wall,
+        "cpu_cores_used": (_cpu_seconds(process) - cpu) / wall,
         "memory_growth_mb": _growth(memory),
     }
 
@@ -189,7 +204,7 @@ def _zeros(spec, rows):
 def main(argv):
     del argv
     share_heaps()
-    settings = {**_SETTINGS, "one_env_at_a_time": _ONE_AT_A_TIME}
+    settings = {**_SETTINGS, "one_env_at_a_time": _ONE_AT_A_TIME, "replay_ratio": _REPLAY_RATIO}
     changes = {name: flag.value for name, flag in settings.items() if flag.value is not None}
     workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)
     result = {
@@ -197,7 +212,9 @@ def main(argv):
         "num_envs": workload.num_envs,
         "batch_size": workload.batch_size,
         **workload.driver_settings(),
-        **measure(workload, _SECONDS.value),
+        "replay_ratio": workload.replay_ratio,
+        "sync": _SYNC.value,
+        **measure(workload, _SECONDS.value, _SYNC.value),
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "alf": __version__,

@@ -14,7 +14,9 @@ import alf.algorithms.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import DqnAlgorithm
 from alf.algorithms.networks import QValueNetwork
 from alf.algorithms.schedules import LinearSchedule
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec, zeros_like_spec
+from alf.drivers import SyncOffPolicyDriver
+from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
@@ -334,3 +336,62 @@ def test_gin_configures_it():
     """)
     algorithm = DqnAlgorithm(OBSERVATION, ACTION)
     assert [v.shape.as_list() for v in algorithm.trainable_variables if v.shape.rank == 2] == [[8, 3], [4, 8]]
+
+
+def learn(env, unroll_length, length, num_updates, replayer="uniform", **kwargs):
+    """Trains through a driver and a replay buffer; returns the algorithm and the average return."""
+    tf.random.set_seed(0)
+    gin.parse_config(f"""
+        ReplayTraining.mini_batch_size = 64
+        ReplayTraining.mini_batch_length = {length}
+        ReplayTraining.initial_collect_steps = 256
+        ReplayTraining.replay_ratio = 0.25
+        UniformReplayer.capacity = 20_000
+        PrioritizedReplayer.capacity = 20_000
+    """)
+    network_ctor = functools.partial(
+        QValueNetwork, fc_layer_params=(32,), rnn_cell=kwargs.pop("rnn_cell", None), rnn_units=16, seed=0
+    )
+    algorithm = DqnAlgorithm(
+        *(to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())),
+        tf.keras.optimizers.legacy.Adam(3e-3),
+        network_ctor,
+        tau=0.05,
+        target_update_period=1,
+        epsilon=0.1,
+        **kwargs,
+    )
+    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=unroll_length, exp_replayer=replayer)
+    try:
+        driver.start()
+        while int(algorithm.train_step_counter) < num_updates:
+            driver.run()
+            algorithm.train()
+        results = {metric.name: metric.result() for metric in driver.get_metrics()}
+    finally:
+        driver.stop()
+    return algorithm, results["AverageReturn"]
+
+
+@pytest.mark.parametrize("replayer", ["uniform", "prioritized"])
+def test_learns_the_values_of_all_actions(replayer):
+    """Episodes end by a time limit: the best action is worth 1 / (1 - discount), each other one 1 less."""
+    env = MatchObservationEnvironment(16, episode_length=4)
+    algorithm, average_return = learn(env, 4, 1, 400, replayer, discount=0.5)
+    assert average_return > 3.4, "of 4, with a fifteenth of all actions wrong; at random 1.3"
+    q, _ = algorithm._network(tf.eye(3))
+    np.testing.assert_allclose(q, 1 + np.eye(3), atol=0.05)
+
+
+def test_learns_from_several_steps():
+    env = MatchObservationEnvironment(16, episode_length=4)
+    algorithm, _ = learn(env, 4, 3, 300, discount=0.5, n_step=3)
+    # The steps after the first are those of a policy that explores: a bit less than the best.
+    np.testing.assert_allclose(algorithm._network(tf.eye(3))[0], 1 + np.eye(3), atol=0.4)
+
+
+@pytest.mark.parametrize("burn_in", [0, 2])
+def test_learns_to_remember(burn_in):
+    env = RememberEnvironment(16, delay=3)
+    _, average_return = learn(env, 8, 8, 800, discount=0.9, rnn_cell="gru", burn_in=burn_in)
+    assert average_return > 0.85, "0.95 with the random actions, 0.5 without memory"

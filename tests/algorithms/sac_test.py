@@ -14,7 +14,9 @@ import alf.algorithms.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.networks import CriticsNetwork, PolicyNetwork
 from alf.algorithms.sac import of_input_alone
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec, zeros_like_spec
+from alf.drivers import SyncOffPolicyDriver
+from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
@@ -457,3 +459,65 @@ def test_gin_configures_it():
     rates = [float(optimizer.learning_rate) for optimizer, _ in algorithm.parameter_groups()]
     assert rates == [0.5, 0.25, 0.25]
     assert len(algorithm._critic.trainable_variables) == 3 * 4
+
+
+def learn(env, unroll_length, length, num_updates, rnn_cell=None, **kwargs):
+    """Trains through a driver and a replay buffer; returns the algorithm and the average return."""
+    tf.random.set_seed(0)
+    gin.parse_config(f"""
+        ReplayTraining.mini_batch_size = 64
+        ReplayTraining.mini_batch_length = {length}
+        ReplayTraining.initial_collect_steps = 256
+        ReplayTraining.replay_ratio = 0.25
+        UniformReplayer.capacity = 20_000
+    """)
+    network = dict(fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=16, seed=0)
+    adam = functools.partial(tf.keras.optimizers.legacy.Adam, 3e-3)
+    algorithm = SacAlgorithm(
+        *(to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())),
+        adam(),
+        adam(),
+        adam(),
+        functools.partial(PolicyNetwork, **network),
+        functools.partial(CriticsNetwork, **network),
+        tau=0.05,
+        initial_alpha=0.1,
+        **kwargs,
+    )
+    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=unroll_length, exp_replayer="uniform")
+    try:
+        driver.start()
+        while int(algorithm.train_step_counter) < num_updates:
+            driver.run()
+            algorithm.train()
+        results = {metric.name: metric.result() for metric in driver.get_metrics()}
+    finally:
+        driver.stop()
+    return algorithm, results["AverageReturn"]
+
+
+def test_learns_in_a_box():
+    """Episodes end by a time limit: acting well is worth 1 / (1 - discount), less the noise."""
+    env = MatchObservationEnvironment(16, episode_length=4, continuous=True)
+    algorithm, average_return = learn(env, 4, 1, 800, discount=0.5)
+    assert average_return > 3.5, "of 4; at random below 0"
+    seen = tf.constant(np.linspace(-1, 1, 21)[:, np.newaxis], tf.float32)
+    action = algorithm.predict_step(time_step(21)._replace(observation=seen), ()).action
+    assert np.abs(action - seen).mean() < 0.1
+    q = algorithm._critic.values(seen, action / 2)
+    np.testing.assert_allclose(q, np.full(q.shape, 2.0), atol=0.3)
+
+
+def test_learns_with_choices():
+    env = MatchObservationEnvironment(16, episode_length=4)
+    algorithm, average_return = learn(env, 4, 1, 500, discount=0.5, target_entropy=0.1)
+    assert average_return > 3.7
+    for q in algorithm._critic.values(tf.eye(3)):
+        np.testing.assert_allclose(q, 1 + np.eye(3), atol=0.1)
+
+
+def test_learns_to_remember():
+    env = RememberEnvironment(16, delay=3)
+    settings = dict(discount=0.9, target_entropy=0.1, rnn_cell="lstm", burn_in=2)
+    _, average_return = learn(env, 8, 8, 800, **settings)
+    assert average_return > 0.85, "0.5 without memory"

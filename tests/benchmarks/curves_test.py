@@ -68,6 +68,11 @@ def test_a_target_is_reached_with_100_episodes(tmp_path):
     assert [curves.reached(curve, target) for target in (5.0, 7.0, 7.5, 9.0)] == [1, 2, 3, None]
 
 
+def test_a_target_that_float32_rounds_down_is_reached(tmp_path):
+    write_run(tmp_path, [0.5, 0.95], start=100)
+    assert curves.reached(curves.read_curve(tmp_path), 0.95) == 1
+
+
 def test_mean_and_range_of_lines_of_different_lengths():
     xs = [np.array([0.0, 10.0]), np.array([2.0, 4.0])]
     ys = [np.array([0.0, 10.0]), np.array([6.0, 8.0])]

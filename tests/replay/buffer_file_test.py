@@ -163,7 +163,8 @@ def test_saved_while_written_to(recurrent, writes_per_chunk, path, monkeypatch):
     replayer.save(path)
     saving[0] = False
     assert not writes_left
-    loaded = load_replayer(path)
+    loaded, _ = make(recurrent=recurrent, capacity=4 * 30)
+    loaded.load(path)
     rows, states = everything(loaded)[1]
     lost = 4 * writes_per_chunk * 3
     expected = streams.sequences([1], [0], [steps[1] - 30 + lost], 0, 30 - lost)
@@ -185,8 +186,9 @@ def test_saved_in_another_thread(path, monkeypatch):
     while streams.steps[0] < 390:
         replayer.observe(streams.next_unrolls([0]))
     saver.join()
-    loaded = load_replayer(path)
-    (rows, _), *_ = everything(loaded)
+    loaded, _ = make(num_envs=1, batch_size=1, capacity=100)
+    loaded.load(path)
+    ((rows, _),) = everything(loaded)
     steps = rows.reward[:, 0].astype(int)
     assert len(steps) <= 101
     if len(steps):
@@ -203,7 +205,10 @@ def test_an_offline_buffer_needs_nothing_but_the_file(path):
     replayer.save(path)
     offline = load_replayer(path, context=2)
     assert offline.num_steps() == replayer.num_steps()
-    assert_equal_nests(everything(offline), everything(replayer))
+    for (rows, states), (expected, expected_states) in zip(everything(offline), everything(replayer)):
+        versions = np.zeros_like(expected.policy_version)  # they counted another run's updates
+        assert_equal_nests(rows, expected._replace(policy_version=versions))
+        assert_equal_nests(states, expected_states)
     assert offline.row_spec.observation == {
         "image": tf.TensorSpec((2, 3), tf.uint8),
         "flags": (tf.TensorSpec((2,), tf.bool),),

@@ -100,12 +100,14 @@ def check_against_model(look, sample, model, streams, layout):
 
 
 def check_covering(covering, starts, length):
-    """Sequences must not overlap, and another one must not fit beside them."""
+    """Sequences must not overlap, another one must not fit beside them, and the newest must be there."""
     assert set(covering) <= starts
     covered = [(e, c, s + i) for e, c, s in covering for i in range(length)]
     assert len(covered) == len(set(covered))
     for e, c, s in starts:
         assert not {(e, c, s + i) for i in range(length)}.isdisjoint(covered)
+    newest = [{x[0]: x[2] for x in sorted(sequences)} for sequences in (covering, starts)]
+    assert newest[0] == newest[1]
     assert covering == sorted(covering, key=lambda x: (x[0], x[2], x[1]))
 
 
