@@ -216,11 +216,8 @@ class SacAlgorithm(Algorithm):
         params = self._actions.params(outputs)
         raw = self._actions.sample(params)
         log_prob = self._actions.log_prob(params, raw)[..., tf.newaxis]
-        features_alone = tf.stop_gradient(features)
-        q_of_draw = of_input_alone(
-            lambda x: tf.reduce_min(critic.values(features_alone, x), axis=0), tf.tanh(raw)
-        )
-        choices = Choices(tf.ones_like(log_prob), log_prob, q_of_draw)
+        q = of_input_alone(lambda x: tf.reduce_min(critic.values(features, x), axis=0), tf.tanh(raw))
+        choices = Choices(tf.ones_like(log_prob), log_prob, q)
         if action is None:
             return None, choices
         return critic.values(features, unit_action(action, self.action_spec))[..., 0], choices
