@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SAC: soft actor-critic (arXiv 1812.05905), for discrete actions too (arXiv 1910.07207)."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -216,11 +217,12 @@ class SacAlgorithm(Algorithm):
         params = self._actions.params(outputs)
         raw = self._actions.sample(params)
         log_prob = self._actions.log_prob(params, raw)[..., tf.newaxis]
-        q = of_input_alone(lambda x: tf.reduce_min(critic.values(features, x), axis=0), tf.tanh(raw))
-        choices = Choices(tf.ones_like(log_prob), log_prob, q)
+        choices = functools.partial(Choices, tf.ones_like(log_prob), log_prob)
+        smallest = lambda x: tf.reduce_min(critic.values(features, x), axis=0)  # noqa: E731
         if action is None:
-            return None, choices
-        return critic.values(features, unit_action(action, self.action_spec))[..., 0], choices
+            return None, choices(smallest(tf.tanh(raw)))
+        q = critic.values(features, unit_action(action, self.action_spec))[..., 0]
+        return q, choices(of_input_alone(smallest, tf.tanh(raw)))
 
     def _split(self, state):
         """States of actor and critic."""

@@ -231,3 +231,24 @@ def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):
 def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigError, match=message):
         ReplayTraining(**settings)
+
+
+@pytest.mark.parametrize("replayer, num_unrolls", [("one_time", 2), ("cyclic_one_time", 2), ("mix_in", 3)])
+def test_replayers_of_unrolls(replayer, num_unrolls):
+    """Older unrolls that are mixed in train too, and are no new environment steps."""
+    envs = [CountingEnvironment(2, 5, env_index=i) for i in range(2)]
+    algorithm = Watching(envs[0])
+    driver = SyncOffPolicyDriver(envs, algorithm, unroll_length=4, exp_replayer=replayer)
+    driver.start()
+    steps = 0
+    for _ in range(6):
+        steps += driver.run()
+        algorithm.train()
+    driver.stop()
+    assert algorithm.env_steps == steps
+    assert algorithm.train_step_counter == 6
+    observation = algorithm.batches[-1][0]
+    assert observation.shape == (5, num_unrolls * 2, 3)
+    rows = observation[0, :, ROW]
+    np.testing.assert_array_equal(rows[:4], [20] * 4)
+    assert np.all(rows[4:] < 20)

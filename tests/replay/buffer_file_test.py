@@ -170,6 +170,8 @@ def test_saved_while_written_to(recurrent, writes_per_chunk, path, monkeypatch):
     expected = streams.sequences([1], [0], [steps[1] - 30 + lost], 0, 30 - lost)
     assert_equal_nests(rows, expected._replace(state=()))
     if recurrent:
+        with np.load(path) as arrays:
+            assert arrays["state_end"][1] - arrays["state_begin"][1] == len(states) == (30 - lost) // 3
         for i, state in enumerate(states):
             start = steps[1] - 30 + lost + 3 * i
             assert_equal_nests(state, streams.sequences([1], [0], [start], 0, 0).state)

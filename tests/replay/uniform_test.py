@@ -53,8 +53,7 @@ class Layout(NamedTuple):
 LAYOUTS = [
     Layout(num_envs=1, batch_size=1, unroll_length=1, recurrent=False, context=0, capacity=1, length=1),
     Layout(num_envs=3, batch_size=2, unroll_length=3, recurrent=False, context=2, capacity=46, length=4),
-    Layout(num_envs=2, batch_size=2, unroll_length=3, recurrent=True, context=0, capacity=28, length=3),
-    Layout(num_envs=2, batch_size=1, unroll_length=2, recurrent=True, context=1, capacity=19, length=4),
+    Layout(num_envs=2, batch_size=1, unroll_length=3, recurrent=True, context=1, capacity=19, length=4),
 ]
 ACTIONS = st.lists(
     st.one_of(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.just("clear")), min_size=1, max_size=8
