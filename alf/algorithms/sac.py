@@ -174,7 +174,7 @@ class SacAlgorithm(Algorithm):
         evaluate = self._evaluate_choices if self._is_discrete else self._evaluate_draw
         q, now = evaluate(self._critic, features, outputs, action)
         _, then = evaluate(self._target_critic, next_features, next_outputs)
-        return SacInfo(steps, q, now, tf.nest.map_structure(tf.stop_gradient, then))
+        return SacInfo(steps, q, now, then)
 
     def calc_loss(self, experience, train_info):
         """The losses of critics, actor and temperature; no gradient of one reaches the others' variables."""

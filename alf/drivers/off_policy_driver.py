@@ -72,7 +72,7 @@ class OffPolicyDriver(abc.ABC):
         algorithm.set_exp_replayer(exp_replayer, self._unroll_spec(keep_bounds=True), self.num_envs)
         if self._collections_per_call < 1 and not algorithm.has_buffer:
             raise ConfigError(
-                f"unroll_length is {float(self._collections_per_call)}, less than 1: exp_replayer must be "
+                f"unroll_length is {float(self._collections_per_call):g}, less than 1: exp_replayer must be "
                 f"one to sample from then, such as 'uniform', not {exp_replayer!r}"
             )
 

@@ -203,7 +203,7 @@ def test_what_is_there(monkeypatch):
     [
         (SyncOffPolicyDriver, dict(unroll_length=0, exp_replayer="uniform"), "unroll_length is 0"),
         (SyncOffPolicyDriver, dict(unroll_length=0.5), "unroll_length is 0.5, less than 1: exp_replayer"),
-        (AsyncOffPolicyDriver, dict(unroll_length=0), "unroll_length is 0.0, less than 1: exp_replayer"),
+        (AsyncOffPolicyDriver, dict(unroll_length=0), "unroll_length is 0, less than 1: exp_replayer"),
         (AsyncOffPolicyDriver, dict(unroll_length=-1), "unroll_length is -1"),
         (AsyncOffPolicyDriver, dict(unroll_length=1.5), "unroll_length is 1.5"),
     ],

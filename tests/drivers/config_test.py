@@ -49,7 +49,7 @@ def config_error(*texts):
         (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
         (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
         (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
-        (2, {"unroll_length": 0}, ["unroll_length is 0", "at least 1"]),
+        (2, {"unroll_length": 0}, ["unroll_length is 0, less than 1", "exp_replayer must be one"]),
         (2, {"exp_replayer": "one_tmie"}, ["exp_replayer is 'one_tmie'", "one_time"]),
     ],
     ids=lambda x: str(x) if isinstance(x, dict) else "",
@@ -63,7 +63,7 @@ def test_settings(num_envs, kwargs, texts):
 @pytest.mark.parametrize(
     "kwargs, texts",
     [
-        ({"unroll_length": -1}, ["unroll_length is -1", "at least 1"]),
+        ({"unroll_length": -1}, ["unroll_length is -1", "at least 0"]),
         ({"exp_replayer": "x"}, ["exp_replayer is 'x'", "one_time"]),
     ],
 )
