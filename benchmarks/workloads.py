@@ -115,7 +115,7 @@ def _mlp(*sizes):
 
 
 def _sac(observation_spec, action_spec):
-    return SacAlgorithm(observation_spec, action_spec, _adam(), _adam(), _adam())
+    return SacAlgorithm(observation_spec, action_spec, _adam(), _adam(), _adam(), jit_compile=True)
 
 
 def _dqn(observation_spec, action_spec):

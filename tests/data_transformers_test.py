@@ -192,7 +192,7 @@ class LearnsOfWhatItSaw(FrozenAlgorithm):
     """Notes in `info` what it saw when it acted, and keeps the batches that it would learn from."""
 
     observe = Algorithm.observe
-    update_with_gradient = lambda self, loss_info, tape: tf.constant(0.0)  # noqa: E731
+    update_with_gradient = lambda self, loss_info, gradients: tf.constant(0.0)  # noqa: E731
 
     def __init__(self, env, pipeline):
         specs = types.SimpleNamespace(

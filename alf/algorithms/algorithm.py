@@ -13,7 +13,7 @@ from alf.algorithms.minibatches import (
 )
 from alf.algorithms.replay_training import ReplayTraining
 from alf.algorithms.schedules import Progress, Schedule, as_schedule
-from alf.checks import check_int, check_number
+from alf.checks import check_bool, check_int, check_number
 from alf.data_structures import (
     FIRST,
     LossInfo,
@@ -53,6 +53,8 @@ class Algorithm(tf.Module, abc.ABC):
             counted; None keeps all.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass: it is split by environments, which are shuffled.
+        jit_compile: whether XLA compiles the loss and its gradient. Faster for dense layers, slower for
+            convolutions on CPUs. Random numbers in the loss do not follow the seed then.
         train_step_counter: int64 variable that counts updates; the algorithm makes one by default.
         name: of the module.
     """
@@ -75,6 +77,7 @@ class Algorithm(tf.Module, abc.ABC):
         max_policy_lag=None,
         num_epochs=1,
         num_minibatches=1,
+        jit_compile=False,
         train_step_counter=None,
         name="algorithm",
     ):
@@ -84,6 +87,7 @@ class Algorithm(tf.Module, abc.ABC):
             check_int("max_policy_lag", max_policy_lag, at_least=0)
         check_int("num_epochs", num_epochs)
         check_int("num_minibatches", num_minibatches)
+        check_bool("jit_compile", jit_compile)
         self.observation_spec = observation_spec
         self.action_spec = action_spec
         self.train_state_spec = train_state_spec
@@ -102,6 +106,10 @@ class Algorithm(tf.Module, abc.ABC):
         self._max_policy_lag = max_policy_lag
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
+        if jit_compile:
+            self._loss_and_gradients = tf.function(
+                self._loss_and_gradients, autograph=False, jit_compile=True
+            )
         self._replayer = None
         self._replay_training = None
         self._offline_buffer = None
@@ -216,18 +224,17 @@ class Algorithm(tf.Module, abc.ABC):
         """
         return [(self.optimizer, self.trainable_variables)]
 
-    def update_with_gradient(self, loss_info, tape):
+    def update_with_gradient(self, loss_info, gradients):
         """Applies one step of every optimizer, unless the loss or the gradient is not finite.
 
         Args:
             loss_info: `LossInfo`.
-            tape: the gradient tape that has seen the loss.
+            gradients: of its loss, a list for each of `parameter_groups`; None where it does not depend on a
+                variable.
 
         Returns:
             the gradient's global norm before it is limited, float32 scalar.
         """
-        optimizers, groups = zip(*self.parameter_groups(), strict=True)
-        gradients = tape.gradient(loss_info.loss, groups)
         norms = [tf.linalg.global_norm(group) for group in gradients]
         norm = tf.linalg.global_norm(norms)
         finite = tf.debugging.Assert(
@@ -241,7 +248,7 @@ class Algorithm(tf.Module, abc.ABC):
                 [None if g is None else g * scale for g in group]
                 for group, scale in zip(gradients, scales, strict=True)
             ]
-        for optimizer, group, variables in zip(optimizers, gradients, groups, strict=True):
+        for (optimizer, variables), group in zip(self.parameter_groups(), gradients, strict=True):
             optimizer.apply_gradients(zip(group, variables, strict=True))
         with tf.control_dependencies(scales):
             return tf.identity(norm)
@@ -341,10 +348,10 @@ class Algorithm(tf.Module, abc.ABC):
 
     def observe(self, experience):
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
-        if self._data_transformer.has_statistics:
-            with single_threaded():
+        with single_threaded():
+            if self._data_transformer.has_statistics:
                 self._update_statistics(experience)
-        self._replayer.observe(experience)
+            self._replayer.observe(experience)
         if self.has_buffer:
             self._fresh_steps += int(count_transitions(experience.step_type))
 
@@ -494,16 +501,22 @@ class Algorithm(tf.Module, abc.ABC):
             self.dropped_steps.assign_add(age.pop("dropped_steps"))
         return age
 
-    def _update(self, batch):
-        """One update; returns the summary and the priorities of the batch's sequences."""
+    def _loss_and_gradients(self, batch):
+        """What `train_step` and `calc_loss` return, and the gradients of each of `parameter_groups`."""
         with tf.GradientTape() as tape:
             train_info = self.train_step(batch, batch.state)
             loss_info = self.calc_loss(batch, train_info)
+        variables = [group for _, group in self.parameter_groups()]
+        return train_info, loss_info, tape.gradient(loss_info.loss, variables)
+
+    def _update(self, batch):
+        """One update; returns the summary and the priorities of the batch's sequences."""
+        train_info, loss_info, gradients = self._loss_and_gradients(batch)
         learning_rates = {
             f"learning_rate{name}": tf.cast(optimizer._decayed_lr(tf.float32), tf.float32)
             for name, optimizer in self._optimizers().items()
         }
-        norm = self.update_with_gradient(loss_info, tape)
+        norm = self.update_with_gradient(loss_info, gradients)
         # Without it these would run before or beside the check that the loss is finite.
         with tf.control_dependencies([norm]):
             self.after_update(batch, train_info)

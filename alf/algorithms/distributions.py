@@ -231,8 +231,12 @@ class GaussianActions(ActionDistribution):
         return loc, _limit_log_std(log_std + self._init_log_std)
 
     def sample(self, params):
+        return self.draw(params, tf.random.normal(tf.shape(params[0])))
+
+    def draw(self, params, noise):
+        """The raw action that standard normal `noise`, float32 [..., D], leads to."""
         loc, log_std = params
-        return loc + tf.exp(log_std) * tf.random.normal(tf.shape(loc))
+        return loc + tf.exp(log_std) * noise
 
     def mode(self, params):
         return params[0]
@@ -278,6 +282,10 @@ class TanhGaussianActions(ActionDistribution):
 
     def sample(self, params):
         return self._gaussian.sample(params)
+
+    def draw(self, params, noise):
+        """As in `GaussianActions`."""
+        return self._gaussian.draw(params, noise)
 
     def mode(self, params):
         return self._gaussian.mode(params)

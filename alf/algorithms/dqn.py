@@ -46,8 +46,8 @@ class DqnAlgorithm(Algorithm):
     corrects for the policy that acted. Its priority is the mean absolute TD error of these.
 
     Args:
-        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, train_step_counter: as in
-            `Algorithm`; the action is one integer.
+        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, jit_compile,
+            train_step_counter: as in `Algorithm`; the action is one integer.
         network_ctor: callable (observation_spec, number of actions) -> `QValueNetwork`.
         discount: gamma, in [0, 1].
         n_step: rewards of a target before it bootstraps; fewer where an episode ends.
@@ -76,6 +76,7 @@ class DqnAlgorithm(Algorithm):
         burn_in=0,
         max_grad_norm=10.0,
         max_policy_lag=None,
+        jit_compile=False,
         train_step_counter=None,
     ):
         check_bool("DqnAlgorithm.double", double)
@@ -89,6 +90,7 @@ class DqnAlgorithm(Algorithm):
             train_state_spec=network.state_spec,
             max_grad_norm=max_grad_norm,
             max_policy_lag=max_policy_lag,
+            jit_compile=jit_compile,
             train_step_counter=train_step_counter,
             name="dqn",
         )

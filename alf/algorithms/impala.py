@@ -21,7 +21,7 @@ class ImpalaAlgorithm(Algorithm):
 
     Args:
         observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, num_epochs, num_minibatches,
-            train_step_counter: as in `Algorithm`.
+            jit_compile, train_step_counter: as in `Algorithm`.
         policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
         vtrace_lambda: lambda, in [0, 1]: how far corrections reach.
@@ -55,6 +55,7 @@ class ImpalaAlgorithm(Algorithm):
         max_policy_lag=None,
         num_epochs=1,
         num_minibatches=1,
+        jit_compile=False,
         train_step_counter=None,
     ):
         check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
@@ -75,6 +76,7 @@ class ImpalaAlgorithm(Algorithm):
             max_policy_lag=max_policy_lag,
             num_epochs=num_epochs,
             num_minibatches=num_minibatches,
+            jit_compile=jit_compile,
             train_step_counter=train_step_counter,
             name="impala",
         )

@@ -51,7 +51,7 @@ class PPOAlgorithm(Algorithm):
 
     Args:
         observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, num_epochs, num_minibatches,
-            train_step_counter: as in `Algorithm`.
+            jit_compile, train_step_counter: as in `Algorithm`.
         policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
         use_vtrace: whether targets and advantages are V-trace's, which correct for old policies, or GAE's.
@@ -95,6 +95,7 @@ class PPOAlgorithm(Algorithm):
         num_minibatches=4,
         max_grad_norm=0.5,
         max_policy_lag=None,
+        jit_compile=False,
         train_step_counter=None,
     ):
         check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
@@ -117,6 +118,7 @@ class PPOAlgorithm(Algorithm):
             max_policy_lag=max_policy_lag,
             num_epochs=num_epochs,
             num_minibatches=num_minibatches,
+            jit_compile=jit_compile,
             train_step_counter=train_step_counter,
             name="ppo",
         )

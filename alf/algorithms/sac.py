@@ -65,7 +65,8 @@ class SacAlgorithm(Algorithm):
     priority is the mean absolute TD error of these, over the critics too.
 
     Args:
-        observation_spec, action_spec, max_grad_norm, max_policy_lag, train_step_counter: as in `Algorithm`.
+        observation_spec, action_spec, max_grad_norm, max_policy_lag, jit_compile, train_step_counter: as in
+            `Algorithm`.
         actor_optimizer, critic_optimizer: `tf.keras.optimizers.legacy` optimizers, each its own instance.
         alpha_optimizer: the same, of the temperature's logarithm; None leaves the temperature as it is.
         actor_ctor: callable (observation_spec, num_outputs) -> `PolicyNetwork`.
@@ -98,6 +99,7 @@ class SacAlgorithm(Algorithm):
         burn_in=0,
         max_grad_norm=None,
         max_policy_lag=None,
+        jit_compile=False,
         train_step_counter=None,
     ):
         check_number("SacAlgorithm.initial_alpha", initial_alpha, above=0)
@@ -115,6 +117,7 @@ class SacAlgorithm(Algorithm):
             train_state_spec=(actor.state_spec, critic.state_spec) if is_recurrent else (),
             max_grad_norm=max_grad_norm,
             max_policy_lag=max_policy_lag,
+            jit_compile=jit_compile,
             train_step_counter=train_step_counter,
             name="sac",
         )
@@ -158,6 +161,16 @@ class SacAlgorithm(Algorithm):
         raw = self._actions.sample(self._actions.params(outputs))
         return PolicyStep(self._actions.action(raw), self._join(actor_state, critic_state))
 
+    def preprocess(self, experience, state):
+        """Draws the noise of the actions where steps start and end: `info` is a pair of float32 [T+1, B, D].
+
+        Here rather than in `train_step`, whose random numbers do not follow the seed if XLA compiles it.
+        """
+        if self._is_discrete:
+            return experience._replace(info=((), ()))
+        shape = (*experience.step_type.shape, self.action_spec.shape.num_elements())
+        return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
+
     def train_step(self, experience, state):
         steps = self._n_step.steps(experience)
         actor_state, critic_state = self._split(state)
@@ -170,10 +183,10 @@ class SacAlgorithm(Algorithm):
         _, next_features = self._n_step.at_starts_and_ends(
             self._target_critic.features, experience, critic_state, steps.end
         )
-        action = self._n_step.starts(experience, experience.action)
+        action, (noise, next_noise) = self._n_step.starts(experience, (experience.action, experience.info))
         evaluate = self._evaluate_choices if self._is_discrete else self._evaluate_draw
-        q, now = evaluate(self._critic, features, outputs, action)
-        _, then = evaluate(self._target_critic, next_features, next_outputs)
+        q, now = evaluate(self._critic, features, outputs, noise, action)
+        _, then = evaluate(self._target_critic, next_features, next_outputs, next_noise)
         return SacInfo(steps, q, now, then)
 
     def calc_loss(self, experience, train_info):
@@ -203,8 +216,9 @@ class SacAlgorithm(Algorithm):
     def after_update(self, experience, train_info):
         self._update_target()
 
-    def _evaluate_choices(self, critic, features, outputs, action=None):
+    def _evaluate_choices(self, critic, features, outputs, noise, action=None):
         """Q of the actions taken [num_critics, R, B], None without these, and the policy's `Choices`."""
+        del noise
         q = critic.values(features)
         log_prob = tf.nn.log_softmax(self._actions.params(outputs))
         choices = Choices(tf.exp(log_prob), log_prob, tf.stop_gradient(tf.reduce_min(q, axis=0)))
@@ -212,10 +226,10 @@ class SacAlgorithm(Algorithm):
             return None, choices
         return td_losses.value_of_action(q, action_index(action, self.action_spec)), choices
 
-    def _evaluate_draw(self, critic, features, outputs, action=None):
+    def _evaluate_draw(self, critic, features, outputs, noise, action=None):
         """The same for a box, with one action drawn; the critic's variables get no gradient from that."""
         params = self._actions.params(outputs)
-        raw = self._actions.sample(params)
+        raw = self._actions.draw(params, noise)
         log_prob = self._actions.log_prob(params, raw)[..., tf.newaxis]
         choices = functools.partial(Choices, tf.ones_like(log_prob), log_prob)
         smallest = lambda x: tf.reduce_min(critic.values(features, x), axis=0)  # noqa: E731

@@ -23,7 +23,8 @@ def single_threaded():
     TensorFlow's default executor hands every ready operation to a pool, which for the small operations
     of an actor or environment loop costs more than the work itself. Operations may be reordered unless
     data or control dependencies forbid it: say explicitly that an answer is awaited after its request.
-    The context belongs to the thread that enters it.
+    The context belongs to the thread that enters it. A function with a loop in it that was traced outside
+    cannot run inside: enter it for every call, or for none.
     """
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 

@@ -9,6 +9,8 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
         environment i, in order. Rows outside were overwritten while the file was written: they mean nothing.
     step_type, reward, discount, observation, prev_action, action, info, policy_version: [R, B, ...]; of nests
         one array for each leaf, "observation/position" for instance. `env_id` is i * B + column.
+    priority: float64 [R, B], if draws are prioritized: the sequence that begins there is drawn in proportion
+        to it; 0 where none does.
     state: [U, B, ...], state_begin, state_end: int64 [E]: if there is a recurrent state, which entered the
         newest unrolls of environment i, in order. The last of them begins at row end[i] - 1 - T.
 
@@ -16,6 +18,7 @@ bfloat16 is stored as its bits, uint16.
 """
 
 import contextlib
+import functools
 import json
 import os
 import struct
@@ -35,6 +38,7 @@ from alf.replay.storage import read_rows, write_rows
 
 _FORMAT = "ALF replay buffer"
 _VERSION = 1
+_PRIORITY = tf.TensorSpec((None,), tf.float64)
 _CHUNK_BYTES = 1 << 24  # read and written at once
 _DAMAGES = (
     OSError,
@@ -50,10 +54,15 @@ _DAMAGES = (
 )
 
 
-def save(path, buffer):
+def save(path, buffer, priorities=None):
     """Writes what a `RingBuffer` holds; another thread may go on writing to the buffer.
 
     The file appears, or replaces another one, when it is complete.
+
+    Args:
+        path: of the file.
+        buffer: `RingBuffer`.
+        priorities: `SumTree` of the sequences that start at the buffer's rows; None if there is none.
 
     Raises:
         OSError: if it cannot be written.
@@ -65,10 +74,13 @@ def save(path, buffer):
     with _replace(path) as file, zipfile.ZipFile(file, "w") as archive:
         _write_array(archive, "header", np.array(json.dumps(_header_of(buffer))))
         for name, variable in buffer.rows.items():
-            chunks = _read_steps(buffer, variable, first, counts)
+            chunks = _read_steps(buffer, functools.partial(read_rows, variable), variable, first, counts)
             _stream(
                 archive, name, (counts.sum(), buffer.batch_size, *variable.shape[1:]), variable.dtype, chunks
             )
+        if priorities is not None:
+            chunks = _read_steps(buffer, priorities.get, _PRIORITY, first, counts)
+            _stream(archive, "priority", (counts.sum(), buffer.batch_size), _PRIORITY.dtype, chunks)
         for name, variable in buffer.states.items():
             chunks = _read_states(buffer, variable, last, unrolls)
             _stream(archive, name, (unrolls.sum(), *variable.shape[1:]), variable.dtype, chunks)
@@ -84,8 +96,13 @@ def save(path, buffer):
             _write_array(archive, "state_end", end)
 
 
-def load(path, buffer):
+def load(path, buffer, priorities=None):
     """Replaces what a `RingBuffer` holds by a file's content, the newest part if the file holds more.
+
+    Args:
+        path: of the file.
+        buffer: `RingBuffer`.
+        priorities: `SumTree` that gets the file's priorities, zeros if it has none; None if there is none.
 
     Raises:
         ConfigError: if the file is damaged or does not fit; the buffer has not changed then. (If the file
@@ -100,13 +117,22 @@ def load(path, buffer):
         counts = np.minimum(end - begin, buffer.num_steps + 1)
         buffer.clear()
         buffer.claimed.assign(last)
-        for name, variable in buffer.rows.items():
-            for env, rows, chunk in _read_stream(archive, name, variable.dtype, end - counts, end):
+
+        def chunks(name, dtype):
+            for env, rows, chunk in _read_stream(archive, name, dtype, end - counts, end):
                 positions = last[env] + 1 - (end[env] - rows)
-                index = buffer.row(env, positions[:, np.newaxis], np.arange(buffer.batch_size))
+                yield buffer.row(env, positions[:, np.newaxis], np.arange(buffer.batch_size)), chunk
+
+        for name, variable in buffer.rows.items():
+            for index, chunk in chunks(name, variable.dtype):
                 write_rows(variable, index, chunk)
         if buffer.states:
             _load_states(archive, buffer, last, np.maximum(counts - 1, 0) // buffer.unroll_length)
+        if priorities is not None:
+            priorities.assign(tf.zeros(buffer.num_rows, _PRIORITY.dtype))
+            if _has_priorities(archive):
+                for index, chunk in chunks("priority", _PRIORITY.dtype):
+                    priorities.update(tf.reshape(index, (-1,)), chunk.reshape(-1))
         buffer.steps.assign(last)
         buffer.first.assign(last - np.maximum(counts - 1, 0))
 
@@ -217,8 +243,16 @@ def _check_content(path, archive, header):
                 shape, dtype = _read_array_header(file)
             expected = (total, header.batch_size, *spec.shape)
             fine = fine and shape == expected and dtype == _file_dtype(spec.dtype)
+        if not prefix and _has_priorities(archive):
+            priority = _read_array(archive, "priority")
+            fine = fine and priority.shape == (total, header.batch_size) and priority.dtype == np.float64
+            fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
         if not fine:
             raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
+
+
+def _has_priorities(archive):
+    return "priority.npy" in archive.namelist()
 
 
 def _distance(buffer):
@@ -236,15 +270,22 @@ def _load_states(archive, buffer, last, counts):
             write_rows(variable, buffer.state_row(env, positions), chunk)
 
 
-def _read_steps(buffer, variable, first, counts):
-    """Yields the time steps of every environment, arrays of [n, B, ...], in order."""
+def _read_steps(buffer, read, spec, first, counts):
+    """Yields what `read` says of the time steps of every environment, arrays of [n, B, ...], in order.
+
+    Args:
+        buffer: `RingBuffer`.
+        read: callable (rows int64 [n, B]) -> [n, B, ...].
+        spec: with the dtype and the shape [rows, ...] of what it reads from.
+        first, counts: int64 [E]; where the time steps begin, and how many there are.
+    """
     columns = np.arange(buffer.batch_size)
-    at_once = _rows_at_once(variable.dtype, (buffer.batch_size, *variable.shape[1:]))
+    at_once = _rows_at_once(spec.dtype, (buffer.batch_size, *spec.shape[1:]))
     for env in range(buffer.num_envs):
         end = first[env] + counts[env]
         for start in range(first[env], end, at_once):
             positions = np.arange(start, min(start + at_once, end))
-            yield read_rows(variable, buffer.row(env, positions[:, np.newaxis], columns))
+            yield read(buffer.row(env, positions[:, np.newaxis], columns))
 
 
 def _read_states(buffer, variable, last, unrolls):

@@ -5,6 +5,7 @@ import gin
 import tensorflow as tf
 
 from alf.checks import check_number
+from alf.replay import buffer_file
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sample
 from alf.replay.sum_tree import SumTree
@@ -16,7 +17,7 @@ class PrioritizedReplayer(BufferReplayer):
 
     Sequence i is drawn with probability P(i) = p_i^alpha / sum_k p_k^alpha, independently of the others, and
     its weight is P(i)^-beta over the largest such weight of the batch. New sequences get the largest priority
-    so far. Priorities are not in a buffer's file: what is loaded is new.
+    so far; so does what comes from a file without priorities.
 
     Args:
         unroll_spec, num_envs, context, capacity: as in `BufferReplayer`.
@@ -90,10 +91,13 @@ class PrioritizedReplayer(BufferReplayer):
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
+    def save(self, path):
+        buffer_file.save(path, self._buffer, self._tree)
+
     def load(self, path):
         try:
-            super().load(path)
-            self._tree.assign(tf.zeros(self._buffer.num_rows, tf.float64))
+            buffer_file.load(path, self._buffer, self._tree)
+            self._largest.assign(tf.maximum(self._largest, tf.reduce_max(self._tree.numbers())))
         finally:  # also empties the tree if the buffer had to be emptied
             self._fill_tree(self._length)
 

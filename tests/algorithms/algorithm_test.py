@@ -128,6 +128,7 @@ def test_one_counter_may_be_shared():
     assert counter.numpy() == 6
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
     "cls, kwargs, cause",
     [
@@ -137,12 +138,12 @@ def test_one_counter_may_be_shared():
         (InfiniteGradient, {}, "max_grad_norm"),
     ],
 )
-def test_what_is_not_finite_changes_nothing(cls, kwargs, cause):
-    algorithm = make_algorithm(optimizer=LEGACY.Adam(0.5), max_grad_norm=1.0)
+def test_what_is_not_finite_changes_nothing(cls, kwargs, cause, jit_compile):
+    algorithm = make_algorithm(optimizer=LEGACY.Adam(0.5), max_grad_norm=1.0, jit_compile=jit_compile)
     if cls is Quadratic:
         train(algorithm)
     else:
-        algorithm = make_algorithm(cls, optimizer=LEGACY.Adam(0.5))
+        algorithm = make_algorithm(cls, optimizer=LEGACY.Adam(0.5), jit_compile=jit_compile)
         algorithm.optimizer._create_all_weights(algorithm.trainable_variables)
     variables = [*algorithm.variables, *algorithm.optimizer.variables()]
     assert len(variables) > len(algorithm.variables)

@@ -90,6 +90,7 @@ def change(algorithm, scale=0.5):
 
 
 def loss_of(algorithm, experience):
+    experience = algorithm.preprocess(experience, experience.state)
     info = algorithm.train_step(experience, experience.state)
     return info, algorithm.calc_loss(experience, info)
 
@@ -174,8 +175,8 @@ def test_info_of_a_box():
     algorithm = make_algorithm()
     change(algorithm, 0.2)
     drawn = []
-    sample = algorithm._actions.sample
-    algorithm._actions.sample = lambda params: drawn.append(sample(params)) or drawn[-1]
+    draw = algorithm._actions.draw
+    algorithm._actions.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
     experience = make_experience(algorithm)
     info, _ = loss_of(algorithm, experience)
     outputs = algorithm._actor(experience.observation)[0].numpy().astype(np.float64)
@@ -239,19 +240,28 @@ def test_actor_follows_the_gradient_of_the_smaller_critic():
     change(algorithm, 0.2)
     experience = make_experience(algorithm)
     noise = tf.random.normal((L, B, 2))
-    algorithm._actions.sample = lambda params: params[0] + tf.exp(params[1]) * noise
+    algorithm._actions.draw = lambda params, _: params[0] + tf.exp(params[1]) * noise
     actual = gradients(algorithm, experience, "actor_loss")["actor"]
     variables = algorithm._actor.trainable_variables
     with tf.GradientTape() as tape:
         outputs, _ = algorithm._actor(experience.observation[:-1])
         params = algorithm._actions.params(outputs)
-        raw = algorithm._actions.sample(params)
+        raw = algorithm._actions.draw(params, None)
         q = tf.reduce_min(algorithm._critic.values(experience.observation[:-1], tf.tanh(raw)), axis=0)
         loss = 0.4 * algorithm._actions.log_prob(params, raw) - q[..., 0]
         weight = experience.weight[:-1]
         loss = tf.reduce_sum(weight * loss) / np.count_nonzero(weight)
     for a, b in zip(actual, tape.gradient(loss, variables), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
+
+
+def test_noise_is_new_each_time_and_of_unit_variance():
+    algorithm = make_algorithm()
+    experience = make_experience(algorithm)
+    draws = [x for _ in range(50) for x in algorithm.preprocess(experience, ()).info]
+    assert all(x.shape == (L + 1, B, 2) for x in draws)
+    assert len({float(x[0, 0, 0]) for x in draws}) == 100
+    np.testing.assert_allclose([np.mean(draws), np.std(draws)], [0.0, 1.0], atol=0.05)
 
 
 def test_of_input_alone():
@@ -315,6 +325,7 @@ def test_actor_alone_may_be_recurrent():
 
 def update(algorithm, experience):
     """One update as `train` makes it."""
+    experience = algorithm.preprocess(experience, experience.state)
     tf.function(algorithm._update, autograph=False)(experience)
 
 

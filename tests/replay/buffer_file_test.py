@@ -68,10 +68,39 @@ def test_what_was_saved_is_loaded(recurrent, path):
     assert_equal_nests(everything(other), everything(replayer))
 
 
-def test_what_is_loaded_has_the_largest_priority(path):
+def by_order(replayer):
+    """Priorities of the sequences that may be drawn, by environment, column and age."""
+    rows = np.flatnonzero(replayer._tree.numbers())
+    sequences = replayer._buffer.sequences_at(tf.constant(rows, tf.int64))
+    order = np.lexsort((sequences.start, sequences.column, sequences.env))
+    return replayer._tree.numbers().numpy()[rows][order]
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_priorities_are_kept(length, path):
+    replayer, streams = make(PrioritizedReplayer)
+    replayer.observe(streams.next_unrolls([0, 1, 0, 0, 0, 0, 0, 0]))  # the first one is overwritten in part
+    replayer.sample(1, length, None)
+    sequences = replayer.all_sequences(1)
+    replayer.update_priorities(sequences, tf.range(2.0, 2.0 + sequences.start.shape[0]))
+    replayer.save(path)
+    expected = by_order(replayer)
+    assert len(set(expected)) == len(expected) > 10
+    other, streams = make(PrioritizedReplayer)
+    other.observe(streams.next_unrolls([1, 1, 0]))
+    other.load(path)
+    other.sample(1, length, None)
+    np.testing.assert_array_equal(by_order(other), expected)
+    assert other._largest == expected.max() == replayer._largest
+    load_replayer(path)
+
+
+def test_what_comes_without_priorities_has_the_largest(path):
+    uniform, streams = make()
+    uniform.observe(streams.next_unrolls([0, 1, 0]))
+    uniform.save(path)
     replayer, streams = make(PrioritizedReplayer)
     replayer.observe(streams.next_unrolls([0, 1, 0]))
-    replayer.save(path)
     replayer.update_priorities(replayer.all_sequences(1), tf.range(2.0, 20.0))
     replayer.load(path)
     numbers = replayer._tree.numbers().numpy()
@@ -291,6 +320,23 @@ def saved(tmp_path_factory):
     replayer.observe(streams.next_unrolls([0, 1, 0]))
     replayer.save(path)
     return replayer, everything(replayer), path
+
+
+PRIORITIES = [-np.ones((11, 2)), np.full((11, 2), np.nan), np.ones((10, 2)), np.ones((11, 2), np.float32)]
+
+
+@pytest.mark.parametrize("priority", PRIORITIES, ids=["negative", "nan", "shorter", "dtype"])
+def test_bad_priorities_change_nothing(priority, saved, target, path):
+    *_, good_path = saved
+    shutil.copy(good_path, path)
+    rewrite(path, priority=priority)
+    before, numbers = everything(target), target._tree.numbers().numpy()
+    with pytest.raises(ConfigError, match="its arrays do not fit its header"):
+        target.load(path)
+    assert_equal_nests(everything(target), before)
+    np.testing.assert_array_equal(target._tree.numbers(), numbers)
+    rewrite(path, priority=np.ones((11, 2)))
+    load_replayer(path)
 
 
 @pytest.fixture(scope="module")

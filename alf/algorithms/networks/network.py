@@ -6,6 +6,7 @@ import tensorflow as tf
 from alf.algorithms.networks.layers import dense, split_seed
 from alf.algorithms.networks.recurrent import Rnn
 from alf.compute_dtype import compute_in
+from alf.errors import ConfigError
 
 
 class Network(tf.Module):
@@ -157,6 +158,9 @@ class Torso(tf.Module):
     Attributes:
         size: of the features.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+
+    Raises:
+        ConfigError: if a setting is wrong, or there is a `recurrence` without a recurrent layer.
     """
 
     def __init__(self, make_encoder, rnn_cell, rnn_units, seeds, recurrence=None):
@@ -164,6 +168,8 @@ class Torso(tf.Module):
         encoder_seed, rnn_seed = seeds
         self._encoder = make_encoder(seed=encoder_seed)
         self.size, self._rnn, self.state_spec = self._encoder.size, None, ()
+        if rnn_cell is None and recurrence is not None:
+            raise ConfigError(f"recurrence is {recurrence!r}: it has no effect without an rnn_cell")
         if rnn_cell is not None:
             self._rnn = Rnn(rnn_cell, self._encoder.size, rnn_units, rnn_seed, recurrence)
             self.size, self.state_spec = rnn_units, self._rnn.state_spec

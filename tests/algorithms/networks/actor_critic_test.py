@@ -206,6 +206,13 @@ def test_recurrence(name):
     assert reached == [[True, True, True, True], [True, True, False, False]]
 
 
+@all_networks
+def test_recurrence_needs_a_recurrent_layer(name):
+    network_ctor, spec = NETWORKS[name]
+    with pytest.raises(ConfigError, match="recurrence is 2: it has no effect without an rnn_cell"):
+        network_ctor(spec, 3, recurrence=2)
+
+
 def operations(function, *args):
     graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
     return [op.type for op in graph.get_operations()]

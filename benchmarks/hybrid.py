@@ -1,0 +1,203 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Compares training from fresh steps, from a file and from both: `python -m benchmarks.hybrid --png=FILE`.
+
+SAC on MountainCarContinuous-v0, where exploring pays nothing until the goal is reached once by chance. The
+file holds few demonstrations, and bad ones: a script swings up, but three of four actions are at random. Each
+run makes the same number of updates; the greedy policy is evaluated in between, which is not timed. Prints
+one JSON object, and draws the returns, means and ranges over the seeds.
+"""
+
+import functools
+import json
+import os
+import tempfile
+import time
+
+import gin
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+from matplotlib.figure import Figure
+from tf_agents.environments import wrappers
+
+from alf.algorithms import SacAlgorithm
+from alf.algorithms.networks import CriticsNetwork, PolicyNetwork
+from alf.data_structures import TimeStep, to_tensor_spec
+from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver, reserve_threads
+from alf.environments import load
+from alf.replay import load_replayer
+
+_PNG = flags.DEFINE_string("png", None, "File to write the picture to.", required=True)
+_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each, with the seeds 0, 1, ...", lower_bound=1)
+_UPDATES = flags.DEFINE_integer("updates", 10_000, "Of each run.", lower_bound=1)
+_EVALUATE_EVERY = flags.DEFINE_integer("evaluate_every", 500, "Updates.", lower_bound=1)
+_EPISODES = flags.DEFINE_integer("episodes", 1, "Demonstrated.", lower_bound=1)
+
+_TARGET = 90.0  # from where on the task counts as solved
+_BATCH_SIZE = 8
+KINDS = ("online", "offline", "hybrid")
+
+
+class Demonstrations(wrappers.PyEnvironmentBaseWrapper):
+    """Mountain cars that are pushed where they roll, or at random, whatever they are told."""
+
+    def __init__(self, env, random_share=0.75, seed=0):
+        super().__init__(env)
+        self._random_share = random_share
+        self._rng = np.random.default_rng(seed)
+        self._action = np.zeros((env.batch_size, 1), np.float32)
+
+    def _reset(self):
+        return self._seen(super()._reset())
+
+    def _step(self, action):
+        del action
+        at_random = self._rng.random(self._velocity.shape) < self._random_share
+        push = self._rng.uniform(-1, 1, self._velocity.shape)
+        self._action = np.where(at_random, push, np.where(self._velocity < 0, -1, 1)).astype(np.float32)
+        return self._seen(super()._step(self._action))
+
+    def _seen(self, time_step):
+        self._velocity = time_step.observation[:, 1:]
+        return time_step
+
+    def taken_action(self):
+        return self._action
+
+
+def make_env(seed, batch_size=_BATCH_SIZE):
+    return load("MountainCarContinuous-v0", batch_size, seed=seed, num_workers=0)
+
+
+def make_algorithm(env):
+    layers = dict(fc_layer_params=(64, 64))
+    return SacAlgorithm(
+        to_tensor_spec(env.observation_spec()),
+        to_tensor_spec(env.action_spec()),
+        *(tf.keras.optimizers.legacy.Adam(1e-3) for _ in range(3)),
+        functools.partial(PolicyNetwork, **layers),
+        functools.partial(CriticsNetwork, **layers),
+        discount=0.99,
+        initial_alpha=0.1,
+        tau=0.01,
+        jit_compile=True,
+    )
+
+
+def demonstrate(path, num_episodes):
+    """Writes a buffer of at least so many episodes; returns their returns."""
+    env = Demonstrations(make_env(seed=1_000, batch_size=1))
+    settings = dict(unroll_length=10, exp_replayer="uniform", overwrite_policy_output=True)
+    algorithm = make_algorithm(env)
+    driver = SyncOffPolicyDriver([env], algorithm, **settings)
+    driver.start()
+    try:
+        metrics = {metric.name: metric for metric in driver.get_metrics()}
+        while metrics["NumberOfEpisodes"].result() < num_episodes:
+            driver.run()
+        algorithm.replayer.save(path)
+        return {name: float(metric.result()) for name, metric in metrics.items()}
+    finally:
+        driver.stop()
+
+
+def run(kind, path, seed, num_updates, evaluate_every):
+    """Trains once; returns lists: updates, environment steps, seconds, returns."""
+    tf.keras.utils.set_random_seed(seed)
+    env = make_env(seed=100 * seed)
+    algorithm = make_algorithm(env)
+    if kind == "offline":
+        driver = OfflineDriver(load_replayer(path), algorithm)
+        collect = driver.run
+    else:
+        if kind == "hybrid":
+            algorithm.set_offline_buffer(load_replayer(path))
+        driver = AsyncOffPolicyDriver([env], algorithm, unroll_length=8, exp_replayer="uniform")
+        collect = driver.run_async
+    rows, seconds, due = [], 0.0, 0
+    driver.start()
+    try:
+        while True:
+            updates = int(algorithm.train_step_counter)
+            if updates >= due:
+                rows.append((updates, int(algorithm.env_steps), seconds, evaluate(algorithm)))
+                due += evaluate_every
+            if updates >= num_updates:
+                return [list(column) for column in zip(*rows, strict=True)]
+            start = time.perf_counter()
+            collect()
+            algorithm.train()
+            seconds += time.perf_counter() - start
+    finally:
+        driver.stop()
+        env.close()
+
+
+def evaluate(algorithm):
+    """Average return of the greedy policy, of `_BATCH_SIZE` episodes."""
+    env = make_env(seed=2_000)
+    predict = tf.function(lambda step: algorithm.predict_step(step, ()).action, autograph=False)
+    zeros, ids = np.zeros((_BATCH_SIZE, 1), np.float32), np.arange(_BATCH_SIZE, dtype=np.int32)
+    step, total, goes_on = env.reset(), np.zeros(_BATCH_SIZE), np.ones(_BATCH_SIZE, bool)
+    while goes_on.any():
+        action = predict(TimeStep(step.step_type, step.reward, step.discount, step.observation, zeros, ids))
+        step = env.step(action.numpy())
+        total += step.reward * goes_on
+        goes_on &= ~step.is_last()
+    env.close()
+    return float(total.mean())
+
+
+def draw(path, runs, title):
+    """The returns of `runs`, a dict of lists of what `run` returns, against updates."""
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for label, several in runs.items():
+        returns = np.array([one[3] for one in several])
+        updates = several[0][0]
+        (line,) = axes.plot(updates, returns.mean(axis=0), label=label)
+        axes.fill_between(
+            updates, returns.min(axis=0), returns.max(axis=0), color=line.get_color(), alpha=0.2
+        )
+    axes.axhline(_TARGET, color="grey", linewidth=0.8, linestyle="--")
+    axes.set(title=title, xlabel="updates", ylabel="return of the greedy policy")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+
+
+def summary(one):
+    """Where a run first was at the target, and how often it was from there on."""
+    updates, env_steps, seconds, returns = map(np.array, one)
+    there = returns >= _TARGET
+    if not there.any():
+        return {"best": float(returns.max()), "last": float(returns[-1])}
+    i = int(np.argmax(there))
+    return {
+        "updates": int(updates[i]),
+        "env_steps": int(env_steps[i]),
+        "seconds": round(float(seconds[i]), 1),
+        "share_at_target_since": round(float(there[i:].mean()), 2),
+        "last": float(returns[-1]),
+    }
+
+
+def main(_):
+    reserve_threads(16)
+    gin.parse_config(["ReplayTraining.replay_ratio = None", "ReplayTraining.num_updates_per_train_iter = 16"])
+    gin.bind_parameter("ReplayTraining.mini_batch_size", 256)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "demonstrations.npz")
+        result = {"demonstrations": demonstrate(path, _EPISODES.value)}
+        runs = {kind: [] for kind in KINDS}
+        for seed in range(_SEEDS.value):
+            for kind in KINDS:
+                one = run(kind, path, seed, _UPDATES.value, _EVALUATE_EVERY.value)
+                runs[kind].append(one)
+                print(kind, seed, summary(one), [round(x) for x in one[3]], flush=True)
+    draw(_PNG.value, runs, "MountainCarContinuous-v0")
+    print(json.dumps({**result, **{kind: [summary(one) for one in runs[kind]] for kind in KINDS}}, indent=1))
+
+
+if __name__ == "__main__":
+    app.run(main)
