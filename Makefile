@@ -1,10 +1,12 @@
 # make help lists the targets. Variables: PYTHON (the interpreter that makes .venv), ARGS (more
-# arguments for train, test, test-slow and benchmark), ROOT_DIR (where train writes).
+# arguments for train, test, test-slow and benchmark), WORKERS (processes of test), ROOT_DIR (where
+# train writes).
 
 VENV := .venv
 STAMP := $(VENV)/.installed
 RUN := $(VENV)/bin/python
 ROOT_DIR ?= runs/impala_cartpole
+WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -56,7 +58,7 @@ train: $(STAMP)  ## train IMPALA on CartPole; ROOT_DIR=... ARGS=...
 	$(RUN) -m alf.bin.train --gin_file=examples/impala_cartpole.gin --root_dir="$(ROOT_DIR)" $(ARGS)
 
 test: $(STAMP)  ## run the tests, without the slow ones; ARGS=...
-	$(RUN) -m pytest -q $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-slow: $(STAMP)  ## run the slow tests; ARGS=...
 	$(RUN) -m pytest -q -m slow --timeout=1800 $(ARGS)

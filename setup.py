@@ -54,6 +54,8 @@ DEV_REQUIRES = [
     "pytest>=8",
     # Ends a test that hangs.
     "pytest-timeout",
+    # Two tests at a time: most of them leave a core idle.
+    "pytest-xdist",
     "hypothesis",
     # Tests that count processes, threads and memory.
     "psutil",

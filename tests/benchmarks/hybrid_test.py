@@ -1,0 +1,43 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""benchmarks.hybrid: its demonstrations, its three ways to train, the figures it prints."""
+
+import gin
+import numpy as np
+import pytest
+
+from benchmarks import hybrid
+
+
+def test_the_demonstration_reaches_the_goal(tmp_path):
+    path = str(tmp_path / "demonstration.npz")
+    metrics = hybrid.demonstrate(path, 1)
+    assert metrics["AverageReturn"] > 80 and metrics["AverageEpisodeLength"] < 200
+    with np.load(path) as file:
+        rows = slice(*(int(file[name][0]) for name in ("begin", "end")))
+        velocity, action = file["observation"][rows][:-1, 0, 1], file["action"][rows][:-1, 0, 0]
+    np.testing.assert_array_equal(action, np.where(velocity < 0, -1, 1))
+
+
+@pytest.mark.parametrize("kind", hybrid.KINDS)
+def test_each_kind_trains(kind, tmp_path):
+    gin.parse_config("ReplayTraining.num_updates_per_train_iter = 2")
+    path = str(tmp_path / "demonstration.npz")
+    hybrid.demonstrate(path, 1)
+    updates, env_steps, seconds, returns = hybrid.run(kind, path, seed=0, num_updates=4, evaluate_every=2)
+    assert updates == [0, 2, 4]
+    assert (env_steps == [0, 0, 0]) if kind == "offline" else (env_steps[-1] > 0)
+    assert seconds == sorted(seconds) and len(returns) == 3
+
+
+def test_summary():
+    there = hybrid.summary(
+        [[0, 10, 20, 30], [0, 100, 200, 300], [0.0, 1.0, 2.0, 3.0], [0.0, 95.0, 50.0, 92.0]]
+    )
+    assert there == {
+        "updates": 10,
+        "env_steps": 100,
+        "seconds": 1.0,
+        "share_at_target_since": 0.67,
+        "last": 92.0,
+    }
+    assert hybrid.summary([[0, 10], [0, 0], [0.0, 1.0], [3.0, 2.0]]) == {"best": 3.0, "last": 2.0}
