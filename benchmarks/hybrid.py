@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Compares training from fresh steps, from a file and from both: `python -m benchmarks.hybrid --png=FILE`.
+"""Compares training from fresh steps, from a file and from both: `python -m benchmarks.hybrid --out=FILE`.
 
 SAC on MountainCarContinuous-v0, where exploring pays nothing until the goal is reached once by chance. The
 file holds one demonstration, by a script that always pushes as hard as it can: nothing in it says what other
@@ -28,8 +28,8 @@ from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.replay import load_replayer
 
-_PNG = flags.DEFINE_string("png", None, "File to write the picture to.", required=True)
-_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each, with the seeds 0, 1, ...", lower_bound=1)
+_OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
+_RUNS = flags.DEFINE_integer("runs", 3, "Of each kind, with the seeds 0, 1, ...", lower_bound=1)
 _UPDATES = flags.DEFINE_integer("updates", 6_000, "Of each run.", lower_bound=1)
 _EVALUATE_EVERY = flags.DEFINE_integer("evaluate_every", 500, "Updates.", lower_bound=1)
 _EPISODES = flags.DEFINE_integer("episodes", 1, "Demonstrated.", lower_bound=1)
@@ -183,12 +183,12 @@ def main(_):
         path = os.path.join(folder, "demonstrations.npz")
         result = {"demonstrations": demonstrate(path, _EPISODES.value)}
         runs = {kind: [] for kind in KINDS}
-        for seed in range(_SEEDS.value):
+        for seed in range(_RUNS.value):
             for kind in KINDS:
                 one = run(kind, path, seed, _UPDATES.value, _EVALUATE_EVERY.value)
                 runs[kind].append(one)
                 print(kind, seed, [round(x) for x in one[3]], file=sys.stderr, flush=True)
-    draw(_PNG.value, runs, "MountainCarContinuous-v0")
+    draw(_OUT.value, runs, "MountainCarContinuous-v0")
     print(json.dumps({**result, **{kind: [summary(one) for one in runs[kind]] for kind in KINDS}}, indent=1))
 
 

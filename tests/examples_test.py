@@ -14,7 +14,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("**
 
 # By a word of the gin file: what makes it short.
 SHORTER = {
-    "Pong-v5": ("alf.environments.load.batch_size = 8", "AsyncOffPolicyDriver.unroll_length = 4"),
+    "Pong-v5": ("alf.environments.load.batch_size = 8", "AsyncOffPolicyDriver.unroll_length = 8"),
     "ReplayTraining.initial_collect_steps": ("ReplayTraining.initial_collect_steps = 1",),
 }
 

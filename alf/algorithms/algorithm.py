@@ -5,12 +5,7 @@ import abc
 
 import tensorflow as tf
 
-from alf.algorithms.minibatches import (
-    check_num_minibatches,
-    repeat_update,
-    shuffled_part,
-    train_in_minibatches,
-)
+from alf.algorithms.minibatches import check_num_minibatches, train_in_minibatches
 from alf.algorithms.replay_training import ReplayTraining
 from alf.algorithms.schedules import Progress, Schedule, as_schedule
 from alf.checks import check_bool, check_int, check_number
@@ -114,7 +109,6 @@ class Algorithm(tf.Module, abc.ABC):
         self._replay_training = None
         self._offline_buffer = None
         self._fresh_steps = 0  # observed since the last call of `train`
-        self._has_collected = False
         self._data_transformer = Pipeline(observation_spec, reward_spec=None)
 
     def set_data_transformer(self, data_transformer):
@@ -324,7 +318,7 @@ class Algorithm(tf.Module, abc.ABC):
         else:
             self._check_offline(replayer)
         self._replayer = replayer
-        self._replay_training = ReplayTraining() if replayer.is_buffer else None
+        self._replay_training = ReplayTraining(self, replayer) if replayer.is_buffer else None
 
     def _check_offline(self, replayer):
         """Checks what a driver's buffer is made for: info and recurrent state."""
@@ -381,28 +375,15 @@ class Algorithm(tf.Module, abc.ABC):
         return summary
 
     def _train_from_buffer(self):
-        settings, replayer = self._replay_training, self._replayer
         num_steps, self._fresh_steps = self._fresh_steps, 0
         self.env_steps.assign_add(num_steps)
-        if not self._has_collected:
-            enough = max(1, settings.initial_collect_steps)
-            if replayer.num_steps() < enough or not replayer.num_sequences(settings.mini_batch_length):
-                return {}
-            self._has_collected, num_steps = True, 0
-        num_updates = settings.num_updates(num_steps)
         try:
-            if settings.whole_replay_buffer_training:
-                summary, num_updates = self._train_on_whole_buffer(num_updates)
-            else:
-                summary = self._train_on_samples(tf.constant(num_updates)) if num_updates else {}
+            summary = self._replay_training.train(num_steps)
         except tf.errors.InvalidArgumentError as error:
-            self._raise_diverged(error, None)
-        if settings.clear_replay_buffer:
-            replayer.clear()
-        if not num_updates:
-            return {}
-        self.after_train_iter(())
-        return {**summary, "replay_ratio": settings.made(num_updates)}
+            self._raise_diverged(error, ())
+        if summary:
+            self.after_train_iter(())
+        return summary
 
     @tf.function(autograph=False)
     def _update_statistics(self, experience):
@@ -424,57 +405,28 @@ class Algorithm(tf.Module, abc.ABC):
             self.env_steps.assign_add(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **self._count_dropped(age)}
 
-    @tf.function(autograph=False)
-    def _train_on_samples(self, num_updates):
-        """Makes `num_updates` updates (int32 scalar, at least 1) with sequences that the replayer draws."""
-        settings = self._replay_training
+    def update_with_sequences(self, batch, weight):
+        """One update with sequences from a replay buffer, in the graph.
 
-        def update(i, nothing):
-            size, length = settings.mini_batch_size, settings.mini_batch_length
-            batch, sample = self._replayer.sample(size, length, self.progress())
-            return self._update_with_sequences(batch, sample.sequences, sample.weight), nothing
+        Args:
+            batch: `Experience` of [context + L + 1, B, ...], as the environments gave it. The first rows are
+                the data transformer's context.
+            weight: float32 [B], of each sequence in the loss.
 
-        return repeat_update(update, num_updates, ())
-
-    def _train_on_whole_buffer(self, num_passes):
-        """Makes passes over the buffer; returns the summary and the number of updates."""
-        settings = self._replay_training
-        sequences = self._replayer.all_sequences(settings.mini_batch_length)
-        num_sequences = int(tf.size(sequences.start))
-        if not num_sequences:
-            return {}, 0
-        size = min(settings.mini_batch_size, num_sequences)
-        num_updates = num_passes * (num_sequences // size)
-        return self._train_on_sequences(sequences, size, tf.constant(num_updates)), num_updates
-
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _train_on_sequences(self, sequences, size, num_updates):
-        """Makes `num_updates` updates with `size` sequences each, all in turn, shuffled for every pass."""
-        num_sequences = tf.size(sequences.start)
-
-        def update(i, order):
-            part, order = shuffled_part(i, order, size)
-            chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-            batch = self._replayer.gather(chosen, self._replay_training.mini_batch_length)
-            return self._update_with_sequences(batch, chosen, tf.ones(size)), order
-
-        return repeat_update(update, num_updates, tf.range(num_sequences))
-
-    def _update_with_sequences(self, batch, sequences, weight):
-        """One update with an `Experience` of [context + L + 1, B, ...]; its sequences weigh `weight` [B]."""
-        transformer = zeros_like_spec(self._data_transformer.state_spec, weight.shape[0])
-        needed = batch._replace(
-            info=batch.info if tf.nest.flatten(self.rollout_info_spec) else (),
-            state=PolicyState(
-                transformer, batch.state.train if tf.nest.flatten(self.train_state_spec) else ()
-            ),
+        Returns:
+            the summary, and the sequences' priorities, float32 [B], or whatever else `LossInfo` has.
+        """
+        needed = PolicyState(
+            zeros_like_spec(self._data_transformer.state_spec, weight.shape[0]),
+            batch.state.train if tf.nest.flatten(self.train_state_spec) else (),
         )
-        batch, age = self._prepared(needed, self._data_transformer.context, weight)
+        info = batch.info if tf.nest.flatten(self.rollout_info_spec) else ()
+        batch, age = self._prepared(
+            batch._replace(info=info, state=needed), self._data_transformer.context, weight
+        )
         summary, priority = self._update(batch)
         with tf.control_dependencies(tf.nest.flatten(summary)):
-            if tf.is_tensor(priority):
-                self._replayer.update_priorities(sequences, priority)
-            return {**summary, **self._count_dropped(age)}
+            return {**summary, **self._count_dropped(age)}, priority
 
     def _prepared(self, batch, context=0, weight=1.0):
         """A batch as `train_step` gets it, and of its steps: the policy lag, and how many were dropped.

@@ -4,16 +4,20 @@
 from fractions import Fraction
 
 import gin
+import tensorflow as tf
 
+from alf.algorithms.minibatches import repeat_update, shuffled_part
 from alf.checks import check_bool, check_int, check_number
 from alf.errors import ConfigError
 
 
 @gin.configurable(module="alf.algorithms")
 class ReplayTraining:
-    """Settings of training from a replay buffer, and the count of the updates that are due.
+    """Trains an algorithm from a replay buffer, as often as is due.
 
     Args:
+        algorithm: `Algorithm`.
+        replayer: its `Replayer`, a buffer.
         mini_batch_size: sequences of an update.
         mini_batch_length: L, environment steps of each.
         initial_collect_steps: environment steps that the buffer must hold before the first update.
@@ -31,6 +35,8 @@ class ReplayTraining:
 
     def __init__(
         self,
+        algorithm,
+        replayer,
         mini_batch_size=256,
         mini_batch_length=1,
         initial_collect_steps=0,
@@ -54,24 +60,53 @@ class ReplayTraining:
                 "ReplayTraining.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
-        self.mini_batch_size = mini_batch_size
-        self.mini_batch_length = mini_batch_length
-        self.initial_collect_steps = initial_collect_steps
-        self.whole_replay_buffer_training = whole_replay_buffer_training
-        self.clear_replay_buffer = clear_replay_buffer
+        self._algorithm = algorithm
+        self._replayer = replayer
+        self._size = mini_batch_size
+        self._length = mini_batch_length
+        self._initial_collect_steps = initial_collect_steps
+        self._takes_all = whole_replay_buffer_training
+        self._clears = clear_replay_buffer
         self._num_updates = num_updates_per_train_iter
         # Exactly: floats would lose an update now and then.
         self._ratio = None if replay_ratio is None else Fraction(str(replay_ratio))
         self._credit = Fraction(0)
+        self._has_collected = False
         self._steps = 0
         self._updates = 0
 
-    def num_updates(self, num_steps):
-        """Updates, or passes, that are due now.
+    def train(self, num_steps):
+        """Makes the updates that are due.
 
         Args:
             num_steps: int; environment steps since the last call.
+
+        Returns:
+            dict of float32 scalars, averaged over the updates, and `replay_ratio`, updates for each
+            environment step so far; empty if there was no update.
         """
+        if not self._has_collected:
+            if not self._holds_enough():
+                return {}
+            self._has_collected, num_steps = True, 0
+        due = self._due(num_steps)
+        if self._takes_all:
+            summary, num_updates = self._train_on_all(due)
+        else:
+            summary, num_updates = self._train_on_samples(tf.constant(due)) if due else {}, due
+        if self._clears:
+            self._replayer.clear()
+        if not num_updates:
+            return {}
+        self._updates += num_updates
+        return {**summary, "replay_ratio": self._updates / self._steps if self._steps else float("inf")}
+
+    def _holds_enough(self):
+        enough = max(1, self._initial_collect_steps)
+        return self._replayer.num_steps() >= enough and self._replayer.num_sequences(self._length) > 0
+
+    def _due(self, num_steps):
+        """How many updates, or passes, are due now."""
         self._steps += num_steps
         if self._ratio is None:
             return self._num_updates
@@ -80,7 +115,42 @@ class ReplayTraining:
         self._credit -= due
         return due
 
-    def made(self, num_updates):
-        """Notes updates that were made; returns how many there were for each environment step so far."""
-        self._updates += num_updates
-        return self._updates / self._steps if self._steps else float("inf")
+    @tf.function(autograph=False)
+    def _train_on_samples(self, num_updates):
+        """Makes `num_updates` updates (int32 scalar, at least 1) with sequences that the replayer draws."""
+
+        def update(i, nothing):
+            batch, sample = self._replayer.sample(self._size, self._length, self._algorithm.progress())
+            return self._update(batch, sample.sequences, sample.weight), nothing
+
+        return repeat_update(update, num_updates, ())
+
+    def _train_on_all(self, num_passes):
+        """Makes passes over the buffer; returns the summary and the number of updates."""
+        sequences = self._replayer.all_sequences(self._length)
+        num_sequences = int(tf.size(sequences.start))
+        if not num_sequences:
+            return {}, 0
+        size = min(self._size, num_sequences)
+        num_updates = num_passes * (num_sequences // size)
+        return self._train_on_sequences(sequences, size, tf.constant(num_updates)), num_updates
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _train_on_sequences(self, sequences, size, num_updates):
+        """Makes `num_updates` updates with `size` sequences each, all in turn, shuffled for every pass."""
+        num_sequences = tf.size(sequences.start)
+
+        def update(i, order):
+            part, order = shuffled_part(i, order, size)
+            chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
+            batch = self._replayer.gather(chosen, self._length)
+            return self._update(batch, chosen, tf.ones(size)), order
+
+        return repeat_update(update, num_updates, tf.range(num_sequences))
+
+    def _update(self, batch, sequences, weight):
+        summary, priority = self._algorithm.update_with_sequences(batch, weight)
+        if tf.is_tensor(priority):
+            with tf.control_dependencies(tf.nest.flatten(summary)):
+                self._replayer.update_priorities(sequences, priority)
+        return summary

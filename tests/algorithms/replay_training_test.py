@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Training from a replay buffer: when, how often, from what."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -47,7 +49,7 @@ def make(monkeypatch, num_envs=2, driver_class=SyncOffPolicyDriver, transformers
     """A driver of counting environments, 2 x 4 steps x 2 environments a call, and its algorithm."""
     monkeypatch.setattr(
         "alf.algorithms.algorithm.ReplayTraining",
-        lambda: ReplayTraining(**{"mini_batch_size": 3, **settings}),
+        functools.partial(ReplayTraining, **{"mini_batch_size": 3, **settings}),
     )
     envs = [CountingEnvironment(2, 5, env_index=i) for i in range(num_envs)]
     algorithm = Watching(envs[0])
@@ -164,7 +166,8 @@ def test_transformers_see_the_rows_before_a_sequence(monkeypatch):
 
 
 def test_a_fraction_of_an_unroll(monkeypatch):
-    monkeypatch.setattr("alf.algorithms.algorithm.ReplayTraining", lambda: ReplayTraining(mini_batch_size=3))
+    training = functools.partial(ReplayTraining, mini_batch_size=3)
+    monkeypatch.setattr("alf.algorithms.algorithm.ReplayTraining", training)
     for driver_class in (SyncOffPolicyDriver, AsyncOffPolicyDriver):
         envs = [CountingEnvironment(2, 5)]
         algorithm = Watching(envs[0])
@@ -178,7 +181,8 @@ def test_a_fraction_of_an_unroll(monkeypatch):
 
 
 def test_what_is_there(monkeypatch):
-    monkeypatch.setattr("alf.algorithms.algorithm.ReplayTraining", lambda: ReplayTraining(mini_batch_size=3))
+    training = functools.partial(ReplayTraining, mini_batch_size=3)
+    monkeypatch.setattr("alf.algorithms.algorithm.ReplayTraining", training)
     envs = [CountingEnvironment(2, 5, env_index=i) for i in range(2)]
     algorithm = Watching(envs[0])
     driver = AsyncOffPolicyDriver(
@@ -230,7 +234,7 @@ def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):
 )
 def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigError, match=message):
-        ReplayTraining(**settings)
+        ReplayTraining(None, None, **settings)
 
 
 @pytest.mark.parametrize("replayer, num_unrolls", [("one_time", 2), ("cyclic_one_time", 2), ("mix_in", 3)])
