@@ -2,6 +2,7 @@
 """Training from a replay buffer: when, how often, from what."""
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -45,7 +46,14 @@ class Watching(Algorithm):
         return LossInfo(self.weights * 0.0 + train_info, {}, priority)
 
 
-def make(monkeypatch, num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), **settings):
+def make(
+    monkeypatch,
+    num_envs=2,
+    driver_class=SyncOffPolicyDriver,
+    transformers=(),
+    driver_settings=None,
+    **settings,
+):
     """A driver of counting environments, 2 x 4 steps x 2 environments a call, and its algorithm."""
     monkeypatch.setattr(
         "alf.algorithms.algorithm.ReplayTraining",
@@ -54,7 +62,8 @@ def make(monkeypatch, num_envs=2, driver_class=SyncOffPolicyDriver, transformers
     envs = [CountingEnvironment(2, 5, env_index=i) for i in range(num_envs)]
     algorithm = Watching(envs[0])
     algorithm.set_data_transformer(Pipeline(algorithm.observation_spec, None, transformers))
-    driver = driver_class(envs, algorithm, unroll_length=4, exp_replayer="uniform")
+    driver_settings = {"unroll_length": 4, "exp_replayer": "uniform", **(driver_settings or {})}
+    driver = driver_class(envs, algorithm, **driver_settings)
     driver.start()
     return driver, algorithm
 
@@ -106,6 +115,32 @@ def test_no_update_before_the_initial_steps(monkeypatch):
     _, updates = iterate(driver, algorithm, 6)
     # A call adds 16 rows, among them those that lead to a FIRST step.
     np.testing.assert_array_equal(updates, [0, 0, 0, 1, 2, 3])
+
+
+def test_actors_go_on_while_the_learner_samples(monkeypatch):
+    driver, algorithm = make(
+        monkeypatch,
+        driver_class=AsyncOffPolicyDriver,
+        driver_settings={"max_waiting_batches": 20},
+        num_updates_per_train_iter=1,
+    )
+    sample = algorithm.replayer.sample
+    waiting = []
+
+    def until_20_batches_wait():
+        deadline = time.monotonic() + 60
+        while driver.queue_sizes()["learn_queue"] < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        waiting.append(driver.queue_sizes()["learn_queue"])
+        return np.int32(0)
+
+    def slow_sample(*args):
+        with tf.control_dependencies([tf.numpy_function(until_20_batches_wait, [], tf.int32)]):
+            return tf.nest.map_structure(tf.identity, sample(*args))
+
+    monkeypatch.setattr(algorithm.replayer, "sample", slow_sample)
+    iterate(driver, algorithm, 3)
+    assert waiting == [20, 20, 20]
 
 
 def test_sequences_are_whole_and_in_order(monkeypatch):
