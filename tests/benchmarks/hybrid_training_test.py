@@ -1,12 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""benchmarks.hybrid: its demonstrations, its three ways to train, the figures it prints."""
+"""benchmarks.hybrid_training: its demonstrations, its three ways to train, the figures it prints."""
 
 import gin
 import numpy as np
 import pytest
 
 from alf.data_structures import FIRST
-from benchmarks import hybrid
+from benchmarks import hybrid_training as hybrid
 
 
 def test_the_demonstration_reaches_the_goal(tmp_path):
