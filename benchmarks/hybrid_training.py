@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Compares training from fresh steps, from a file and from both: `python -m benchmarks.hybrid_training --out=FILE`.
+"""Compares online, offline and hybrid training: `python -m benchmarks.hybrid_training --out=FILE`.
 
 SAC on MountainCarContinuous-v0, where exploring pays nothing until the goal is reached once by chance. The
 file holds one demonstration, by a script that always pushes as hard as it can: nothing in it says what other
