@@ -30,7 +30,7 @@ class ReplayTraining:
         clear_replay_buffer: whether the buffer is emptied after each call of `Algorithm.train`.
 
     Raises:
-        ConfigError: if a setting is wrong.
+        ConfigError: if a setting is wrong, or the replayer's capacity is too small for a sequence.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class ReplayTraining:
                 "ReplayTraining.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
+        replayer.num_sequences(mini_batch_length)  # an error if it can never hold one
         self._algorithm = algorithm
         self._replayer = replayer
         self._size = mini_batch_size

@@ -291,3 +291,8 @@ def test_replayers_of_unrolls(replayer, num_unrolls):
     rows = observation[0, :, ROW]
     np.testing.assert_array_equal(rows[:4], [20] * 4)
     assert np.all(rows[4:] < 20)
+
+
+def test_sequences_longer_than_the_buffer_are_refused_before_anything_starts(monkeypatch):
+    with pytest.raises(ConfigError, match="too little for sequences of 2000000 steps"):
+        make(monkeypatch, mini_batch_length=2_000_000)
