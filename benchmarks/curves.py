@@ -18,6 +18,8 @@ from absl import app, flags
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.util import tensor_util
 
+from benchmarks.lines import draw_line
+
 _PNG = flags.DEFINE_string("png", None, "File to write the picture to.", required=True)
 _TITLE = flags.DEFINE_string("title", "", "Above the picture.")
 _TARGET = flags.DEFINE_float("target", None, "A return to draw a line at, and to look for.")
@@ -70,20 +72,6 @@ def reached(curve, target):
     return int(there[0]) if len(there) else None
 
 
-def mean_and_range(xs, ys, points=300):
-    """Mean and range of several lines, from where all have begun. One that has ended keeps its last value.
-
-    Args:
-        xs, ys: lists of arrays [N], one for each line.
-
-    Returns:
-        x, mean, lowest and highest y, arrays [points].
-    """
-    x = np.linspace(max(x[0] for x in xs), max(x[-1] for x in xs), points)
-    y = np.array([np.interp(x, *line) for line in zip(xs, ys)])
-    return x, y.mean(0), y.min(0), y.max(0)
-
-
 def draw(groups, path, title="", target=None):
     """Writes a PNG. `groups` is a dict: label -> list of `Curve`s."""
     matplotlib.use("Agg")  # no display
@@ -97,8 +85,8 @@ def draw(groups, path, title="", target=None):
         if len(curves) > 1:
             label = f"{label}, {len(curves)} seeds"
         returns = [curve.returns for curve in curves]
-        _line(by_steps, [curve.env_steps for curve in curves], returns, label)
-        _line(by_time, [curve.seconds * per_second for curve in curves], returns, label)
+        draw_line(by_steps, [curve.env_steps for curve in curves], returns, label)
+        draw_line(by_time, [curve.seconds * per_second for curve in curves], returns, label)
     for axes in (by_steps, by_time):
         if target is not None:
             axes.axhline(target, color="grey", linestyle="--", linewidth=1)
@@ -111,15 +99,6 @@ def draw(groups, path, title="", target=None):
     figure.suptitle(title)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
-
-
-def _line(axes, xs, ys, label):
-    if len(xs) == 1:
-        axes.plot(xs[0], ys[0], label=label)
-        return
-    x, mean, low, high = mean_and_range(xs, ys)
-    (line,) = axes.plot(x, mean, label=label)
-    axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def _figures(root_dir, curve, target):

@@ -27,6 +27,7 @@ from alf.data_structures import TimeStep, to_tensor_spec
 from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
 from alf.replay import load_replayer
+from benchmarks.lines import draw_line
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
 _RUNS = flags.DEFINE_integer("runs", 3, "Of each kind, with the seeds 0, 1, ...", lower_bound=1)
@@ -146,12 +147,7 @@ def draw(path, runs, title):
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
     for label, several in runs.items():
-        returns = np.array([one[3] for one in several])
-        updates = several[0][0]
-        (line,) = axes.plot(updates, returns.mean(axis=0), label=label)
-        axes.fill_between(
-            updates, returns.min(axis=0), returns.max(axis=0), color=line.get_color(), alpha=0.2
-        )
+        draw_line(axes, [one[0] for one in several], [one[3] for one in several], label)
     axes.axhline(_TARGET, color="grey", linewidth=0.8, linestyle="--")
     axes.set(title=title, xlabel="updates", ylabel="return of the greedy policy")
     axes.legend()
@@ -177,8 +173,7 @@ def summary(one):
 
 def main(_):
     reserve_threads(16)
-    gin.parse_config(["ReplayTraining.replay_ratio = None", "ReplayTraining.num_updates_per_train_iter = 16"])
-    gin.bind_parameter("ReplayTraining.mini_batch_size", 256)
+    gin.bind_parameter("ReplayTraining.num_updates_per_train_iter", 16)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "demonstrations.npz")
         result = {"demonstrations": demonstrate(path, _EPISODES.value)}

@@ -14,10 +14,10 @@ import alf.algorithms.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import DqnAlgorithm
 from alf.algorithms.networks import QValueNetwork
 from alf.algorithms.schedules import LinearSchedule
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec, zeros_like_spec
-from alf.drivers import SyncOffPolicyDriver
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
 from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
+from tests.algorithms.replay_learning import learn_from_replay
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 ACTION = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
@@ -338,39 +338,19 @@ def test_gin_configures_it():
     assert [v.shape.as_list() for v in algorithm.trainable_variables if v.shape.rank == 2] == [[8, 3], [4, 8]]
 
 
-def learn(env, unroll_length, length, num_updates, replayer="uniform", **kwargs):
-    """Trains through a driver and a replay buffer; returns the algorithm and the average return."""
-    tf.random.set_seed(0)
-    gin.parse_config(f"""
-        ReplayTraining.mini_batch_size = 64
-        ReplayTraining.mini_batch_length = {length}
-        ReplayTraining.initial_collect_steps = 256
-        ReplayTraining.replay_ratio = 0.25
-        UniformReplayer.capacity = 20_000
-        PrioritizedReplayer.capacity = 20_000
-    """)
-    network_ctor = functools.partial(
-        QValueNetwork, fc_layer_params=(32,), rnn_cell=kwargs.pop("rnn_cell", None), rnn_units=16, seed=0
-    )
-    algorithm = DqnAlgorithm(
-        *(to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())),
-        tf.keras.optimizers.legacy.Adam(3e-3),
-        network_ctor,
+def learn(env, unroll_length, length, num_updates, replayer="uniform", rnn_cell=None, **kwargs):
+    """Trains a small network; returns the algorithm and the average return."""
+    network = dict(fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=16, seed=0)
+    make_dqn = functools.partial(
+        DqnAlgorithm,
+        optimizer=tf.keras.optimizers.legacy.Adam(3e-3),
+        network_ctor=functools.partial(QValueNetwork, **network),
         tau=0.05,
         target_update_period=1,
         epsilon=0.1,
         **kwargs,
     )
-    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=unroll_length, exp_replayer=replayer)
-    try:
-        driver.start()
-        while int(algorithm.train_step_counter) < num_updates:
-            driver.run()
-            algorithm.train()
-        results = {metric.name: metric.result() for metric in driver.get_metrics()}
-    finally:
-        driver.stop()
-    return algorithm, results["AverageReturn"]
+    return learn_from_replay(env, make_dqn, unroll_length, length, num_updates, replayer)
 
 
 @pytest.mark.parametrize("replayer", ["uniform", "prioritized"])

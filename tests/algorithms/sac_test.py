@@ -14,10 +14,10 @@ import alf.algorithms.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.networks import CriticsNetwork, PolicyNetwork
 from alf.algorithms.sac import of_input_alone
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec, zeros_like_spec
-from alf.drivers import SyncOffPolicyDriver
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
 from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
+from tests.algorithms.replay_learning import learn_from_replay
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 BOX = tensor_spec.BoundedTensorSpec((2,), tf.float32, [-2.0, 0.0], [2.0, 10.0])
@@ -473,38 +473,21 @@ def test_gin_configures_it():
 
 
 def learn(env, unroll_length, length, num_updates, rnn_cell=None, **kwargs):
-    """Trains through a driver and a replay buffer; returns the algorithm and the average return."""
-    tf.random.set_seed(0)
-    gin.parse_config(f"""
-        ReplayTraining.mini_batch_size = 64
-        ReplayTraining.mini_batch_length = {length}
-        ReplayTraining.initial_collect_steps = 256
-        ReplayTraining.replay_ratio = 0.25
-        UniformReplayer.capacity = 20_000
-    """)
+    """Trains small networks; returns the algorithm and the average return."""
     network = dict(fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=16, seed=0)
     adam = functools.partial(tf.keras.optimizers.legacy.Adam, 3e-3)
-    algorithm = SacAlgorithm(
-        *(to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())),
-        adam(),
-        adam(),
-        adam(),
-        functools.partial(PolicyNetwork, **network),
-        functools.partial(CriticsNetwork, **network),
+    make_sac = functools.partial(
+        SacAlgorithm,
+        actor_optimizer=adam(),
+        critic_optimizer=adam(),
+        alpha_optimizer=adam(),
+        actor_ctor=functools.partial(PolicyNetwork, **network),
+        critic_ctor=functools.partial(CriticsNetwork, **network),
         tau=0.05,
         initial_alpha=0.1,
         **kwargs,
     )
-    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=unroll_length, exp_replayer="uniform")
-    try:
-        driver.start()
-        while int(algorithm.train_step_counter) < num_updates:
-            driver.run()
-            algorithm.train()
-        results = {metric.name: metric.result() for metric in driver.get_metrics()}
-    finally:
-        driver.stop()
-    return algorithm, results["AverageReturn"]
+    return learn_from_replay(env, make_sac, unroll_length, length, num_updates)
 
 
 def test_learns_in_a_box():

@@ -11,7 +11,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from benchmarks import curves
+from benchmarks import curves, lines
 
 
 def write_run(root_dir, returns, start, steps_before=0, episodes_before=0):
@@ -76,7 +76,7 @@ def test_a_target_that_float32_rounds_down_is_reached(tmp_path):
 def test_mean_and_range_of_lines_of_different_lengths():
     xs = [np.array([0.0, 10.0]), np.array([2.0, 4.0])]
     ys = [np.array([0.0, 10.0]), np.array([6.0, 8.0])]
-    x, mean, low, high = curves.mean_and_range(xs, ys, points=5)
+    x, mean, low, high = lines.mean_and_range(xs, ys, points=5)
     np.testing.assert_allclose(x, [2, 4, 6, 8, 10])
     np.testing.assert_allclose(low, [2, 4, 6, 8, 8])  # the second line stays at 8
     np.testing.assert_allclose(high, [6, 8, 8, 8, 10])
