@@ -13,7 +13,7 @@ import time
 import tensorflow as tf
 from absl import app, flags
 
-from alf.algorithms.networks.recurrent import Rnn
+from alf.networks.recurrent import Rnn
 
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Measurements of each kind.", lower_bound=1)
 _CALLS = flags.DEFINE_integer("calls", 5, "Unrolls of each measurement.", lower_bound=1)

@@ -4,8 +4,9 @@
 import gin
 import tensorflow as tf
 
-from alf.algorithms import ActorCriticPolicy, Algorithm, losses, returns
+from alf.algorithms import ActorCriticPolicy, Algorithm
 from alf.data_structures import FIRST, LossInfo
+from alf.ops import losses, returns
 
 
 @gin.configurable

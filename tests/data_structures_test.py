@@ -23,7 +23,7 @@ from alf.data_structures import (
     to_tensor_spec,
     zeros_like_spec,
 )
-from alf.environments.toy import CountingEnvironment
+from alf.testing.toy_environments import CountingEnvironment
 
 
 def test_step_types_are_those_of_tf_agents():

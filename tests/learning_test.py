@@ -16,12 +16,12 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
-from alf.algorithms.networks import ActorCriticNetwork
 from alf.bin import train
 from alf.data_structures import PolicyStep, TimeStep, to_tensor_spec, zeros_like_spec
 from alf.drivers import AsyncOffPolicyDriver
-from alf.environments.toy import MatchObservationEnvironment
-from alf.trainer import Trainer
+from alf.networks import ActorCriticNetwork
+from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training.trainer import Trainer
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5

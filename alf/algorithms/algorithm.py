@@ -5,10 +5,6 @@ import abc
 
 import tensorflow as tf
 
-from alf.algorithms.minibatches import check_num_minibatches, train_in_minibatches
-from alf.algorithms.replay_training import ReplayTraining
-from alf.algorithms.schedules import Progress, Schedule, as_schedule
-from alf.checks import check_bool, check_int, check_number
 from alf.data_structures import (
     FIRST,
     LossInfo,
@@ -18,10 +14,13 @@ from alf.data_structures import (
     count_transitions,
     zeros_like_spec,
 )
-from alf.data_transformers import Pipeline
-from alf.drivers.executor import single_threaded
-from alf.errors import ConfigError, DivergedError
+from alf.errors import ConfigError, DivergedError, check_bool, check_int, check_number
+from alf.learner.minibatches import check_num_minibatches, train_in_minibatches
+from alf.learner.replay_training import ReplayTraining
+from alf.policies.data_transformers import Pipeline
 from alf.replay import HybridReplayer, check_same_rows, make_replayer
+from alf.schedules import Progress, Schedule, as_schedule
+from alf.tf_runtime import single_threaded
 
 _NOT_FINITE = "ALF: not finite"
 

@@ -6,17 +6,16 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.algorithms import losses, td_losses
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.critic_actions import action_index
-from alf.algorithms.distributions import CategoricalActions
 from alf.algorithms.n_step import NStep
-from alf.algorithms.networks import QValueNetwork
-from alf.algorithms.schedules import as_schedule
 from alf.algorithms.target_update import TargetUpdater
-from alf.checks import check_bool, check_number
 from alf.data_structures import LossInfo, PolicyStep
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_bool, check_number
+from alf.networks import QValueNetwork
+from alf.ops import losses, td_losses
+from alf.policies.action_distributions import CategoricalActions
+from alf.schedules import as_schedule
 
 
 class DqnInfo(NamedTuple):

@@ -6,13 +6,12 @@ import functools
 import gin
 import tensorflow as tf
 
-from alf.algorithms import losses, returns
-from alf.algorithms.actor_critic_policy import ActorCriticPolicy
 from alf.algorithms.algorithm import Algorithm
-from alf.algorithms.schedules import as_schedule
-from alf.checks import check_bool, check_number
 from alf.data_structures import FIRST, LossInfo
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_bool, check_number
+from alf.ops import losses, returns
+from alf.policies.actor_critic_policy import ActorCriticPolicy
+from alf.schedules import as_schedule
 
 
 @gin.configurable(module="alf.algorithms")

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from alf.algorithms import returns
-from alf.checks import check_int, check_number
 from alf.data_structures import FIRST
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int, check_number
+from alf.ops import returns
 
 
 class Steps(NamedTuple):

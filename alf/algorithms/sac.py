@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.algorithms import losses, td_losses
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.critic_actions import action_index, unit_action
-from alf.algorithms.distributions import CategoricalActions, TanhGaussianActions
 from alf.algorithms.n_step import NStep
-from alf.algorithms.networks import CriticsNetwork, PolicyNetwork
 from alf.algorithms.target_update import TargetUpdater
-from alf.checks import check_number
 from alf.data_structures import LossInfo, PolicyStep
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_number
+from alf.networks import CriticsNetwork, PolicyNetwork
+from alf.ops import losses, td_losses
+from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
 
 
 class Choices(NamedTuple):

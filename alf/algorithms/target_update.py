@@ -3,7 +3,7 @@
 
 import tensorflow as tf
 
-from alf.checks import check_int, check_number
+from alf.errors import check_int, check_number
 
 
 class TargetUpdater(tf.Module):

@@ -15,10 +15,10 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
+from alf.bin.malloc import share_heaps
+from alf.bin.signals import on_signal
 from alf.errors import ConfigError, DivergedError
-from alf.memory import share_heaps
-from alf.signals import on_signal
-from alf.trainer import Trainer
+from alf.training.trainer import Trainer
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", None, "Path of a gin file; may be repeated.")
 _GIN_PARAM = flags.DEFINE_multi_string("gin_param", None, "A gin binding, NAME=VALUE; may be repeated.")

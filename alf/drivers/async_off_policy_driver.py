@@ -4,17 +4,16 @@
 import gin
 import tensorflow as tf
 
-from alf.checks import check_int, check_number
 from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import ActorThread
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_thread import EnvThread, log_record
-from alf.drivers.executor import reserve_threads, single_threaded
 from alf.drivers.log_thread import LogThread
 from alf.drivers.off_policy_driver import OffPolicyDriver
 from alf.drivers.queues import ActionReply, ActionRequest, TFQueues
 from alf.drivers.unroll import EnvUnroller
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int, check_number
+from alf.tf_runtime import reserve_threads, single_threaded
 
 # Threads of the pool beside those of environments and actors: the learner, the log, and some to spare.
 _OTHER_THREADS = 4

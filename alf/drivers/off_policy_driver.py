@@ -7,12 +7,11 @@ from fractions import Fraction
 
 import tensorflow as tf
 
-from alf.checks import check_bool, check_int, check_number
 from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
 from alf.drivers.env_specs import EnvSpecs
+from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 from alf.drivers.policy import BatchedPolicy
-from alf.errors import ConfigError
-from alf.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+from alf.errors import ConfigError, check_bool, check_int, check_number
 
 
 class OffPolicyDriver(abc.ABC):
@@ -26,7 +25,7 @@ class OffPolicyDriver(abc.ABC):
             `AsyncOffPolicyDriver`.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
             environment, in order per environment.
-        metrics: further metrics, see `alf.metrics`; observers with a result.
+        metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
         exp_replayer: name of the replayer, see `alf.replay`.
         overwrite_policy_output: whether the environments say which actions were taken in place of the
             policy's, by `taken_action()` -> nest of [B, ...], of their last step; a person's or a script's,

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """OfflineDriver: a replay buffer in the place of environments."""
 
-from alf.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 
 
 class OfflineDriver:

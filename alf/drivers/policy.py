@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from alf.data_structures import TimeStep, batch_spec
-from alf.drivers.signals import env_ids, unpack_signals
+from alf.drivers.packed_signals import env_ids, unpack_signals
 from alf.errors import ConfigError
 
 

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from alf.data_structures import count_transitions
 from alf.drivers.env_thread import log_record
-from alf.drivers.executor import reserve_threads, single_threaded
 from alf.drivers.off_policy_driver import OffPolicyDriver
 from alf.drivers.unroll import EnvUnroller
 from alf.errors import ConfigError
+from alf.tf_runtime import reserve_threads, single_threaded
 
 
 @gin.configurable(module="alf.drivers")

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import FIRST, Experience, batch_spec, zeros_like_spec
-from alf.drivers.executor import keep_python_thread
+from alf.drivers.packed_signals import env_ids, num_signals, pack_signals, unpack_signals
 from alf.drivers.policy import zero_where
-from alf.drivers.signals import env_ids, num_signals, pack_signals, unpack_signals
 from alf.errors import ConfigError
+from alf.tf_runtime import keep_python_thread
 
 
 class Frame(NamedTuple):

@@ -5,10 +5,9 @@ import difflib
 
 import gin
 
-from alf.checks import check_int
 from alf.environments.extras import import_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int
 
 
 @gin.configurable(module="alf.environments")

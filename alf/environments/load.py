@@ -8,13 +8,12 @@ import importlib
 import gin
 import gymnasium
 
-from alf.checks import check_int
 from alf.environments.atari import load_atari
 from alf.environments.envpool_env import load_envpool
 from alf.environments.extras import missing_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int
 
 
 @gin.configurable(module="alf.environments")

@@ -11,9 +11,8 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from alf.checks import check_int, check_number
 from alf.environments.spaces import action_converter, map_space, spec_from_space
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int, check_number
 from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool
 

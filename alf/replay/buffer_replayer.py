@@ -3,8 +3,7 @@
 
 import tensorflow as tf
 
-from alf.checks import check_int
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int
 from alf.replay import buffer_file
 from alf.replay.replayer import Replayer
 from alf.replay.ring_buffer import RingBuffer

@@ -4,7 +4,7 @@
 import gin
 import tensorflow as tf
 
-from alf.checks import check_int
+from alf.errors import check_int
 from alf.replay.one_time import nothing_to_train_on
 from alf.replay.replayer import Replayer
 from alf.replay.storage import check_memory, num_bytes

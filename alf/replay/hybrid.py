@@ -4,9 +4,8 @@
 import gin
 import tensorflow as tf
 
-from alf.checks import check_number
 from alf.data_structures import PolicyState
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_number
 from alf.replay.replayer import Replayer, Sequences
 
 

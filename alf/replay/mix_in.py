@@ -6,7 +6,7 @@ from fractions import Fraction
 import gin
 import tensorflow as tf
 
-from alf.checks import check_int, check_number
+from alf.errors import check_int, check_number
 from alf.replay.one_time import OneTimeReplayer, join_unrolls
 from alf.replay.replayer import Replayer
 from alf.replay.storage import check_memory, num_bytes

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Replay of a file alone, without environments."""
 
-from alf.checks import check_int
+from alf.errors import check_int
 from alf.replay import buffer_file
 from alf.replay.ring_buffer import make_row_spec
 from alf.replay.uniform import UniformReplayer

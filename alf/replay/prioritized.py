@@ -4,7 +4,7 @@
 import gin
 import tensorflow as tf
 
-from alf.checks import check_number
+from alf.errors import check_number
 from alf.replay import buffer_file
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sample
@@ -32,7 +32,7 @@ class PrioritizedReplayer(BufferReplayer):
         self, unroll_spec, num_envs, context=0, capacity=1_000_000, alpha=0.6, beta=0.4, epsilon=1e-6
     ):
         # At the top it would be a cycle: alf.algorithms imports alf.replay.
-        from alf.algorithms.schedules import as_schedule
+        from alf.schedules import as_schedule
 
         check_number("PrioritizedReplayer.alpha", alpha, at_least=0)
         check_number("PrioritizedReplayer.epsilon", epsilon, above=0)

@@ -85,7 +85,7 @@ class Replayer(abc.ABC):
         Args:
             batch_size: int; how many.
             length: int; in environment steps.
-            progress: `alf.algorithms.schedules.Progress`.
+            progress: `alf.schedules.Progress`.
 
         Returns:
             `Experience` of [context + length + 1, batch_size, ...], in which the sequence begins at row

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from alf.algorithms.critic_actions import action_index, unit_action
-from alf.algorithms.distributions import CategoricalActions, TanhGaussianActions
+from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
 
 BOXES = {
     "scalar": tensor_spec.BoundedTensorSpec((), tf.float32, -2.0, 2.0),

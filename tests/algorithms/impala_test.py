@@ -12,15 +12,15 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-import alf.algorithms.optimizers  # noqa: F401  (for gin)
+import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
-from alf.algorithms.actor_critic_policy import ActorCriticInfo
 from alf.algorithms.algorithm import merge_unrolls
-from alf.algorithms.distributions import ActionInfo, make_action_distribution
-from alf.algorithms.networks import ActorCriticNetwork
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.networks import ActorCriticNetwork
+from alf.policies.action_distributions import ActionInfo, make_action_distribution
+from alf.policies.actor_critic_policy import ActorCriticInfo
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)

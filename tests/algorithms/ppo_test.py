@@ -8,10 +8,7 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-from alf.algorithms import ActorCriticPolicy, PPOAlgorithm, returns
-from alf.algorithms.actor_critic_policy import ActorCriticInfo
-from alf.algorithms.distributions import ActionInfo
-from alf.algorithms.networks import ActorCriticNetwork
+from alf.algorithms import ActorCriticPolicy, PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
 from alf.data_structures import (
     FIRST,
@@ -24,8 +21,12 @@ from alf.data_structures import (
     zeros_like_spec,
 )
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
+from alf.networks import ActorCriticNetwork
+from alf.ops import returns
+from alf.policies.action_distributions import ActionInfo
+from alf.policies.actor_critic_policy import ActorCriticInfo
+from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)

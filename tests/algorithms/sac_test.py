@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-import alf.algorithms.optimizers  # noqa: F401  (for gin)
+import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import SacAlgorithm
-from alf.algorithms.networks import CriticsNetwork, PolicyNetwork
 from alf.algorithms.sac import of_input_alone
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
-from alf.environments.toy import MatchObservationEnvironment, RememberEnvironment
 from alf.errors import ConfigError
+from alf.networks import CriticsNetwork, PolicyNetwork
+from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from tests.algorithms.replay_learning import learn_from_replay
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)

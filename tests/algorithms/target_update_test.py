@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms.networks import ActorCriticNetwork, KerasNetwork, NatureNetwork, QValueNetwork
 from alf.algorithms.target_update import TargetUpdater
 from alf.data_structures import zeros_like_spec
 from alf.errors import ConfigError
+from alf.networks import ActorCriticNetwork, KerasNetwork, NatureNetwork, QValueNetwork
 
 
 def make(tau=1.0, period=1):

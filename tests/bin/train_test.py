@@ -43,7 +43,7 @@ MY_ENV = """
 
     import gin
     import numpy as np
-    from alf.environments.toy import MatchObservationEnvironment
+    from alf.testing.toy_environments import MatchObservationEnvironment
 
     START = time.monotonic()
 

@@ -16,8 +16,7 @@ from tensorflow.python.eager import context
 
 from alf.data_structures import FIRST, LAST, Experience
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments.toy import CountingEnvironment, NullEnvironment
-from tests.fakes import (
+from alf.testing.fakes import (
     CountingStateAlgorithm,
     FakeEnvironment,
     FrozenAlgorithm,
@@ -26,6 +25,7 @@ from tests.fakes import (
     in_a_row,
     make_counting_envs,
 )
+from alf.testing.toy_environments import CountingEnvironment, NullEnvironment
 
 B = 3  # so that the sub-environments of CountingEnvironment have three different episode lengths
 ENV_ID, ROW, STEP = range(3)  # of the observation

@@ -12,9 +12,8 @@ from tf_agents.environments import random_py_environment
 from tf_agents.specs import ArraySpec, BoundedArraySpec
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments.toy import CountingEnvironment, MatchObservationEnvironment
 from alf.errors import ConfigError
-from tests.fakes import (
+from alf.testing.fakes import (
     CountingStateAlgorithm,
     FakeEnvironment,
     FrozenAlgorithm,
@@ -23,6 +22,7 @@ from tests.fakes import (
     WrongEnvironment,
     make_counting_envs,
 )
+from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 
@@ -140,7 +140,7 @@ def test_too_late_to_reserve_threads():
         tf.constant(1) + 1
         from alf.drivers import AsyncOffPolicyDriver
         from alf.errors import ConfigError
-        from tests.fakes import FrozenAlgorithm, make_counting_envs
+        from alf.testing.fakes import FrozenAlgorithm, make_counting_envs
         envs = make_counting_envs(1)
         driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=1)
         driver.start()

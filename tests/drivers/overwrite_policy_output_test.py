@@ -6,9 +6,9 @@ import pytest
 
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments.toy import CountingEnvironment
 from alf.errors import ConfigError
-from tests.fakes import FrozenAlgorithm, in_a_row
+from alf.testing.fakes import FrozenAlgorithm, in_a_row
+from alf.testing.toy_environments import CountingEnvironment
 
 
 class Demonstrating(CountingEnvironment):

@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
-from alf.algorithms.networks import ActorCriticNetwork
 from alf.data_structures import PolicyStep, to_tensor_spec
-from alf.data_transformers import ObservationNormalizer, Pipeline
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
-from alf.environments.toy import CountingEnvironment
 from alf.errors import ConfigError
-from tests.fakes import FrozenAlgorithm, make_counting_envs
+from alf.networks import ActorCriticNetwork
+from alf.policies.data_transformers import ObservationNormalizer, Pipeline
+from alf.testing.fakes import FrozenAlgorithm, make_counting_envs
+from alf.testing.toy_environments import CountingEnvironment
 
 SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
 

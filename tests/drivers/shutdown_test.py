@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.metrics import EnvironmentSteps
-from tests.fakes import (
+from alf.drivers.metrics import EnvironmentSteps
+from alf.testing.fakes import (
     BlockingEnvironment,
     FailingAlgorithm,
     FakeEnvironment,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
-from tests.fakes import FrozenAlgorithm
+from alf.testing.fakes import FrozenAlgorithm
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
 KEYS = st.sampled_from(["b", "a", "Z", "0", "x y", "ü"])

@@ -10,13 +10,13 @@ from tf_agents.specs import BoundedArraySpec
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
-from alf.environments.toy import CountingEnvironment, MatchObservationEnvironment
-from tests.fakes import (
+from alf.testing.fakes import (
     CountingStateAlgorithm,
     SpecEnvironment,
     assert_equal_nests,
     in_a_row,
 )
+from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 
 UNROLLS = 6  # of every environment
 

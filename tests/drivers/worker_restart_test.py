@@ -12,8 +12,8 @@ import pytest
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
+from alf.testing.fakes import FrozenAlgorithm
 from alf.workers import WorkerError
-from tests.fakes import FrozenAlgorithm
 from tests.workers.envs import CountEnv
 
 PID, SEED, EPISODE, STEP = range(4)  # of the observation

@@ -14,8 +14,8 @@ from tf_agents.specs import array_spec
 
 from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError
+from alf.testing.environment_contract import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerPool
-from tests.environments.contract import EnvironmentContract, rollout
 from tests.workers.envs import CountEnv, SpaceEnv
 
 FIRST, MID, LAST = 0, 1, 2

@@ -9,7 +9,7 @@ import pytest
 
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, load_atari
 from alf.errors import ConfigError
-from tests.environments.contract import LAST, EnvironmentContract, rollout
+from alf.testing.environment_contract import LAST, EnvironmentContract, rollout
 
 
 class TestAtari(EnvironmentContract):

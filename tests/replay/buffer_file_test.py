@@ -17,7 +17,7 @@ from tf_agents.specs import tensor_spec
 from alf.data_structures import PolicyState
 from alf.errors import ConfigError
 from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, buffer_file, load_replayer
-from tests.fakes import assert_equal_nests
+from alf.testing.fakes import assert_equal_nests
 from tests.replay.streams import Streams, to_numpy
 
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms.schedules import Progress
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
 from alf.replay import HybridReplayer, Sequences, load_replayer, make_replayer
+from alf.schedules import Progress
 
 T, B = 4, 2
 PROGRESS = Progress(tf.constant(0, tf.int64), tf.constant(0, tf.int64))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from alf.errors import ConfigError
 from alf.replay import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer, make_replayer
-from tests.fakes import assert_equal_nests
+from alf.testing.fakes import assert_equal_nests
 from tests.replay.streams import Streams, to_numpy
 
 ONE_TIME = ["one_time", "cyclic_one_time", "mix_in"]

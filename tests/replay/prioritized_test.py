@@ -9,9 +9,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alf.algorithms.schedules import LinearSchedule, Progress
 from alf.errors import ConfigError
 from alf.replay import PrioritizedReplayer, Sequences
+from alf.schedules import LinearSchedule, Progress
 from tests.replay.buffer_model import BufferModel
 from tests.replay.streams import Streams, chi_square_p
 

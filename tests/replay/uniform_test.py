@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from alf.data_structures import FIRST, zeros_like_spec
 from alf.errors import ConfigError
 from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, make_replayer
-from tests.fakes import assert_equal_nests
+from alf.testing.fakes import assert_equal_nests
 from tests.replay.buffer_model import BufferModel
 from tests.replay.streams import Streams, chi_square_p, make_unroll_spec, to_numpy
 

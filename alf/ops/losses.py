@@ -1,0 +1,190 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Per-step losses of actor-critic algorithms: pure functions of tensors.
+
+All are float32 [T, B] in and out, to be minimised, without coefficients. Rows
+that are no transitions count too: reduce with ``weighted_mean`` and the
+``weight`` of the ``Experience``. The exception is a loss of a policy's
+logits, which takes any leading dimensions.
+"""
+
+import tensorflow as tf
+
+from alf.ops.returns import check_time_major
+
+# Far below every logit of a network, far above those that mask an action.
+_FORBIDDEN_BELOW = -1e8
+
+
+def policy_gradient_loss(log_prob, advantages):
+    """``-advantage * log pi(a)``; its gradient is the policy gradient, negated.
+
+    Args:
+        log_prob: float32 [T, B], log-probability of the action taken under the
+            policy being learned.
+        advantages: float32 [T, B], no gradient flows into them. V-trace's
+            ``pg_advantages`` already hold the importance weight.
+
+    Returns:
+        float32 [T, B].
+    """
+    log_prob, advantages = check_time_major(log_prob=log_prob, advantages=advantages)
+    return -tf.stop_gradient(advantages) * log_prob
+
+
+def ppo_policy_loss(log_ratio, advantages, clip_range):
+    """PPO's clipped surrogate, negated (arXiv 1707.06347, eq. 7).
+
+    ``-min(ratio * A, clip(ratio, 1 / (1 + clip_range), 1 + clip_range) * A)``
+
+    The lower limit is Sample Factory's, in place of 1 - clip_range: the limits
+    are symmetric in log space, and positive however large clip_range is.
+
+    Args:
+        log_ratio: float32 [T, B], log-probability of the action taken, under
+            the policy being learned *minus* under the policy that acted. For a
+            composite action, of the sum over its parts.
+        advantages: float32 [T, B], A; no gradient flows into them.
+        clip_range: float or float32 scalar tensor, at least 0.
+
+    Returns:
+        float32 [T, B].
+    """
+    log_ratio, advantages = check_time_major(log_ratio=log_ratio, advantages=advantages)
+    limit = tf.math.log1p(tf.convert_to_tensor(clip_range, tf.float32))
+    # Clipped before exp: the gradient of a ratio that overflows is NaN even where it is clipped.
+    clipped = tf.where(advantages < 0, tf.maximum(log_ratio, -limit), tf.minimum(log_ratio, limit))
+    return -tf.stop_gradient(advantages) * tf.exp(clipped)
+
+
+def ppo_clipped(log_ratio, clip_range):
+    """Where the ratio is outside the limits of ``ppo_policy_loss``, for display.
+
+    Args:
+        log_ratio: float32 [T, B].
+        clip_range: float or float32 scalar tensor, at least 0.
+
+    Returns:
+        bool [T, B].
+    """
+    (log_ratio,) = check_time_major(log_ratio=log_ratio)
+    return tf.abs(log_ratio) > tf.math.log1p(tf.convert_to_tensor(clip_range, tf.float32))
+
+
+def value_loss(values, targets):
+    """``0.5 * (target - value) ** 2``.
+
+    Args:
+        values: float32 [T, B], V of the observations that the rows start from.
+        targets: float32 [T, B], no gradient flows into them.
+
+    Returns:
+        float32 [T, B].
+    """
+    values, targets = check_time_major(values=values, targets=targets)
+    return 0.5 * tf.square(tf.stop_gradient(targets) - values)
+
+
+def clipped_value_loss(values, old_values, targets, clip_range):
+    """The value loss of PPO's reference code, which distrusts large changes.
+
+    ``0.5 * max((value - target) ** 2, (clipped - target) ** 2)`` with
+    ``clipped = old_value + clip(value - old_value, -clip_range, clip_range)``
+
+    Args:
+        values: float32 [T, B], V of the observations that the rows start from.
+        old_values: float32 [T, B], V of the same from before the update, or of
+            the policy that acted; no gradient flows into them.
+        targets: float32 [T, B], no gradient flows into them.
+        clip_range: float or float32 scalar tensor, above 0, in units of the
+            values: it depends on the scale of the rewards.
+
+    Returns:
+        float32 [T, B].
+    """
+    values, old_values, targets = check_time_major(values=values, old_values=old_values, targets=targets)
+    targets = tf.stop_gradient(targets)
+    clipped = tf.clip_by_value(values, old_values - clip_range, old_values + clip_range)
+    # Where nothing is clipped both errors are equal, and maximum's gradient goes to the first.
+    clipped_error = tf.stop_gradient(tf.square(clipped - targets))
+    return 0.5 * tf.maximum(tf.square(values - targets), clipped_error)
+
+
+def entropy_loss(entropy):
+    """``-entropy``: minimising it keeps the policy exploring.
+
+    Args:
+        entropy: float32 [T, B], of the policy at each observation.
+
+    Returns:
+        float32 [T, B].
+    """
+    (entropy,) = check_time_major(entropy=entropy)
+    return -entropy
+
+
+def symmetric_kl_to_uniform(logits):
+    """How far a categorical policy is from uniform: Sample Factory's exploration loss.
+
+    ``0.5 * (KL(pi || u) + KL(u || pi))``, u being uniform over the actions that
+    are allowed: the sum over them of ``0.5 * (pi - u) * log pi``.
+
+    Unlike that of the entropy, its gradient stays where one action has all the
+    probability. No component of it exceeds ``0.5 * (1 + log n)``, so the loss
+    is not clamped at 30 as it is there: that would stop the gradient when it
+    is needed most.
+
+    Args:
+        logits: float32 [..., n]; below -1e8, the action is forbidden.
+
+    Returns:
+        float32 [...]; 0 where every action is forbidden.
+    """
+    logits = tf.convert_to_tensor(logits)
+    if logits.dtype != tf.float32 or not logits.shape.rank:
+        raise ValueError(
+            f"logits must be float32 of rank 1 or more, not {logits.dtype.name} of shape {logits.shape}"
+        )
+    forbidden = logits < _FORBIDDEN_BELOW
+    count = tf.reduce_sum(tf.cast(~forbidden, tf.float32), axis=-1, keepdims=True)
+    # Finite, even where it was -inf: 0 * inf would make the gradient NaN.
+    log_pi = tf.nn.log_softmax(tf.where(forbidden, tf.float32.min, logits))
+    terms = (tf.exp(log_pi) - 1.0 / count) * log_pi
+    return 0.5 * tf.reduce_sum(tf.where(forbidden, 0.0, terms), axis=-1)
+
+
+def normalize_advantages(advantages, mask):
+    """Shifts and scales to mean 0 and standard deviation 1 over the mask; 0 elsewhere.
+
+    Args:
+        advantages: float32 [T, B]; may be infinite or NaN outside the mask.
+        mask: bool [T, B].
+
+    Returns:
+        float32 [T, B], ``(A - mean) / (std + 1e-8)`` with the standard
+        deviation of the population: equal numbers, or a single one, become 0.
+    """
+    (advantages,) = check_time_major(advantages=advantages)
+    (mask,) = check_time_major(advantages.shape, dtype=tf.bool, mask=mask)
+    count = tf.maximum(tf.reduce_sum(tf.cast(mask, tf.float64)), 1.0)
+    # In float64 the mean of equal numbers is that number. An error of rounding would be scaled up to 1.
+    x = tf.where(mask, tf.cast(advantages, tf.float64), 0.0)
+    x = tf.where(mask, x - tf.reduce_sum(x) / count, 0.0)
+    std = tf.sqrt(tf.reduce_sum(tf.square(x)) / count)
+    return tf.cast(x / (std + 1e-8), tf.float32)
+
+
+def weighted_mean(x, weight):
+    """Mean of ``weight * x`` over where the weight is above 0; 0 if it is nowhere.
+
+    Args:
+        x: float32 [T, B]; may be infinite or NaN where the weight is 0.
+        weight: float32 [T, B], at least 0, such as ``Experience.weight``.
+
+    Returns:
+        float32 scalar, ``sum(weight * x) / count(weight > 0)``.
+    """
+    (x,) = check_time_major(x=x)
+    (weight,) = check_time_major(x.shape, weight=weight)
+    counts = weight > 0
+    total = tf.reduce_sum(tf.where(counts, weight * x, tf.zeros_like(x)))
+    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(counts, tf.float32)))

@@ -1,0 +1,156 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Targets and losses of action values, and SAC's: pure functions of tensors.
+
+Losses are float32 [T, B], to be minimised, without coefficients; reduce them
+with ``losses.weighted_mean``. n is the number of actions, C the number of
+critics.
+"""
+
+import tensorflow as tf
+
+from alf.ops.returns import check_time_major
+
+
+def value_of_action(q, action):
+    """Q of the action that was taken.
+
+    Args:
+        q: float32 [..., T, B, n].
+        action: int [T, B], in [0, n).
+
+    Returns:
+        float32 [..., T, B].
+    """
+    return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)
+
+
+def greedy_value(target_q, q=None):
+    """What the greedy action is worth to the target network.
+
+    ``max_a target_q(a)``, or with ``q`` the double estimate (arXiv 1509.06461):
+    ``target_q(argmax_a q(a))``.
+
+    Args:
+        target_q: float32 [T, B, n].
+        q: float32 [T, B, n] of the network that learns, or None.
+
+    Returns:
+        float32 [T, B].
+    """
+    if q is None:
+        return tf.reduce_max(target_q, axis=-1)
+    return value_of_action(target_q, tf.argmax(q, axis=-1))
+
+
+def soft_value(prob, log_prob, q, alpha):
+    """Value of a state with the bonus for entropy (arXiv 1812.05905, eq. 3).
+
+    ``sum_n prob * (q - alpha * log_prob)``: over all actions that there are
+    (arXiv 1910.07207, eq. 10), or over samples of which each counts ``prob``.
+
+    Args:
+        prob, log_prob, q: float32 [T, B, n].
+        alpha: float32 scalar, the temperature.
+
+    Returns:
+        float32 [T, B].
+    """
+    return tf.reduce_sum(prob * (q - alpha * log_prob), axis=-1)
+
+
+def td_target(reward, discount, value):
+    """``reward + discount * value``; passes no gradient.
+
+    Args:
+        reward, discount: float32 [T, B], e.g. of ``returns.n_step_transitions``.
+        value: float32 [T, B], of the time steps that bootstrap; may be infinite
+            or NaN where the discount is 0.
+
+    Returns:
+        float32 [T, B].
+    """
+    reward, discount, value = check_time_major(reward=reward, discount=discount, value=value)
+    return tf.stop_gradient(reward + tf.math.multiply_no_nan(value, discount))
+
+
+def td_loss(td_error, huber_delta=None):
+    """``0.5 * td_error ** 2``, or Huber's loss, which is linear beyond delta.
+
+    ``delta * (|td_error| - 0.5 * delta)`` where ``|td_error| > delta``.
+
+    Args:
+        td_error: float32 [T, B].
+        huber_delta: float above 0; None for the square everywhere.
+
+    Returns:
+        float32 [T, B].
+    """
+    (td_error,) = check_time_major(td_error=td_error)
+    if huber_delta is None:
+        return 0.5 * tf.square(td_error)
+    size = tf.abs(td_error)
+    near = tf.minimum(size, huber_delta)
+    return near * (size - 0.5 * near)
+
+
+def sac_critic_loss(q, target):
+    """``0.5 * (q - target) ** 2``, summed over the critics (arXiv 1812.05905, eq. 5).
+
+    Args:
+        q: float32 [C, T, B], of the action taken.
+        target: float32 [T, B]; no gradient flows into it.
+
+    Returns:
+        float32 [T, B].
+    """
+    (target,) = check_time_major(target=target)
+    return 0.5 * tf.reduce_sum(tf.square(q - tf.stop_gradient(target)), axis=0)
+
+
+def sac_actor_loss(prob, log_prob, q, alpha):
+    """``alpha * log_prob - q``, of the policy's own actions (arXiv 1812.05905, eq. 9; 1910.07207, eq. 12).
+
+    Args:
+        prob, log_prob: float32 [T, B, n], as in ``soft_value``.
+        q: float32 [T, B, n], the smallest of the critics, with a gradient to
+            the policy's action alone, or none where all actions are there.
+        alpha: float32 scalar; no gradient flows into it.
+
+    Returns:
+        float32 [T, B].
+    """
+    return -soft_value(prob, log_prob, q, tf.stop_gradient(alpha))
+
+
+def sac_alpha_loss(log_alpha, entropy, target_entropy):
+    """``log_alpha * (entropy - target_entropy)``: alpha grows where there is too little entropy.
+
+    Of the sign of arXiv 1812.05905, eq. 18, with log alpha in place of alpha,
+    so that a small alpha moves as easily as a large one.
+
+    Args:
+        log_alpha: float32 scalar.
+        entropy: float32 [T, B], of the policy; no gradient flows into it.
+        target_entropy: float.
+
+    Returns:
+        float32 [T, B].
+    """
+    (entropy,) = check_time_major(entropy=entropy)
+    return log_alpha * tf.stop_gradient(entropy - target_entropy)
+
+
+def mean_priority(td_error, weight):
+    """Priority of each sequence: the mean of ``|td_error|`` over its transitions that train.
+
+    Args:
+        td_error: float32 [T, B]; may be infinite or NaN where the weight is 0.
+        weight: float32 [T, B], at least 0, such as ``Experience.weight``.
+
+    Returns:
+        float32 [B], without a gradient; 0 where a sequence trains nothing.
+    """
+    td_error, weight = check_time_major(td_error=td_error, weight=weight)
+    counts = weight > 0
+    total = tf.reduce_sum(tf.where(counts, tf.abs(td_error), tf.zeros_like(td_error)), axis=0)
+    return tf.stop_gradient(tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(counts, tf.float32), axis=0)))

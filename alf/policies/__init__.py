@@ -1,0 +1,6 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Policies: what acts, from the environment's time step to an action."""
+
+from alf.policies.actor_critic_policy import ActorCriticPolicy
+
+__all__ = ["ActorCriticPolicy"]

@@ -1,0 +1,164 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Schedules: settings that change as a run goes on, where a plain number would be constant.
+
+In gin, with a scope if there are several:
+
+    ImpalaAlgorithm.entropy_weight = @entropy/LinearSchedule()
+    entropy/LinearSchedule.start = 0.01
+    entropy/LinearSchedule.end = 0.001
+    entropy/LinearSchedule.over = 10_000_000
+"""
+
+import abc
+import numbers
+from typing import Any, NamedTuple
+
+import gin
+import tensorflow as tf
+
+from alf.errors import ConfigError, check_number
+
+
+class Progress(NamedTuple):
+    """How far a run is.
+
+    Fields:
+        env_steps: int64 scalar; environment steps learned from.
+        updates: int64 scalar; updates of the weights.
+    """
+
+    env_steps: Any
+    updates: Any
+
+
+class Schedule(abc.ABC):
+    """A number that depends on the progress of a run. It has no state.
+
+    Args:
+        values: numbers; it is always between the smallest and the largest.
+        by: what it depends on, "env_steps" or "updates".
+    """
+
+    def __init__(self, values, by):
+        name = type(self).__name__
+        if by not in Progress._fields:
+            raise ConfigError(f"{name}.by is {by!r}: it must be one of {', '.join(Progress._fields)}")
+        self.values = tuple(values)
+        self._by = by
+
+    def __call__(self, progress):
+        """Its value now, in eager mode or in a graph.
+
+        Args:
+            progress: `Progress`.
+
+        Returns:
+            float32 scalar.
+        """
+        # float32 cannot tell step counts above 2^24 apart.
+        count = tf.cast(getattr(progress, self._by), tf.float64)
+        return tf.cast(self.at(count), tf.float32)
+
+    @abc.abstractmethod
+    def at(self, count):
+        """Its value at a count of `by`: float64 scalar -> float64 scalar."""
+
+
+@gin.configurable(module="alf")
+class LinearSchedule(Schedule):
+    """Goes from one number to another in a straight line, then stays.
+
+    Args:
+        start, end: numbers.
+        over: how many env steps or updates it takes, at least 1.
+        by: "env_steps" or "updates".
+    """
+
+    def __init__(self, start, end, over, by="env_steps"):
+        check_number("LinearSchedule.start", start)
+        check_number("LinearSchedule.end", end)
+        check_number("LinearSchedule.over", over, at_least=1)
+        super().__init__((start, end), by)
+        self._over = over
+
+    def at(self, count):
+        fraction = tf.clip_by_value(count / self._over, 0.0, 1.0)
+        start, end = self.values
+        return (1.0 - fraction) * start + fraction * end
+
+
+@gin.configurable(module="alf")
+class PiecewiseSchedule(Schedule):
+    """Has a given value at each boundary, the first one before it, and the last one ever after.
+
+    Args:
+        boundaries: list of numbers of env steps or updates, strictly increasing.
+        values: list of as many numbers.
+        interpolate: whether it goes in a straight line from each value to the next, or steps.
+        by: "env_steps" or "updates".
+    """
+
+    def __init__(self, boundaries, values, interpolate=False, by="env_steps"):
+        _check_numbers("PiecewiseSchedule.boundaries", boundaries)
+        _check_numbers("PiecewiseSchedule.values", values)
+        if any(a >= b for a, b in zip(boundaries, boundaries[1:])):
+            raise ConfigError(
+                f"PiecewiseSchedule.boundaries is {boundaries}: each must be larger than the one before"
+            )
+        n = len(boundaries)
+        if len(values) != n:
+            raise ConfigError(
+                f"PiecewiseSchedule.values is {values}: there must be one for each of {n} boundaries"
+            )
+        if not isinstance(interpolate, bool):
+            raise ConfigError(f"PiecewiseSchedule.interpolate is {interpolate!r}: it must be True or False")
+        super().__init__(values, by)
+        self._boundaries = tuple(boundaries)
+        self._interpolate = interpolate
+
+    def at(self, count):
+        boundaries = tf.constant(self._boundaries, tf.float64)
+        values = tf.constant(self.values, tf.float64)
+        last = len(self.values) - 1
+        i = tf.maximum(tf.reduce_sum(tf.cast(boundaries <= count, tf.int32)) - 1, 0)
+        if not self._interpolate:
+            return values[i]
+        j = tf.minimum(i + 1, last)
+        # After the last boundary i is j: there is nothing to divide by, and the fraction is 0.
+        fraction = tf.math.divide_no_nan(count - boundaries[i], boundaries[j] - boundaries[i])
+        fraction = tf.maximum(fraction, 0.0)
+        return (1.0 - fraction) * values[i] + fraction * values[j]
+
+
+def as_schedule(setting_name, value, **bounds):
+    """Makes a setting that may be a number or a `Schedule` a function of the progress.
+
+    Args:
+        setting_name: for the error.
+        value: number or `Schedule`.
+        **bounds: as in `check_number`; a schedule has to stay within them.
+
+    Returns:
+        callable (`Progress`) -> float32 scalar.
+
+    Raises:
+        ConfigError: if it is neither, or out of bounds.
+    """
+    if isinstance(value, Schedule):
+        for x in value.values:
+            check_number(f"{setting_name}, in its schedule,", x, **bounds)
+        return value
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise ConfigError(
+            f"{setting_name} is {value!r}: it must be a number or a schedule; "
+            "in gin, @LinearSchedule() with parentheses"
+        )
+    check_number(setting_name, value, **bounds)
+    return lambda progress: tf.constant(value, tf.float32)
+
+
+def _check_numbers(name, values):
+    if not isinstance(values, (list, tuple)) or not values:
+        raise ConfigError(f"{name} is {values!r}: it must be a list of numbers")
+    for i, value in enumerate(values):
+        check_number(f"{name}[{i}]", value)

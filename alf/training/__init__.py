@@ -1,0 +1,6 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A training run: its loop, its directory, its checkpoints and what it shows."""
+
+from alf.training.trainer import Trainer
+
+__all__ = ["Trainer"]

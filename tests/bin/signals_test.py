@@ -1,0 +1,103 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""on_signal: noticed while the main thread waits inside TensorFlow; what was before comes back."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+from alf.bin.signals import on_signal
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def handlers_are_restored():
+    before = [signal.getsignal(s) for s in SIGNALS], signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before[1])
+    threads = threading.active_count()
+    yield
+    assert [signal.getsignal(s) for s in SIGNALS] == before[0]
+    assert signal.set_wakeup_fd(before[1]) == before[1]
+    assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_callback_gets_the_signal_in_a_thread_of_its_own(signum):
+    got, seen = [], threading.Event()
+
+    def callback(number):
+        got.append((number, threading.current_thread()))
+        seen.set()
+
+    with on_signal(SIGNALS, callback):
+        os.kill(os.getpid(), signum)
+        assert seen.wait(5.0)
+    ((number, thread),) = got
+    assert number == signum
+    assert thread is not threading.main_thread()
+
+
+def test_wakes_a_main_thread_that_waits_inside_tensorflow():
+    queue = tf.queue.FIFOQueue(1, [tf.float32], [()])
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    with on_signal(SIGNALS, lambda _: queue.close()):
+        timer.start()
+        start = time.monotonic()
+        with pytest.raises(tf.errors.OutOfRangeError):
+            queue.dequeue()  # Python runs no handler here
+        assert time.monotonic() - start < 5.0
+    timer.join()
+
+
+def test_the_second_signal_does_what_it_did_before():
+    # Python's default; a process that was started in the background ignores SIGINT instead.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    seen = threading.Event()
+    calls = []
+    with on_signal(SIGNALS, lambda number: (calls.append(number), seen.set())):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert seen.wait(5.0)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5.0)
+    signal.signal(signal.SIGINT, before)
+    assert calls == [signal.SIGTERM]
+
+
+def test_other_signals_are_left_alone():
+    got = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: got.append(number))
+    calls = []
+    try:
+        with on_signal(SIGNALS, calls.append):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.2)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert got == [signal.SIGUSR1]
+    assert not calls
+
+
+def test_a_signal_after_another_ones_is_still_noticed():
+    # The wake-up descriptor tells of every signal, also of one that is not asked for.
+    seen = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        with on_signal(SIGNALS, lambda _: seen.set()):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert seen.wait(5.0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_nothing_happens_without_a_signal():
+    calls = []
+    with pytest.raises(ZeroDivisionError), on_signal(SIGNALS, calls.append):
+        raise ZeroDivisionError
+    assert not calls

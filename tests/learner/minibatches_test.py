@@ -1,0 +1,81 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""train_in_minibatches: every environment once in each epoch, unrolls whole, averages, an early end."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.data_structures import Experience
+from alf.errors import ConfigError
+from alf.learner.minibatches import train_in_minibatches
+
+T, B = 3, 6
+
+
+def make_batch():
+    """A batch whose numbers say their row and environment: 10 * t + b; the state says b."""
+    x = tf.range(T + 1)[:, tf.newaxis] * 10 + tf.range(B)[tf.newaxis]
+    fields = dict.fromkeys(Experience._fields, x)
+    return Experience(**{**fields, "observation": {"a": x[..., tf.newaxis], "b": x}, "state": (tf.range(B),)})
+
+
+class Recorder:
+    """An update that notes what it was given."""
+
+    def __init__(self, size):
+        self.parts = tf.Variable(tf.zeros((0, T + 1, size), tf.int32), shape=(None, T + 1, size))
+
+    def __call__(self, batch):
+        size = batch.step_type.shape[1]
+        for x in (batch.observation["a"][..., 0], batch.observation["b"], batch.reward):
+            tf.debugging.assert_equal(x, batch.step_type)
+        tf.debugging.assert_equal(batch.state[0], batch.step_type[0])
+        assert batch.observation["a"].shape == (T + 1, size, 1)
+        parts = tf.concat([self.parts, batch.step_type[tf.newaxis]], axis=0)
+        self.parts.assign(parts)
+        return {"first": tf.cast(batch.step_type[0, 0], tf.float32), "count": tf.constant(1.0)}
+
+
+def run(num_epochs, num_minibatches, **kwargs):
+    recorder = Recorder(B // num_minibatches)
+    train = tf.function(
+        lambda: train_in_minibatches(recorder, make_batch(), num_epochs, num_minibatches, **kwargs)
+    )
+    return recorder.parts, train()
+
+
+@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (1, 3), (4, 1), (3, 2)])
+def test_every_environment_comes_once_in_each_epoch(num_epochs, num_minibatches):
+    tf.random.set_seed(0)
+    parts, summary = run(num_epochs, num_minibatches)
+    parts = parts.numpy()
+    assert len(parts) == num_epochs * num_minibatches
+    np.testing.assert_array_equal(
+        parts - parts[:, :1], np.broadcast_to(10 * np.arange(T + 1)[:, None], parts.shape)
+    )
+    epochs = parts[:, 0].reshape(num_epochs, B)
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(B), (num_epochs, 1)))
+    assert float(summary["first"]) == pytest.approx(parts[:, 0, 0].mean()) and float(summary["count"]) == 1
+
+
+def test_every_epoch_is_shuffled_anew():
+    tf.random.set_seed(0)
+    epochs = run(5, 2)[0].numpy()[:, 0].reshape(5, B)
+    assert len({tuple(epoch) for epoch in epochs}) > 2 and list(range(B)) not in epochs.tolist()
+
+
+@pytest.mark.parametrize("stop_after", [1, 4])
+def test_it_ends_early_if_told_to(stop_after):
+    updates = tf.Variable(0)
+
+    def stop(summary):
+        return updates.assign_add(1) >= stop_after
+
+    parts, summary = run(3, 2, stop=stop)
+    assert len(parts.numpy()) == stop_after
+    assert float(summary["first"]) == pytest.approx(parts.numpy()[:, 0, 0].mean())
+
+
+def test_what_does_not_divide_is_named():
+    with pytest.raises(ConfigError, match="num_minibatches is 4: it must divide .* = 6"):
+        train_in_minibatches(Recorder(1), make_batch(), num_minibatches=4)

@@ -1,0 +1,410 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Networks: shapes, sharing, recurrence, what policy() computes, settings."""
+
+import functools
+import re
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import array_spec
+
+from alf.data_structures import to_tensor_spec, zeros_like_spec
+from alf.errors import ConfigError
+from alf.networks import (
+    ActorCriticNetwork,
+    ImpalaResEncoder,
+    ImpalaResNetwork,
+    KerasNetwork,
+    NatureNetwork,
+)
+
+VECTOR = tf.TensorSpec((4,), tf.float32)
+NESTED = {"matrix": tf.TensorSpec((2, 3), tf.uint8), "more": (VECTOR, tf.TensorSpec((), tf.int32))}
+IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
+T, B = 6, 3
+
+
+def keras_network(spec, num_outputs, **kwargs):
+    return KerasNetwork(spec, num_outputs, lambda spec: tf.keras.layers.Dense(8, "tanh"), **kwargs)
+
+
+def mlp_network(spec, num_outputs, **kwargs):
+    return ActorCriticNetwork(spec, num_outputs, fc_layer_params=(8,), **kwargs)
+
+
+# Name: constructor, observation spec.
+NETWORKS = {
+    "mlp": (mlp_network, VECTOR),
+    "separate": (functools.partial(mlp_network, share_layers=False), VECTOR),
+    "nested": (mlp_network, NESTED),
+    "norms": (functools.partial(mlp_network, layer_norm=True, spectral_norm=True), VECTOR),
+    "res_encoder": (functools.partial(mlp_network, encoder_ctor=ImpalaResEncoder), IMAGE),
+    "nature": (NatureNetwork, IMAGE),
+    "nature_bfloat16": (functools.partial(NatureNetwork, compute_dtype="bfloat16"), IMAGE),
+    "res": (ImpalaResNetwork, IMAGE),
+    "keras": (keras_network, VECTOR),
+    "keras_separate": (functools.partial(keras_network, share_layers=False), VECTOR),
+}
+all_networks = pytest.mark.parametrize("name", NETWORKS)
+all_cells = pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+shared_or_not = pytest.mark.parametrize("share_layers", [True, False])
+
+
+def random_observation(spec, *leading):
+    rng = np.random.default_rng(0)
+    return tf.nest.map_structure(
+        lambda s: tf.constant(rng.integers(0, 5, (*leading, *s.shape)), s.dtype), spec
+    )
+
+
+def random_state(network, batch_size=B):
+    rng = np.random.default_rng(1)
+    return tf.nest.map_structure(
+        lambda s: tf.constant(rng.normal(size=(batch_size, *s.shape)), s.dtype), network.state_spec
+    )
+
+
+def enlarge_heads(network):
+    """Makes outputs of order 1, so that comparisons mean something."""
+    for branch in network._branches:
+        branch._head.variables[0].assign(100 * branch._head.variables[0])
+
+
+def assert_close(a, b, tolerance=1e-5):
+    tf.nest.assert_same_structure(a, b)
+    for x, y in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+@all_networks
+@pytest.mark.parametrize("leading", [(), (5,), (7, 5)])
+def test_outputs_have_the_leading_dimensions_of_the_observation(name, leading):
+    network_ctor, spec = NETWORKS[name]
+    network = network_ctor(spec, 3)
+    num_variables = len(network.variables)
+    observation = random_observation(spec, *leading)
+    outputs, value, state = tf.function(network)(observation)
+    assert outputs.shape == (*leading, 3) and value.shape == leading and state == network.state_spec == ()
+    assert outputs.dtype == value.dtype == tf.float32
+    policy, state = tf.function(network.policy)(observation)
+    assert policy.shape == (*leading, 3) and state == ()
+    assert_close(policy, outputs)
+    assert len(network.variables) == num_variables
+    if leading:  # each row depends on itself alone
+        one = network(tf.nest.map_structure(lambda x: x[-1:], observation))
+        assert_close((one[0][0], one[1][0]), (outputs[-1], value[-1]))
+
+
+@all_networks
+@all_cells
+def test_recurrent_networks(name, rnn_cell):
+    network_ctor, spec = NETWORKS[name]
+    network = network_ctor(spec, 3, rnn_cell=rnn_cell, rnn_units=5)
+    num_variables = len(network.variables)
+    state = random_state(network)
+    outputs, value, final = tf.function(network)(
+        random_observation(spec, T, B), state, tf.zeros((T, B), tf.bool)
+    )
+    assert outputs.shape == (T, B, 3) and value.shape == (T, B)
+    assert outputs.dtype == value.dtype == tf.float32
+    policy, new_state = tf.function(network.policy)(random_observation(spec, B), state)
+    assert policy.shape == (B, 3)
+    for s in (final, new_state):
+        tf.nest.assert_same_structure(network.state_spec, s)
+        assert all(x.shape == (B, 5) and x.dtype == tf.float32 for x in tf.nest.flatten(s))
+    num_states = (2 if rnn_cell == "lstm" else 1) * (2 if "separate" in name else 1)
+    assert len(tf.nest.flatten(network.state_spec)) == num_states
+    assert len(network.variables) == num_variables
+
+
+def test_sizes_may_be_unknown_when_tracing():
+    network = mlp_network(VECTOR, 3)
+    x = random_observation(VECTOR, T, B)
+    call = tf.function(network, input_signature=[tf.TensorSpec((None, None, 4))])
+    assert_close(call(x), network(x))
+    network = mlp_network(VECTOR, 3, rnn_cell="gru")
+    specs = [
+        tf.TensorSpec((T, None, 4)),
+        tf.TensorSpec((None, 64)),
+        tf.TensorSpec((T, None), tf.bool),
+    ]
+    call = tf.function(network, input_signature=specs)
+    args = x, random_state(network), tf.zeros((T, B), tf.bool)
+    assert_close(call(*args), network(*args))
+
+
+@shared_or_not
+@all_cells
+def test_unroll_equals_steps(rnn_cell, share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_cell=rnn_cell)
+    enlarge_heads(network)
+    x, state = random_observation(VECTOR, T, B), random_state(network)
+    is_first = np.zeros((T, B), bool)
+    is_first[0, 0] = is_first[2, 1] = is_first[4] = True
+    outputs, value, final = network(x, state, tf.constant(is_first))
+    for t in range(T):
+        state = tf.nest.map_structure(lambda s, t=t: tf.where(is_first[t][:, None], 0.0, s), state)
+        # The state that acting leaves is right for the value, too.
+        rest = network(x[t:], state, tf.constant(is_first[t:]))
+        assert_close(rest[:2], (outputs[t:], value[t:]))
+        policy, state = network.policy(x[t], state)
+        assert_close(policy, outputs[t])
+    assert_close(state, final)
+
+
+@shared_or_not
+@all_cells
+def test_rows_after_a_reset_are_a_fresh_unroll_and_segments_equal_the_whole(rnn_cell, share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_cell=rnn_cell)
+    enlarge_heads(network)
+    x, state = random_observation(VECTOR, T, B), random_state(network)
+    is_first = np.zeros((T, B), bool)
+    is_first[2] = True
+    outputs, value, final = network(x, state, tf.constant(is_first))
+    never = tf.zeros((T - 2, B), tf.bool)
+    fresh = network(x[2:], zeros_like_spec(network.state_spec, B), never)
+    assert_close(fresh, (outputs[2:], value[2:], final))
+    _, _, middle = network(x[:2], state, tf.constant(is_first[:2]))
+    assert_close(network(x[2:], middle, tf.constant(is_first[2:])), fresh)
+    carried = network(x[2:], middle, never)
+    assert not np.allclose(carried[0], fresh[0], atol=1e-2)
+
+
+@shared_or_not
+@all_cells
+def test_gradients_flow_through_time_but_not_across_a_reset(rnn_cell, share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_cell=rnn_cell)
+    x = random_observation(VECTOR, T, B)
+    is_first = np.zeros((T, B), bool)
+    is_first[2, 1] = True
+    for part in (0, 1):  # outputs, value
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = tf.reduce_sum(network(x, random_state(network), tf.constant(is_first))[part][4])
+        reached = np.abs(tape.gradient(result, x)).max(axis=-1) > 0
+        expected = np.ones((T, B), bool)
+        expected[5] = expected[:2, 1] = False
+        np.testing.assert_array_equal(reached, expected)
+
+
+@all_networks
+def test_recurrence(name):
+    network_ctor, spec = NETWORKS[name]
+    reached = []
+    for recurrence in (None, 2):
+        network = network_ctor(spec, 3, rnn_cell="gru", recurrence=recurrence)
+        with tf.GradientTape(persistent=True) as tape:
+            state = random_state(network)
+            tape.watch(state)
+            args = random_observation(spec, T, B), state, tf.zeros((T, B), tf.bool)
+            outputs, value, _ = network(*args)
+            results = [outputs[1], value[1], outputs[2], value[2]]
+        gradients = [tf.nest.flatten(tape.gradient(result, state)) for result in results]
+        reached.append([any(d is not None and np.any(d) for d in ds) for ds in gradients])
+    assert reached == [[True, True, True, True], [True, True, False, False]]
+
+
+@all_networks
+def test_recurrence_needs_a_recurrent_layer(name):
+    network_ctor, spec = NETWORKS[name]
+    with pytest.raises(ConfigError, match="recurrence is 2: it has no effect without an rnn_cell"):
+        network_ctor(spec, 3, recurrence=2)
+
+
+def operations(function, *args):
+    graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
+    return [op.type for op in graph.get_operations()]
+
+
+def test_shared_heads_are_one_product():
+    network = mlp_network(VECTOR, 3)
+    for function in (network, network.policy):
+        assert operations(function, random_observation(VECTOR, B)).count("MatMul") == 2
+    heads, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
+    x = random_observation(VECTOR, B)
+    expected = np.tanh(x @ w + b) @ heads + head_bias
+    outputs, value, _ = network(x)
+    assert_close((outputs, value), (expected[:, :3], expected[:, 3]))
+
+
+def test_policy_computes_no_value():
+    x = random_observation(VECTOR, B)
+    network = mlp_network(VECTOR, 3, share_layers=False)
+    assert operations(network.policy, x).count("MatMul") == 2
+    # With recurrence the state of the value advances, without its head.
+    network = mlp_network(VECTOR, 3, share_layers=False, rnn_cell="gru")
+    assert operations(network.policy, x, random_state(network)).count("MatMul") == 2 * 3 + 1
+
+
+@pytest.mark.parametrize("rnn_cell", [None, "gru"])
+@shared_or_not
+def test_shared_layers_are_shared_and_others_are_not(share_layers, rnn_cell):
+    network = mlp_network(VECTOR, 2, share_layers=share_layers, rnn_cell=rnn_cell)
+    args = random_observation(VECTOR, T, B), random_state(network), tf.zeros((T, B), tf.bool)
+    gradients = []
+    for part in (0, 1):
+        with tf.GradientTape() as tape:
+            result = tf.reduce_sum(network(*args)[part])
+        gradients.append([g is not None for g in tape.gradient(result, network.trainable_variables)])
+    # Kernel and bias of the hidden layer and of the head; of a GRU also recurrent kernel and bias.
+    num_variables = 4 if rnn_cell is None else 8
+    if share_layers:
+        assert gradients == [[True] * num_variables] * 2
+    else:
+        assert len(gradients[0]) == 2 * num_variables
+        assert [p ^ v for p, v in zip(*gradients, strict=True)] == [True] * 2 * num_variables
+        assert sum(gradients[0]) == num_variables
+
+
+@shared_or_not
+def test_initial_outputs_are_small(share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_cell="lstm")
+    kernels = [branch._head.variables[0].numpy() for branch in network._branches]
+    assert [k.shape for k in kernels] == ([(64, 4)] if share_layers else [(64, 3), (64, 1)])
+    for kernel in kernels:
+        np.testing.assert_allclose(kernel.T @ kernel, 1e-4 * np.eye(kernel.shape[1]), atol=1e-9)
+
+
+def test_seed_repeats_the_weights():
+    def weights(seed, **kwargs):
+        network = ActorCriticNetwork(VECTOR, 2, (8, 8), rnn_cell="gru", seed=seed, **kwargs)
+        return [v.numpy() for v in network.variables if v.shape.rank == 2]
+
+    for a, b in zip(weights(3), weights(3), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert all((a != b).any() for a, b in zip(weights(3), weights(4), strict=True))
+    separate = weights(3, share_layers=False)
+    assert len(separate) == 10
+    assert all((a != b).any() for a, b in zip(separate[:4], separate[5:9], strict=True))
+
+
+def test_bfloat16_network_is_close_to_the_float32_one():
+    make = functools.partial(NatureNetwork, IMAGE, 3, rnn_cell="gru", seed=0)
+    exact, rough = make("float32"), make("bfloat16")
+    enlarge_heads(exact)
+    enlarge_heads(rough)
+    assert all(v.dtype == tf.float32 for v in rough.variables)
+    args = random_observation(IMAGE, T, B), random_state(exact), tf.zeros((T, B), tf.bool)
+    assert_close(rough(*args), exact(*args), tolerance=0.05)
+
+
+def test_norms_change_the_outputs():
+    x = random_observation(VECTOR, B)
+    plain = mlp_network(VECTOR, 3, seed=0)
+    for norm in ("layer_norm", "spectral_norm"):
+        network = mlp_network(VECTOR, 3, seed=0, **{norm: True})
+        assert np.abs(network(x)[0] - plain(x)[0]).max() > 1e-4
+
+
+def test_policy_leaves_the_spectral_norm_alone():
+    network = mlp_network(VECTOR, 3, spectral_norm=True)
+    (vector,) = (v for v in network.variables if "singular_vector" in v.name)
+    assert not any(v is vector for v in network.trainable_variables)
+    (kernel,) = (v for v in network.variables if v.shape == (4, 8))
+    kernel.assign(np.random.default_rng(0).normal(size=(4, 8)))
+    before = vector.numpy()
+    x = random_observation(VECTOR, B)
+    tf.function(network.policy)(x)
+    np.testing.assert_array_equal(vector, before)
+    outputs, _, _ = tf.function(network)(x)
+    assert np.abs(vector - before).max() > 1e-3
+    assert_close(network.policy(x)[0], outputs)
+
+
+def test_all_variables_are_in_a_checkpoint(tmp_path):
+    def make(seed):
+        return mlp_network(VECTOR, 3, share_layers=False, spectral_norm=True, rnn_cell="lstm", seed=seed)
+
+    old, new = make(0), make(1)
+    path = tf.train.Checkpoint(network=old).write(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(network=new).read(path).assert_consumed().assert_existing_objects_matched()
+    for a, b in zip(old.variables, new.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_dropout_acts_in_training_only():
+    network = KerasNetwork(VECTOR, 3, lambda spec: tf.keras.layers.Dropout(0.5))
+    enlarge_heads(network)
+    x = random_observation(VECTOR, B)
+    assert_close(network.policy(x)[0], network.policy(x)[0])
+    call = tf.function(network)
+    assert any(np.abs(call(x)[0] - network.policy(x)[0]).max() > 1e-3 for _ in range(10))
+
+
+def test_encoders_and_networks_are_configurable():
+    gin.parse_config("""
+        ActorCriticNetwork.encoder_ctor = @ObservationEncoder
+        ActorCriticNetwork.rnn_cell = "lstm"
+        ObservationEncoder.image_encoder_ctor = @ImpalaResEncoder
+        ImpalaResEncoder.compute_dtype = "bfloat16"
+        NatureNetwork.compute_dtype = "bfloat16"
+        ImpalaResNetwork.rnn_cell = "gru"
+        ImpalaResNetwork.recurrence = 8
+        KerasNetwork.share_layers = False
+    """)
+    network = ActorCriticNetwork({"a": IMAGE, "b": VECTOR}, 3)
+    assert network._branches[0]._torso._encoder._encoder.size == 256 + 4
+    assert len(network.state_spec) == 2
+    assert isinstance(ImpalaResNetwork(IMAGE, 3).state_spec, tf.TensorSpec)
+    assert len(keras_network(VECTOR, 3)._branches) == 2
+
+
+def test_a_recurrent_network_needs_its_state_and_is_first():
+    network = mlp_network(VECTOR, 3, rnn_cell="gru")
+    x, state = random_observation(VECTOR, T, B), random_state(network)
+    with pytest.raises(ValueError, match="needs is_first"):
+        network(x, state)
+    with pytest.raises((TypeError, ValueError), match="structure"):
+        network(x, (), tf.zeros((T, B), tf.bool))
+    with pytest.raises((TypeError, ValueError), match="structure"):
+        network.policy(x[0])
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (8, -1), 64, "64", (8.0,), None])
+def test_layer_sizes_are_checked(sizes):
+    with pytest.raises(ConfigError, match="fc_layer_params"):
+        ActorCriticNetwork(VECTOR, 2, fc_layer_params=sizes)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("activation", "nope"),
+        ("activation", 3),
+        ("share_layers", "False"),
+        ("layer_norm", 1),
+        ("spectral_norm", None),
+        ("encoder_ctor", "nature"),
+        ("rnn_cell", "rnn"),
+        ("rnn_cell", ["gru"]),
+    ],
+)
+def test_settings_are_checked(name, value):
+    with pytest.raises(ConfigError, match=re.escape(f"{name} is {value!r}")):
+        ActorCriticNetwork(VECTOR, 2, **{name: value})
+
+
+@pytest.mark.parametrize("network_ctor", [ActorCriticNetwork, NatureNetwork, ImpalaResNetwork])
+def test_sizes_of_a_recurrent_layer_are_checked(network_ctor):
+    with pytest.raises(ConfigError, match="rnn_units is 0"):
+        network_ctor(IMAGE, 2, rnn_cell="gru", rnn_units=0)
+    with pytest.raises(ConfigError, match="recurrence is 0"):
+        network_ctor(IMAGE, 2, rnn_cell="gru", recurrence=0)
+
+
+def test_settings_of_a_keras_network_are_checked():
+    with pytest.raises(ConfigError, match="share_layers is 1"):
+        keras_network(VECTOR, 2, share_layers=1)
+    with pytest.raises(ConfigError, match="model_ctor"):
+        KerasNetwork(VECTOR, 2, None)
+
+
+def test_discrete_observations_enter_one_hot():
+    spec = to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 4))
+    network = mlp_network(spec, 2)
+    heads, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
+    assert w.shape == (5, 8)
+    expected = np.tanh(w[[3, 0]] + b) @ heads + head_bias
+    assert_close(network(tf.constant([3, 0], tf.int64))[0], expected[:, :2])

@@ -1,0 +1,190 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Networks in bfloat16: close to those in float32, with float32 variables, outputs and gradients."""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import ActorCriticPolicy
+from alf.errors import ConfigError
+from alf.networks import (
+    ActorCriticNetwork,
+    CriticsNetwork,
+    ImpalaResNetwork,
+    KerasNetwork,
+    NatureNetwork,
+    ObservationEncoder,
+    PolicyNetwork,
+    QValueNetwork,
+)
+
+VECTOR = tf.TensorSpec((4,), tf.float32)
+IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
+NESTED = {"image": IMAGE, "more": (VECTOR, tf.TensorSpec((), tf.int32))}
+T, B = 4, 3
+
+
+def keras_network(spec, num_outputs, **kwargs):
+    def model_ctor(spec):
+        initializer = tf.keras.initializers.Orthogonal(seed=0)
+        return tf.keras.layers.Dense(8, "tanh", kernel_initializer=initializer)
+
+    return KerasNetwork(spec, num_outputs, model_ctor, **kwargs)
+
+
+mlp_network = functools.partial(ActorCriticNetwork, fc_layer_params=(16, 8))
+vector_encoder = functools.partial(ObservationEncoder, vector_layer_params=(8,))
+# Name: constructor, observation spec.
+NETWORKS = {
+    "mlp": (mlp_network, VECTOR),
+    "separate": (functools.partial(mlp_network, share_layers=False), VECTOR),
+    "nested": (functools.partial(mlp_network, encoder_ctor=vector_encoder), NESTED),
+    "layer_norm": (functools.partial(mlp_network, layer_norm=True), VECTOR),
+    "gru": (functools.partial(mlp_network, rnn_cell="gru"), VECTOR),
+    "lstm": (functools.partial(mlp_network, rnn_cell="lstm"), VECTOR),
+    "nature": (NatureNetwork, IMAGE),
+    "res": (functools.partial(ImpalaResNetwork, rnn_cell="lstm"), IMAGE),
+    "keras": (functools.partial(keras_network, rnn_cell="gru"), VECTOR),
+    "actor": (functools.partial(PolicyNetwork, rnn_cell="gru"), VECTOR),
+    "q": (functools.partial(QValueNetwork, rnn_cell="lstm"), VECTOR),
+}
+all_networks = pytest.mark.parametrize("name", NETWORKS)
+
+
+def random_nest(spec, *leading):
+    rng = np.random.default_rng(0)
+    return tf.nest.map_structure(
+        lambda s: tf.constant(rng.integers(-2, 5, (*leading, *s.shape)) % 251, s.dtype), spec
+    )
+
+
+def call(network, spec):
+    """Outputs [T, B, ...] and the final state, values too if there are any; all gradients."""
+    state = tf.nest.map_structure(lambda x: x / 5, random_nest(network.state_spec, B))
+    with tf.GradientTape() as tape:
+        results = tf.function(network)(random_nest(spec, T, B), state, tf.zeros((T, B), tf.bool))
+        loss = sum(tf.reduce_sum(tf.square(x)) for x in tf.nest.flatten(results))
+    return results, tape.gradient(loss, network.trainable_variables)
+
+
+def assert_float32(*nests):
+    for x in tf.nest.flatten(nests):
+        assert x.dtype == tf.float32 and np.isfinite(x).all()
+
+
+def distance(a, b):
+    """|a - b| / |b| of all numbers together."""
+    a, b = (np.concatenate([np.ravel(x) for x in tf.nest.flatten(nest)]) for nest in (a, b))
+    return np.linalg.norm(a - b) / np.linalg.norm(b)
+
+
+def same_weights(make):
+    """A float32 and a bfloat16 network, with heads large enough to compare what comes out of them."""
+    networks = [make(seed=0, compute_dtype=dtype) for dtype in ("float32", "bfloat16")]
+    for a, b in zip(*(network.variables for network in networks), strict=True):
+        np.testing.assert_array_equal(a, b)
+        if a.shape.rank == 2 and a.shape[1] <= 4:
+            a.assign(30 * a)
+            b.assign(30 * b)
+    return networks
+
+
+@all_networks
+def test_bfloat16_is_close_to_float32(name):
+    network_ctor, spec = NETWORKS[name]
+    exact, rough = same_weights(functools.partial(network_ctor, spec, 3))
+    results, gradients = call(exact, spec)
+    rough_results, rough_gradients = call(rough, spec)
+    assert_float32(rough.variables, rough_results, rough_gradients)
+    assert 1e-5 < distance(rough_results, results) < 0.02
+    assert 1e-5 < distance(rough_gradients, gradients) < 0.1
+    policy, state = rough.policy(
+        random_nest(spec, B), tf.nest.map_structure(lambda x: x / 5, random_nest(rough.state_spec, B))
+    )
+    assert_float32(policy, state)
+
+
+def test_critics():
+    make = functools.partial(CriticsNetwork, VECTOR, 2, fc_layer_params=(8,), rnn_cell="gru")
+    values = []
+    for network in same_weights(make):
+        features, state = network.features(
+            random_nest(VECTOR, T, B), random_nest(network.state_spec, B), tf.zeros((T, B), tf.bool)
+        )
+        values.append(network.values(features, tf.ones((T, B, 2))))
+        assert_float32(network.variables, features, state, values[-1])
+    assert 1e-5 < distance(values[1], values[0]) < 0.02
+
+
+def operations(function, *args):
+    graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
+    return [(op.type, op.outputs[0].dtype) for op in graph.get_operations() if op.outputs]
+
+
+def products(network, spec):
+    """How many products a call computes in bfloat16, and how many in float32."""
+    args = random_nest(spec, T, B), random_nest(network.state_spec, B), tf.zeros((T, B), tf.bool)
+    ops = operations(network, *args)
+    return [
+        sum(op in ("MatMul", "Conv2D") and op_dtype == dtype for op, op_dtype in ops)
+        for dtype in (tf.bfloat16, tf.float32)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, num_products",
+    # A recurrent layer: one product of all inputs, and one of each step's state.
+    [("mlp", 2), ("separate", 4), ("nested", 4 + 2 + 2), ("gru", 2 + 1 + T), ("nature", 4), ("keras", 2 + T)],
+)
+def test_all_products_but_the_heads_are_bfloat16(name, num_products):
+    network_ctor, spec = NETWORKS[name]
+    num_heads = 2 if name == "separate" else 1
+    assert products(network_ctor(spec, 3, compute_dtype="bfloat16"), spec) == [num_products, num_heads]
+    assert products(network_ctor(spec, 3), spec) == [0, num_products + num_heads]
+
+
+def test_spectral_norm_stays_float32():
+    network = mlp_network(VECTOR, 3, spectral_norm=True, compute_dtype="bfloat16")
+    before = [v.numpy() for v in network.variables if "singular_vector" in v.name]
+    assert_float32(network.variables, call(network, VECTOR))
+    assert products(network, VECTOR)[0] == 0
+    after = [v.numpy() for v in network.variables if "singular_vector" in v.name]
+    assert len(after) == 2 and all((a != b).any() for a, b in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_auto(monkeypatch, fast):
+    monkeypatch.setattr("alf.networks.compute_dtype.bfloat16_is_fast", lambda: fast)
+    network = mlp_network(VECTOR, 3, compute_dtype="auto")
+    assert products(network, VECTOR) == ([2, 1] if fast else [0, 3])
+
+
+def test_one_binding_does_it():
+    gin.parse_config("ActorCriticNetwork.compute_dtype = 'bfloat16'")
+    policy = ActorCriticPolicy(NESTED, tf.TensorSpec((2,), tf.float32))
+    assert products(policy._network, NESTED) == [4 + 2, 1]
+
+
+def test_an_encoder_may_choose_its_own():
+    gin.parse_config("NatureEncoder.compute_dtype = 'bfloat16'")
+    assert products(ActorCriticNetwork(NESTED, 3), NESTED) == [4, 3]
+
+
+def test_a_checkpoint_fits_both(tmp_path):
+    old, new = (
+        mlp_network(VECTOR, 3, rnn_cell="lstm", compute_dtype=dtype) for dtype in ("bfloat16", "float32")
+    )
+    path = tf.train.Checkpoint(network=old).write(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(network=new).read(path).assert_consumed().assert_existing_objects_matched()
+    for a, b in zip(old.variables, new.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("network_ctor", [mlp_network, NatureNetwork, ImpalaResNetwork, keras_network])
+def test_it_is_checked(network_ctor):
+    with pytest.raises(ConfigError, match="compute_dtype is 'float16': it must be one of 'float32', 'bfl"):
+        network_ctor(IMAGE, 3, compute_dtype="float16")
+    assert tf.keras.mixed_precision.global_policy().name == "float32"

@@ -1,0 +1,70 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""compute_dtype: what "auto" chooses, the scope, the error."""
+
+import pytest
+import tensorflow as tf
+
+from alf.errors import ConfigError
+from alf.networks.compute_dtype import bfloat16_is_fast, compute_in, keras_policy
+
+CPUINFO = "processor\t: 0\nmodel name\t: avx512_bf16\nflags\t\t: fpu sse2 {}\nbugs\t\t: amx_bf16\n"
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda device_type: [])
+
+
+@pytest.mark.parametrize(
+    "flags, fast",
+    [
+        ("avx512f avx512_vnni", False),
+        ("avx512_bf16x", False),
+        ("avx512f avx512_bf16", True),
+        ("amx_bf16 amx_tile", True),
+    ],
+)
+def test_flags_of_the_cpu(tmp_path, flags, fast):
+    path = tmp_path / "cpuinfo"
+    path.write_text(CPUINFO.format(flags))
+    assert bfloat16_is_fast(path) is fast
+
+
+def test_a_system_that_tells_nothing_of_its_cpu(tmp_path):
+    assert not bfloat16_is_fast(tmp_path / "none")
+    (tmp_path / "empty").write_text("")
+    assert not bfloat16_is_fast(tmp_path / "empty")
+
+
+def test_a_gpu_is_enough(tmp_path, monkeypatch):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda device_type: {"GPU": ["one"]}[device_type])
+    assert bfloat16_is_fast(tmp_path / "none")
+
+
+@pytest.mark.parametrize("fast, expected", [(True, "bfloat16"), (False, "float32")])
+def test_auto(monkeypatch, fast, expected):
+    monkeypatch.setattr("alf.networks.compute_dtype.bfloat16_is_fast", lambda: fast)
+    policy = keras_policy("compute_dtype", "auto")
+    assert policy.compute_dtype == expected and policy.variable_dtype == "float32"
+
+
+def test_scope():
+    def dtype():
+        return tf.keras.layers.Dense(1).compute_dtype
+
+    with compute_in("x", "bfloat16"):
+        assert dtype() == keras_policy("y", None).compute_dtype == "bfloat16"
+        with compute_in("x", "float32"):
+            assert dtype() == "float32"
+        with compute_in("x", None):
+            assert dtype() == "bfloat16"
+    assert dtype() == "float32"
+    with pytest.raises(ZeroDivisionError), compute_in("x", "bfloat16"):
+        _ = 1 / 0
+    assert dtype() == "float32"
+
+
+@pytest.mark.parametrize("value", ["float16", "mixed_bfloat16", "", 16, ["float32"], tf.bfloat16])
+def test_other_values_are_an_error(value):
+    with pytest.raises(ConfigError, match="^A.b is .*: it must be one of 'float32', 'bfloat16', 'auto'$"):
+        keras_policy("A.b", value)

@@ -1,0 +1,185 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Encoders of whole observations: each part by its kind, and Keras models."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import array_spec
+
+from alf.data_structures import to_tensor_spec
+from alf.errors import ConfigError
+from alf.networks import ImpalaResEncoder, NatureEncoder, ObservationEncoder
+from alf.networks.encoders import KerasEncoder, MlpEncoder
+
+IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
+VECTOR = tf.TensorSpec((4,), tf.float32)
+
+
+def discrete(low, high, dtype=np.int64):
+    return to_tensor_spec(array_spec.BoundedArraySpec((), dtype, low, high))
+
+
+NESTED = {
+    "card": discrete(2, 4),
+    "more": (VECTOR, tf.TensorSpec((), tf.int32), tf.TensorSpec((2, 3), tf.uint8)),
+    "screen": IMAGE,
+}
+
+
+def random_observation(spec, n=5):
+    rng = np.random.default_rng(0)
+    return tf.nest.map_structure(lambda s: tf.constant(rng.integers(2, 5, (n, *s.shape)), s.dtype), spec)
+
+
+def test_each_part_is_encoded_by_its_kind():
+    encoder = ObservationEncoder(NESTED)
+    observation = random_observation(NESTED)
+    screen = encoder._parts[-1]
+    vector, number, matrix = observation["more"]
+    expected = [
+        np.eye(3)[observation["card"].numpy() - 2],
+        vector,
+        np.reshape(number, (-1, 1)),
+        np.reshape(matrix, (-1, 6)),
+        screen(observation["screen"]),
+    ]
+    features = encoder(observation)
+    assert features.dtype == tf.float32 and encoder.size == 3 + 4 + 1 + 6 + 512
+    np.testing.assert_array_equal(features, np.concatenate(expected, axis=1))
+    assert isinstance(screen, NatureEncoder)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])
+def test_integers_with_bounds_are_one_hot(dtype):
+    encoder = ObservationEncoder(discrete(1, 3, dtype))
+    features = encoder(tf.constant([3, 1, 2], dtype))
+    np.testing.assert_array_equal(features, [[0, 0, 1], [1, 0, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        discrete(0, 1000),
+        discrete(0, 2**62),
+        discrete(-(2**63), 2**63 - 1),
+        to_tensor_spec(array_spec.BoundedArraySpec((), np.float32, 0, 2)),
+        tf.TensorSpec((), tf.int64),
+    ],
+)
+def test_other_numbers_stay_numbers(spec):
+    encoder = ObservationEncoder(spec)
+    assert encoder.size == 1
+    np.testing.assert_array_equal(encoder(tf.constant([3, 1], spec.dtype)), [[3.0], [1.0]])
+
+
+def test_max_one_hot():
+    assert ObservationEncoder(discrete(0, 999)).size == 1000
+    assert ObservationEncoder(discrete(0, 2), max_one_hot=2).size == 1
+    assert ObservationEncoder(discrete(0, 2), max_one_hot=3).size == 3
+
+
+def test_an_image_encoder_can_be_chosen():
+    small = functools.partial(ImpalaResEncoder, compute_dtype="bfloat16")
+    encoder = ObservationEncoder((IMAGE, VECTOR), image_encoder_ctor=small)
+    assert encoder.size == 256 + 4 and isinstance(encoder._parts[0], ImpalaResEncoder)
+
+
+def test_vectors_can_have_layers_of_their_own():
+    spec = (VECTOR, discrete(0, 2), VECTOR)
+    encoder = ObservationEncoder(spec, vector_layer_params=(8, 6), activation="relu")
+    assert encoder.size == 6 + 3 + 6
+    assert len(encoder.trainable_variables) == 8
+    w1, b1, w2, b2 = (v.numpy() for v in encoder._parts[0]._layers.variables)
+    observation = random_observation(spec)
+    expected = np.maximum(np.maximum(observation[0] @ w1 + b1, 0) @ w2 + b2, 0)
+    np.testing.assert_allclose(encoder(observation)[:, :6], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("max_one_hot", -1),
+        ("vector_layer_params", 8),
+        ("vector_layer_params", (0,)),
+        ("activation", "nope"),
+        ("image_encoder_ctor", "nature"),
+    ],
+)
+def test_settings_are_checked(name, value):
+    with pytest.raises(ConfigError, match=name):
+        ObservationEncoder(VECTOR, **{name: value})
+
+
+def test_mlp_encoder_puts_layers_on_an_encoder():
+    class Double(tf.Module):
+        size = 4
+
+        def __call__(self, observation, training):
+            calls.append(training)
+            return 2 * observation
+
+    calls = []
+    encoder = MlpEncoder(Double(), (8, 3), "tanh", seed=0)
+    assert encoder.size == 3
+    x = random_observation(VECTOR)
+    for training in (True, False):
+        np.testing.assert_array_equal(encoder(x, training), encoder._layers(2 * x))
+    assert calls == [True, False]
+
+
+class Sum(tf.keras.Model):
+    """A model with a dictionary as input, and an argument `training`."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(3)
+
+    def call(self, inputs, training=False):
+        x = self.dense(inputs["a"]) + tf.cast(inputs["b"], tf.float32)[:, tf.newaxis]
+        return tf.cast(-x if training else x, tf.float16)
+
+
+def test_keras_model():
+    spec = {"a": VECTOR, "b": tf.TensorSpec((), tf.int32)}
+    encoder = KerasEncoder(spec, lambda observation_spec: Sum())
+    assert encoder.size == 3 and len(encoder.trainable_variables) == 2
+    observation = random_observation(spec)
+    kernel, bias = (v.numpy() for v in encoder.trainable_variables)
+    expected = observation["a"] @ kernel + bias + observation["b"].numpy()[:, np.newaxis]
+    assert encoder(observation).dtype == tf.float32
+    np.testing.assert_allclose(encoder(observation), expected, rtol=1e-2)
+    np.testing.assert_allclose(encoder(observation, training=True), -expected, rtol=1e-2)
+
+
+class Identity(tf.keras.layers.Layer):
+    def call(self, inputs):
+        return inputs
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_keras_model_may_do_without_training(training):
+    encoder = KerasEncoder(VECTOR, lambda spec: Identity())
+    x = random_observation(VECTOR)
+    np.testing.assert_array_equal(encoder(x, training), x)
+
+
+def layer(function):
+    return lambda spec: tf.keras.layers.Lambda(function)
+
+
+@pytest.mark.parametrize(
+    "model_ctor, text",
+    [
+        ("model", "model_ctor is 'model'"),
+        (lambda spec: 3, "model_ctor made 3"),
+        (layer(lambda x: tf.reduce_sum(x, axis=-1)), r"makes \(2,\) of 2 observations"),
+        (layer(lambda x: x[:1]), r"makes \(1, 4\) of 2"),
+        (layer(lambda x: {"y": x}), r"makes {'y': TensorShape\(\[2, 4\]\)} of 2"),
+        (layer(lambda x: tf.reshape(x, (-1, 2, 2))), r"makes \(2, 2, 2\) of 2"),
+    ],
+)
+def test_keras_models_are_checked(model_ctor, text):
+    with pytest.raises(ConfigError, match=text):
+        KerasEncoder(VECTOR, model_ctor)

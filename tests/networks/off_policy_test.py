@@ -1,0 +1,195 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Actors, action values and critics: shapes, recurrence, duelling heads, what is shared, settings."""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.data_structures import zeros_like_spec
+from alf.errors import ConfigError
+from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
+
+VECTOR = tf.TensorSpec((4,), tf.float32)
+IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
+NESTED = {"image": IMAGE, "more": (VECTOR, tf.TensorSpec((), tf.int32))}
+T, B = 6, 3
+SMALL = dict(fc_layer_params=(8,))
+# Name: constructor, observation spec.
+NETWORKS = {
+    "actor": (functools.partial(PolicyNetwork, **SMALL), VECTOR),
+    "actor_norm": (functools.partial(PolicyNetwork, layer_norm=True, **SMALL), NESTED),
+    "actor_linear": (functools.partial(PolicyNetwork, fc_layer_params=()), VECTOR),
+    "q": (functools.partial(QValueNetwork, **SMALL), NESTED),
+    "q_image": (functools.partial(QValueNetwork, fc_layer_params=()), IMAGE),
+    "q_plain": (functools.partial(QValueNetwork, duelling=False, **SMALL), VECTOR),
+}
+all_networks = pytest.mark.parametrize("name", NETWORKS)
+all_cells = pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+
+
+def random_observation(spec, *leading):
+    rng = np.random.default_rng(0)
+    return tf.nest.map_structure(
+        lambda s: tf.constant(rng.integers(0, 5, (*leading, *s.shape)), s.dtype), spec
+    )
+
+
+def random_state(network):
+    rng = np.random.default_rng(1)
+    return tf.nest.map_structure(
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), network.state_spec
+    )
+
+
+def assert_close(a, b):
+    tf.nest.assert_same_structure(a, b)
+    for x, y in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+
+
+@all_networks
+@pytest.mark.parametrize("leading", [(5,), (7, 5)])
+def test_outputs_have_the_leading_dimensions_of_the_observation(name, leading):
+    network_ctor, spec = NETWORKS[name]
+    network = network_ctor(spec, 3)
+    num_variables = len(network.variables)
+    observation = random_observation(spec, *leading)
+    outputs, state = tf.function(network)(observation)
+    assert outputs.shape == (*leading, 3) and outputs.dtype == tf.float32
+    assert state == network.state_spec == ()
+    policy, state = tf.function(network.policy)(observation)
+    assert_close(policy, outputs)
+    assert state == () and len(network.variables) == num_variables
+
+
+def reset_twice():
+    is_first = np.zeros((T, B), bool)
+    is_first[0, 0] = is_first[3, 1] = True
+    return is_first
+
+
+@all_networks
+@all_cells
+def test_unroll_equals_steps(name, rnn_cell):
+    network_ctor, spec = NETWORKS[name]
+    network = network_ctor(spec, 3, rnn_cell=rnn_cell, rnn_units=5)
+    for v in network._head.variables:
+        v.assign(100 * v)
+    observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
+    outputs, final = tf.function(network)(observation, state, tf.constant(is_first))
+    for t in range(T):
+        state = tf.nest.map_structure(lambda s, t=t: tf.where(is_first[t][:, None], 0.0, s), state)
+        row = tf.nest.map_structure(lambda x, t=t: x[t], observation)
+        policy, state = network.policy(row, state)
+        assert_close(policy, outputs[t])
+    assert_close(state, final)
+
+
+def test_duelling_head():
+    """Q = V + A - mean(A): the mean over actions is the state's value."""
+    network = QValueNetwork(VECTOR, 3, fc_layer_params=(8,))
+    x = random_observation(VECTOR, B)
+    head, bias, kernel, hidden_bias = (v.numpy() for v in network.trainable_variables)
+    made = np.maximum(x.numpy() @ kernel + hidden_bias, 0) @ head + bias
+    value, advantage = made[:, :1], made[:, 1:]
+    q, _ = network(x)
+    np.testing.assert_allclose(q, value + advantage - advantage.mean(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(q.numpy().mean(-1), value[:, 0], rtol=1e-4, atol=1e-6)
+    plain = QValueNetwork(VECTOR, 3, duelling=False, fc_layer_params=(8,))
+    assert [v.shape[-1] for v in (network.trainable_variables[0], plain.trainable_variables[0])] == [4, 3]
+
+
+@pytest.mark.parametrize("spec", [VECTOR, NESTED], ids=["vector", "nested"])
+@pytest.mark.parametrize("rnn_cell", [None, "gru"])
+@pytest.mark.parametrize("action_size, num_outputs", [(2, 1), (0, 5)])
+def test_critics(spec, rnn_cell, action_size, num_outputs):
+    network = CriticsNetwork(spec, action_size, num_outputs, num_critics=3, rnn_cell=rnn_cell, **SMALL)
+    num_variables = len(network.variables)
+    observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
+    features, final = tf.function(network.features)(observation, state, tf.constant(is_first))
+    action = tf.random.normal((T, B, 2)) if action_size else None
+    values = tf.function(network.values)(features, action)
+    assert values.shape == (3, T, B, num_outputs) and values.dtype == tf.float32
+    assert len(network.variables) == num_variables
+    assert np.abs(values[0] - values[1]).max() > 1e-3, "critics differ"
+    for t in range(T):
+        state = tf.nest.map_structure(lambda s, t=t: tf.where(is_first[t][:, None], 0.0, s), state)
+        state = network.advance(tf.nest.map_structure(lambda x, t=t: x[t], observation), state)
+    assert_close(state, final)
+    if action_size:
+        assert np.abs(network.values(features, action + 1) - values).max() > 1e-3
+
+
+def test_critics_share_nothing_but_the_torso():
+    network = CriticsNetwork(VECTOR, 2, rnn_cell="gru", **SMALL)
+    x = random_observation(VECTOR, T, B)
+    gradients = []
+    for i in (0, 1):
+        with tf.GradientTape() as tape:
+            features, _ = network.features(x, random_state(network), tf.zeros((T, B), tf.bool))
+            value = tf.reduce_sum(network.values(features, tf.zeros((T, B, 2)))[i])
+        gradient = tape.gradient(value, network.trainable_variables)
+        gradients.append([g is not None and np.abs(g).max() > 0 for g in gradient])
+    in_torso = {id(v) for v in network._torso.trainable_variables}
+    for v, *reached in zip(network.trainable_variables, *gradients, strict=True):
+        assert reached == [True, True] if id(v) in in_torso else sum(reached) == 1
+
+
+def test_a_recurrent_network_needs_its_state_and_is_first():
+    network = QValueNetwork(VECTOR, 3, rnn_cell="gru", **SMALL)
+    x, state = random_observation(VECTOR, T, B), random_state(network)
+    with pytest.raises(ValueError, match="needs is_first"):
+        network(x, state)
+    with pytest.raises((TypeError, ValueError), match="structure"):
+        network(x, (), tf.zeros((T, B), tf.bool))
+    with pytest.raises((TypeError, ValueError), match="structure"):
+        network.policy(x[0])
+
+
+def test_seed_repeats_the_weights():
+    for make in (PolicyNetwork, QValueNetwork, CriticsNetwork):
+
+        def weights(seed, make=make):
+            network = make(VECTOR, 2, fc_layer_params=(8, 8), rnn_cell="gru", seed=seed)
+            return [v.numpy() for v in network.variables if v.shape.rank == 2]
+
+        for a, b in zip(weights(3), weights(3), strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert all((a != b).any() for a, b in zip(weights(3), weights(4), strict=True))
+
+
+def test_gin_configures_them():
+    gin.parse_config("""
+        PolicyNetwork.rnn_cell = "lstm"
+        QValueNetwork.encoder_ctor = @ImpalaResEncoder
+        QValueNetwork.fc_layer_params = ()
+        CriticsNetwork.num_critics = 1
+    """)
+    assert len(PolicyNetwork(VECTOR, 2).state_spec) == 2
+    assert QValueNetwork(IMAGE, 2)._torso.size == 256
+    critic = CriticsNetwork(VECTOR, 2)
+    assert critic.values(zeros_like_spec(VECTOR, B), tf.zeros((B, 2))).shape == (1, B, 1)
+
+
+@pytest.mark.parametrize(
+    "make, name, value",
+    [
+        (PolicyNetwork, "fc_layer_params", 64),
+        (PolicyNetwork, "activation", "nope"),
+        (PolicyNetwork, "layer_norm", 1),
+        (PolicyNetwork, "encoder_ctor", "nature"),
+        (QValueNetwork, "duelling", "yes"),
+        (QValueNetwork, "rnn_cell", "rnn"),
+        (QValueNetwork, "fc_layer_params", (0,)),
+        (CriticsNetwork, "num_critics", 0),
+        (CriticsNetwork, "fc_layer_params", None),
+        (CriticsNetwork, "layer_norm", "no"),
+        (CriticsNetwork, "encoder_ctor", None),
+    ],
+)
+def test_settings_are_checked(make, name, value):
+    with pytest.raises(ConfigError, match=name):
+        make(VECTOR, 2, **{name: value})

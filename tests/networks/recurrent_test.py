@@ -1,0 +1,242 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Recurrent layers: cells against the literal formulas and Keras, unrolls against single steps."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.errors import ConfigError
+from alf.networks.recurrent import Rnn, gru_step, lstm_step
+
+T, B, D, U = 7, 3, 4, 5
+CELLS = ["gru", "lstm"]
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def random_state(rnn, batch_size=B):
+    return tf.nest.map_structure(lambda s: tf.constant(random(batch_size, *s.shape, seed=9)), rnn.state_spec)
+
+
+def zeros(rnn, batch_size=B):
+    return tf.nest.map_structure(tf.zeros_like, random_state(rnn, batch_size))
+
+
+def assert_close(a, b):
+    for x, y in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+
+
+def unroll(rnn, x, state, is_first=None):
+    """x: [T, B, D] -> outputs [T, B, U], final state."""
+    is_first = tf.zeros(x.shape[:2], tf.bool) if is_first is None else tf.constant(is_first)
+    outputs, state = tf.function(rnn.unroll)(tf.reshape(x, (-1, x.shape[-1])), state, is_first)
+    return tf.reshape(outputs, (*x.shape[:2], -1)), state
+
+
+def test_gru_step_is_the_formula():
+    x, h, kernel, bias = random(B, 3 * U), random(B, U), random(U, 3 * U), random(U, seed=1)
+    x_z, x_r, x_c = np.split(x, 3, axis=1)
+    w_z, w_r, w_c = np.split(kernel, 3, axis=1)
+    z, r = sigmoid(x_z + h @ w_z), sigmoid(x_r + h @ w_r)
+    expected = z * h + (1 - z) * np.tanh(x_c + r * (h @ w_c + bias))
+    output, state = gru_step(x, h, kernel, bias)
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(output, state)
+
+
+def test_lstm_step_is_the_formula():
+    x, h, c, kernel = random(B, 4 * U), random(B, U), random(B, U, seed=1), random(U, 4 * U)
+    i, f, g, o = np.split(x + h @ kernel, 4, axis=1)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    new_h = sigmoid(o) * np.tanh(new_c)
+    output, state = lstm_step(x, (h, c), kernel)
+    np.testing.assert_allclose(output, new_h, rtol=1e-4, atol=1e-5)
+    assert_close(state, (new_h, new_c))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_unroll_is_keras(cell):
+    rnn = Rnn(cell, D, U)
+    x, state = random(T, B, D), random_state(rnn)
+    kernel, bias = (v.numpy() for v in rnn._input_layer.variables)
+    bias = random(*bias.shape, seed=3)
+    rnn._input_layer.variables[1].assign(bias)
+    make = tf.keras.layers.GRU if cell == "gru" else tf.keras.layers.LSTM
+    layer = make(U, return_sequences=True, return_state=True, time_major=True)
+    layer.build((T, B, D))
+    recurrent = rnn._weights[0].numpy()
+    if cell == "gru":
+        rnn._weights[1].assign(random(U, seed=4))
+        bias = np.stack([bias, np.concatenate([np.zeros(2 * U), rnn._weights[1].numpy()])])
+    layer.set_weights([kernel, recurrent, bias])
+    expected, *expected_state = layer(x, initial_state=tf.nest.flatten(state))
+    outputs, final = unroll(rnn, x, state)
+    assert_close(outputs, expected)
+    assert_close(final, expected_state)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_initial_weights(cell):
+    rnn = Rnn(cell, D, U, seed=0)
+    kernel, bias = (v.numpy() for v in rnn._input_layer.variables)
+    for k in (kernel, rnn._weights[0].numpy()):
+        np.testing.assert_allclose(k @ k.T, np.eye(len(k)), atol=1e-5)
+    forget = np.repeat([0, 1, 0, 0], U) if cell == "lstm" else np.zeros(3 * U)
+    np.testing.assert_array_equal(bias, forget)
+    assert len(rnn.trainable_variables) == (4 if cell == "gru" else 3)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_unroll_equals_single_steps_and_resets(cell):
+    rnn = Rnn(cell, D, U)
+    x, state = random(T, B, D), random_state(rnn)
+    is_first = np.random.default_rng(0).random((T, B)) < 0.3
+    is_first[0] = True, False, False
+    assert is_first[1:].any(axis=1).sum() > 1
+    outputs, final = unroll(rnn, x, state, is_first)
+    for t in range(T):
+        state = tf.nest.map_structure(lambda s, t=t: np.where(is_first[t][:, None], 0, s), state)
+        output, state = rnn.step(x[t], state)
+        assert_close(outputs[t], output)
+    assert_close(final, state)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_rows_after_a_reset_are_a_fresh_unroll(cell):
+    rnn = Rnn(cell, D, U)
+    x = random(T, B, D)
+    is_first = np.zeros((T, B), bool)
+    is_first[3, 1] = True
+    outputs, final = unroll(rnn, x, random_state(rnn), is_first)
+    fresh, fresh_final = unroll(rnn, x[3:, 1:2], zeros(rnn, 1))
+    assert_close(outputs[3:, 1:2], fresh)
+    assert_close(tf.nest.map_structure(lambda s: s[1:2], final), fresh_final)
+    assert not np.allclose(outputs[3:, :1], unroll(rnn, x[3:, :1], zeros(rnn, 1))[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_reset_forgets_even_what_is_not_finite(cell):
+    rnn = Rnn(cell, D, U)
+    state = tf.nest.map_structure(lambda s: s * np.nan, random_state(rnn))
+    outputs, _ = unroll(rnn, random(T, B, D), state, np.arange(T)[:, None].repeat(B, 1) == 0)
+    assert np.isfinite(outputs).all()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_two_segments_equal_the_whole(cell):
+    rnn = Rnn(cell, D, U)
+    x, state = random(T, B, D), random_state(rnn)
+    whole, final = unroll(rnn, x, state)
+    first, middle = unroll(rnn, x[:4], state)
+    second, end = unroll(rnn, x[4:], middle)
+    assert_close(whole, np.concatenate([first, second]))
+    assert_close(final, end)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_flow_through_time_but_not_across_a_reset(cell):
+    rnn = Rnn(cell, D, U)
+    x, state = tf.constant(random(T, B, D)), random_state(rnn)
+    is_first = np.zeros((T, B), bool)
+    is_first[3, 1] = True
+    with tf.GradientTape() as tape:
+        tape.watch((x, state))
+        outputs, _ = unroll(rnn, x, state, is_first)
+        last = tf.reduce_sum(outputs[5])
+    d_x, d_state = tape.gradient(last, (x, state))
+    d_x = np.abs(d_x).max(axis=-1)
+    reaches = np.ones((T, B), bool)
+    reaches[6] = False
+    reaches[:3, 1] = False
+    np.testing.assert_array_equal(d_x > 0, reaches)
+    for d in tf.nest.flatten(d_state):
+        np.testing.assert_array_equal(np.abs(d).max(axis=-1) > 0, [True, False, True])
+
+
+def values_and_gradients(rnn, x, state, is_first):
+    """Outputs [T, B, U], final state, gradients with respect to x, to the state and to the variables."""
+    x, weights = tf.constant(x), random(T, B, U, seed=5)
+    with tf.GradientTape() as tape:
+        tape.watch((x, state))
+        outputs, final = unroll(rnn, x, state, is_first)
+        loss = tf.reduce_sum(outputs * weights) + tf.reduce_sum(outputs**2)
+    return outputs, final, tape.gradient(loss, (x, state, rnn.trainable_variables))
+
+
+def resets():
+    is_first = np.zeros((T, B), bool)
+    is_first[0, 1] = is_first[2, 0] = is_first[4, 1] = True
+    return is_first
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("recurrence", [1, 2, 3, T - 1, T, T + 1])
+def test_recurrence_changes_gradients_alone(cell, recurrence):
+    x, is_first = random(T, B, D), resets()
+    whole, rnn = Rnn(cell, D, U, seed=0), Rnn(cell, D, U, seed=0, recurrence=recurrence)
+    state = random_state(rnn)
+    outputs, final, gradients = values_and_gradients(rnn, x, state, is_first)
+    expected_outputs, expected_final, whole_gradients = values_and_gradients(whole, x, state, is_first)
+    assert_close((outputs, final), (expected_outputs, expected_final))
+    if recurrence >= T:
+        assert_close(gradients, whole_gradients)
+        return
+    assert rnn.trainable_variables[0] is rnn._weights[0]
+    assert np.abs(gradients[2][0] - whole_gradients[2][0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("recurrence", [1, 2, 3, T - 1])
+def test_recurrence_is_unrolls_of_segments_that_carry_the_state(cell, recurrence):
+    x, is_first = random(T, B, D), resets()
+    rnn = Rnn(cell, D, U, recurrence=recurrence)
+    state = random_state(rnn)
+    weights = random(T, B, U, seed=5)
+    _, _, (d_x, d_state, d_variables) = values_and_gradients(rnn, x, state, is_first)
+    segment, expected_x, expected = Rnn(cell, D, U), [], [tf.zeros_like(d) for d in d_variables]
+    for new, old in zip(segment.variables, rnn.variables, strict=True):
+        new.assign(old)
+    for start in range(0, T, recurrence):
+        rows = slice(start, start + recurrence)
+        part = tf.constant(x[rows])
+        with tf.GradientTape() as tape:
+            tape.watch((part, state))
+            outputs, final = unroll(segment, part, state, is_first[rows])
+            loss = tf.reduce_sum(outputs * weights[rows]) + tf.reduce_sum(outputs**2)
+        of_part, of_state, of_variables = tape.gradient(loss, (part, state, segment.trainable_variables))
+        if start == 0:
+            assert_close(d_state, of_state)
+        expected_x.append(of_part)
+        expected = [a + b for a, b in zip(expected, of_variables, strict=True)]
+        state = tf.nest.map_structure(lambda s: tf.constant(s.numpy()), final)
+    assert_close(d_x, np.concatenate(expected_x))
+    assert_close(d_variables, expected)
+
+
+@pytest.mark.parametrize(
+    "cell, units, recurrence, name",
+    [
+        ("rnn", 8, None, "rnn_cell is 'rnn'"),
+        ("gru", 0, None, "rnn_units is 0"),
+        ("lstm", 8.0, None, "rnn_units is 8.0"),
+        ("gru", 8, 0, "recurrence is 0: it must be an integer, at least 1"),
+        ("gru", 8, 2.0, "recurrence is 2.0"),
+        ("lstm", 8, True, "recurrence is True"),
+    ],
+)
+def test_settings_are_checked(cell, units, recurrence, name):
+    with pytest.raises(ConfigError, match=name):
+        Rnn(cell, D, units, recurrence=recurrence)
+
+
+def test_is_first_of_another_rank_is_an_error():
+    rnn = Rnn("gru", D, U)
+    with pytest.raises(ValueError, match="rank 2"):
+        rnn.unroll(random(T * B, D), random_state(rnn), tf.zeros(B, tf.bool))

@@ -1,0 +1,301 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Data transformers: actor and learner see the same, statistics count every step once and are kept."""
+
+import functools
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import Algorithm
+from alf.data_structures import (
+    FIRST,
+    LAST,
+    MID,
+    Experience,
+    LossInfo,
+    TimeStep,
+    to_tensor_spec,
+    zeros_like_spec,
+)
+from alf.drivers import AsyncOffPolicyDriver
+from alf.drivers.policy import zero_where
+from alf.errors import ConfigError
+from alf.policies.data_transformers import (
+    FrameStacker,
+    ObservationNormalizer,
+    Pipeline,
+    RewardClipping,
+    RewardNormalizer,
+    RewardScaling,
+    RewardWeighting,
+)
+from alf.testing.fakes import FrozenAlgorithm
+from alf.testing.toy_environments import CountingEnvironment
+from alf.training.run_dir import Checkpointer
+
+VECTOR = tf.TensorSpec((2,), tf.float32)
+IMAGE = tf.TensorSpec((1, 3, 3), tf.uint8)
+NESTED = {"x": VECTOR, "image": IMAGE}
+REWARD = tf.TensorSpec((), tf.float32)
+REWARDS = tf.TensorSpec((3,), tf.float32)
+
+
+def make_rows(observation_spec, reward_spec, length=12, batch_size=5, seed=0):
+    """Random time steps [length, B]: FIRST at the start, after LAST, and once where an episode breaks off."""
+    rng = np.random.default_rng(seed)
+    step_type = np.full((length, batch_size), MID, np.int32)
+    step_type[0] = FIRST
+    for b in range(batch_size):
+        last = 2 + b
+        step_type[last, b], step_type[last + 1, b] = LAST, FIRST
+    step_type[9, 0] = FIRST
+    dims = (length, batch_size)
+
+    def sample(spec):
+        x = (
+            rng.normal(3.0, 2.0, (*dims, *spec.shape))
+            if spec.dtype.is_floating
+            else rng.integers(0, 255, (*dims, *spec.shape))
+        )
+        return tf.constant(x, spec.dtype)
+
+    zeros = tf.zeros(dims)
+    reward = tf.constant(rng.normal(1.0, 3.0, (*dims, *reward_spec.shape)), tf.float32)
+    observation = tf.nest.map_structure(sample, observation_spec)
+    env_id = tf.zeros(dims, tf.int32)
+    return TimeStep(tf.constant(step_type), reward, zeros + 1, observation, zeros, env_id)
+
+
+def run_steps(transformer, rows):
+    """What an actor sees: rows one by one, and the state that entered each."""
+    state = zeros_like_spec(transformer.state_spec, rows.step_type.shape[1])
+    seen, states = [], []
+    for t in range(rows.step_type.shape[0]):
+        row = tf.nest.map_structure(lambda x, t=t: x[t], rows)
+        is_first = row.is_first()
+        states.append(state)
+        state = tf.nest.map_structure(lambda x, f=is_first: zero_where(f, x), state)
+        row, state = transformer.step(row, state)
+        seen.append(row)
+    return tf.nest.map_structure(lambda *x: tf.stack(x), *seen), states
+
+
+def as_experience(rows, state=()):
+    version = tf.zeros(rows.step_type.shape, tf.int64)
+    return Experience(*rows, action=rows.prev_action, info=(), policy_version=version, state=state)
+
+
+PIPELINES = {
+    "frames": (VECTOR, [FrameStacker]),
+    "frames_of_images": (IMAGE, [functools.partial(FrameStacker, num_frames=2)]),
+    "normalized": (NESTED, [ObservationNormalizer, RewardNormalizer]),
+    "all": (
+        VECTOR,
+        [
+            functools.partial(FrameStacker, num_frames=3),
+            ObservationNormalizer,
+            functools.partial(RewardScaling, scale=0.1),
+            RewardNormalizer,
+            RewardClipping,
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("reward_spec", [REWARD, REWARDS])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_learner_sees_what_the_actor_saw(name, reward_spec):
+    observation_spec, ctors = PIPELINES[name]
+    pipeline = Pipeline(observation_spec, reward_spec, ctors)
+    rows = make_rows(observation_spec, reward_spec)
+    pipeline.observe(as_experience(rows), zeros_like_spec(pipeline.state_spec, 5))
+    seen, states = run_steps(pipeline, rows)
+    for start, stop in ((0, 5), (4, 9), (3, 4), (8, 12)):
+        part = as_experience(tf.nest.map_structure(lambda x, i=start, j=stop: x[i:j], rows))
+        learned = tf.function(pipeline.unroll)(part, states[start])
+        for x, y in zip(
+            tf.nest.flatten((learned.observation, learned.reward)),
+            tf.nest.flatten((seen.observation, seen.reward)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(x, y[start:stop], rtol=1e-6)
+    for x, spec in zip(
+        tf.nest.flatten(seen.observation), tf.nest.flatten(pipeline.observation_spec), strict=True
+    ):
+        assert x.shape[2:] == spec.shape and x.dtype == spec.dtype
+
+
+def test_frames_of_an_episode_alone_are_stacked():
+    rows = make_rows(VECTOR, REWARD)
+    seen, _ = run_steps(FrameStacker(VECTOR, REWARD, num_frames=3), rows)
+    for b in range(5):
+        begun = 0
+        for t in range(12):
+            begun = t if rows.step_type[t, b] == FIRST else begun
+            frames = [rows.observation[max(t - k, begun), b] for k in (2, 1, 0)]
+            np.testing.assert_array_equal(seen.observation[t, b], np.concatenate(frames))
+
+
+def test_observations_are_normalized_by_all_that_was_observed():
+    rows = make_rows(NESTED, REWARD)
+    normalizer = ObservationNormalizer(NESTED, REWARD, clip=1.5)
+    normalizer.observe(as_experience(rows), ())
+    seen = normalizer.transform(rows)
+    x = rows.observation["x"].numpy().astype(np.float64)
+    used = x[:-1].reshape(-1, 2)
+    expected = np.clip((x - used.mean(0)) / used.std(0), -1.5, 1.5)
+    np.testing.assert_allclose(seen.observation["x"], expected, rtol=1e-5, atol=1e-6)
+    assert np.abs(seen.observation["x"]).max() == 1.5
+    np.testing.assert_array_equal(seen.observation["image"], rows.observation["image"])
+
+
+@pytest.mark.parametrize("clip", [0.7, None])
+def test_rewards_are_divided_by_the_deviation_of_the_sums_so_far(clip):
+    rows = make_rows(VECTOR, REWARD)
+    normalizer = RewardNormalizer(VECTOR, REWARD, discount=0.9, clip=clip)
+    for start, stop in ((0, 7), (6, 12)):  # unrolls overlap in one row
+        part = as_experience(tf.nest.map_structure(lambda x, i=start, j=stop: x[i:j], rows))
+        normalizer.observe(part, run_steps(normalizer, rows)[1][start])
+    sums = []
+    for b in range(5):
+        total = 0.0
+        for t in range(12):
+            total = 0.0 if rows.step_type[t, b] == FIRST else 0.9 * total + float(rows.reward[t, b])
+            if rows.step_type[t, b] != FIRST:
+                sums.append(total)
+    expected = rows.reward.numpy() / np.std(sums)
+    expected = expected if clip is None else np.clip(expected, -clip, clip)
+    np.testing.assert_allclose(normalizer.unroll(as_experience(rows), ()).reward, expected, rtol=1e-5)
+
+
+def test_rewards_are_scaled_and_clipped():
+    rows = make_rows(VECTOR, REWARDS)
+    scaled = RewardScaling(VECTOR, REWARDS, scale=0.5).transform(rows).reward
+    np.testing.assert_allclose(scaled, rows.reward.numpy() * 0.5)
+    clipped = RewardClipping(VECTOR, REWARDS, minimum=-0.5, maximum=2).transform(rows).reward
+    np.testing.assert_allclose(clipped, np.clip(rows.reward, -0.5, 2))
+
+
+def test_vector_rewards_are_weighted_and_weights_may_change():
+    rows = make_rows(VECTOR, REWARDS)
+    weighting = RewardWeighting(VECTOR, REWARDS, weights=(1, -2.0, 0.5))
+    assert weighting.reward_spec.shape == ()
+    transform = tf.function(weighting.transform)
+    np.testing.assert_allclose(transform(rows).reward, rows.reward.numpy() @ [1, -2, 0.5], rtol=1e-5)
+    weighting.set_weights([0.0, 1.0, 0.0])
+    np.testing.assert_allclose(transform(rows).reward, rows.reward[..., 1], rtol=1e-6)
+
+
+class LearnsOfWhatItSaw(FrozenAlgorithm):
+    """Notes in `info` what it saw when it acted, and keeps the batches that it would learn from."""
+
+    observe = Algorithm.observe
+    update_with_gradient = lambda self, loss_info, gradients: tf.constant(0.0)  # noqa: E731
+
+    def __init__(self, env, pipeline):
+        specs = types.SimpleNamespace(
+            observation_spec=lambda: pipeline.observation_spec,
+            action_spec=env.action_spec,
+            reward_spec=env.reward_spec,
+        )
+        super().__init__(specs)
+        self.optimizer = tf.keras.optimizers.legacy.SGD()
+        self.set_data_transformer(pipeline)
+
+    def train_step(self, experience, state):
+        seen = experience.info["seen"]
+        pairs = (experience.observation, seen.observation), (experience.reward, seen.reward)
+        return tf.cast(tf.reduce_all([tf.reduce_all(tf.equal(x, y)) for x, y in pairs]), tf.float32)
+
+    def calc_loss(self, experience, train_info):
+        return LossInfo(train_info)
+
+
+def test_through_the_driver_the_learner_sees_what_the_actor_saw():
+    envs = [CountingEnvironment(batch_size=3, episode_length=5, env_index=i) for i in range(2)]
+    observation_spec = to_tensor_spec(envs[0].observation_spec())
+    ctors = [FrameStacker, functools.partial(RewardScaling, scale=0.5)]
+    algorithm = LearnsOfWhatItSaw(envs[0], Pipeline(observation_spec, REWARD, ctors))
+    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=4)
+    driver.start()
+    try:
+        for _ in range(8):
+            driver.run_async()
+            assert algorithm.train()["loss"] == 1.0
+    finally:
+        driver.stop()
+
+
+def test_through_the_driver_every_step_is_counted_once():
+    envs = [CountingEnvironment(batch_size=3, episode_length=5) for _ in range(2)]
+    pipeline = Pipeline(to_tensor_spec(envs[0].observation_spec()), REWARD, [RewardNormalizer])
+    algorithm = LearnsOfWhatItSaw(envs[0], pipeline)
+    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=4)
+    driver.start()
+    try:
+        steps = sum(driver.run_async() for _ in range(8))
+    finally:
+        driver.stop()
+    assert int(pipeline._parts[0]._statistics._count) == steps > 0
+
+
+def test_statistics_are_in_the_checkpoint(tmp_path):
+    rows = make_rows(NESTED, REWARD)
+
+    def make():
+        algorithm = FrozenAlgorithm(CountingEnvironment(batch_size=2, episode_length=3))
+        pipeline = Pipeline(NESTED, REWARD, [ObservationNormalizer, RewardNormalizer])
+        algorithm.set_data_transformer(pipeline)
+        return pipeline, Checkpointer(str(tmp_path), algorithm, [])
+
+    first, checkpointer = make()
+    first.observe(as_experience(rows), zeros_like_spec(first.state_spec, 5))
+    checkpointer.save()
+    second, checkpointer = make()
+    checkpointer.restore()
+    for x, y in zip(
+        tf.nest.flatten(first.step(rows_at(rows, 3), ((), tf.zeros(5)))),
+        tf.nest.flatten(second.step(rows_at(rows, 3), ((), tf.zeros(5)))),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(x, y)
+
+
+def rows_at(rows, t):
+    return tf.nest.map_structure(lambda x: x[t], rows)
+
+
+@pytest.mark.parametrize(
+    "ctor, message",
+    [
+        (functools.partial(FrameStacker, num_frames=1), "FrameStacker.num_frames is 1"),
+        (functools.partial(ObservationNormalizer, clip=0), "ObservationNormalizer.clip is 0"),
+        (functools.partial(RewardNormalizer, discount=1.5), "RewardNormalizer.discount is 1.5"),
+        (functools.partial(RewardNormalizer, clip=-1), "RewardNormalizer.clip is -1"),
+        (functools.partial(RewardScaling, scale="x"), "RewardScaling.scale is 'x'"),
+        (functools.partial(RewardClipping, minimum=2), "RewardClipping.minimum is 2: it must be below"),
+        (
+            functools.partial(RewardWeighting, weights=(1.0,)),
+            r"weights is \(1.0,\): .* shape \(\)",
+        ),
+        (functools.partial(RewardWeighting, weights=("a",)), r"RewardWeighting.weights\[0\] is 'a'"),
+        (RewardScaling(VECTOR, REWARD), "without parentheses"),
+    ],
+)
+def test_bad_settings_are_named(ctor, message):
+    with pytest.raises(ConfigError, match=message):
+        Pipeline(VECTOR, REWARD, [ctor])
+
+
+@pytest.mark.parametrize(
+    "ctor, spec, message",
+    [
+        (FrameStacker, NESTED, "FrameStacker needs one observation"),
+        (ObservationNormalizer, IMAGE, "ObservationNormalizer needs a float observation"),
+    ],
+)
+def test_observations_that_do_not_fit_are_refused(ctor, spec, message):
+    with pytest.raises(ConfigError, match=message):
+        Pipeline(spec, REWARD, [ctor])

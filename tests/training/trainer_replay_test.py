@@ -1,0 +1,155 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trainer with a replay buffer: its file in the checkpoint, runs without environments, mixed batches."""
+
+import functools
+import glob
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.drivers import SyncOffPolicyDriver
+from alf.errors import ConfigError
+from alf.replay import HybridReplayer, UniformReplayer
+from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training.stop_criteria import StopCriteria
+from alf.training.trainer import Trainer
+
+Adam = functools.partial(tf.keras.optimizers.legacy.Adam, 1e-3)
+
+
+def make_env(seed):
+    return MatchObservationEnvironment(4, episode_length=5, seed=seed)
+
+
+def make_trainer(root_dir, stop=None, replayer="uniform", algorithm=DqnAlgorithm, **kwargs):
+    return Trainer(
+        str(root_dir),
+        env_ctor=make_env,
+        algorithm_ctor=lambda *specs: algorithm(*specs, optimizer=Adam()),
+        driver_ctor=functools.partial(SyncOffPolicyDriver, unroll_length=5, exp_replayer=replayer),
+        stop_criteria_ctor=lambda: StopCriteria(**(stop or {"num_iterations": 4})),
+        seed=0,
+        **kwargs,
+    )
+
+
+def run(*args, **kwargs):
+    trainer = make_trainer(*args, **kwargs)
+    trainer.train()
+    return trainer
+
+
+def buffer_file(root_dir):
+    return str(root_dir / "checkpoints" / "replay_buffer.npz")
+
+
+def test_a_checkpoint_holds_the_buffer_and_a_run_continues_with_it(tmp_path):
+    first = run(tmp_path, checkpoint_replay_buffer=True)
+    held = int(first.algorithm.replayer.num_steps())
+    assert held == 4 * 2 * 5 * 4
+    again = make_trainer(tmp_path, stop={"num_iterations": 6}, checkpoint_replay_buffer=True)
+    assert again.algorithm.replayer.num_steps() == held
+    again.train()
+    assert again.algorithm.replayer.num_steps() == held + 2 * 2 * 5 * 4
+    with np.load(buffer_file(tmp_path)) as file:
+        assert file["observation"].dtype == np.float32
+        np.testing.assert_array_equal(file["end"] - file["begin"], [6 * 5 + 1, 6 * 5 + 1])
+
+
+def test_a_checkpoint_holds_no_buffer_unless_asked(tmp_path):
+    run(tmp_path)
+    assert not glob.glob(buffer_file(tmp_path) + "*")
+
+
+def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
+    save = UniformReplayer.save
+    observed = []
+    at_start, at_end = [], []
+
+    def slow_save(self, path):
+        at_start.append(len(observed))
+        deadline = time.monotonic() + 60
+        while len(observed) < min(at_start[-1] + 5, 8) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        save(self, path)
+        at_end.append(len(observed))
+
+    monkeypatch.setattr(UniformReplayer, "save", slow_save)
+    trainer = make_trainer(
+        tmp_path, {"num_iterations": 8}, checkpoint_replay_buffer=True, checkpoint_interval=0.0
+    )
+    observe = trainer.algorithm.observe
+    trainer.algorithm.observe = lambda e: (observed.append(e), observe(e))
+    trainer.train()
+    assert at_end[0] - at_start[0] >= 5
+    assert at_end[-1] == 8, "the last one is complete when the run ends"
+
+
+def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
+    def fail(self, path):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(UniformReplayer, "save", fail)
+    with pytest.raises(OSError, match="no space left"):
+        run(tmp_path, checkpoint_replay_buffer=True)
+
+
+def test_a_replayer_without_a_buffer_cannot_be_in_a_checkpoint(tmp_path):
+    kwargs = dict(replayer="one_time", algorithm=ImpalaAlgorithm, checkpoint_replay_buffer=True)
+    with pytest.raises(ConfigError, match="checkpoint_replay_buffer is True, but exp_replayer is 'one_time'"):
+        make_trainer(tmp_path, **kwargs)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    run(tmp_path / "recorded", checkpoint_replay_buffer=True)
+    return buffer_file(tmp_path / "recorded")
+
+
+def test_training_without_an_environment(tmp_path, recorded, monkeypatch):
+    monkeypatch.setattr("tests.trainer_replay_test.make_env", None)
+    trainer = make_trainer(tmp_path / "offline", num_envs=0, offline_buffer=recorded)
+    before = [v.numpy() for v in trainer.algorithm.trainable_variables]
+    trainer.train()
+    assert trainer.counters == {"iterations": 4, "env_steps": 0}
+    assert trainer.algorithm.train_step_counter == 4
+    after = trainer.algorithm.trainable_variables
+    assert all(np.any(x != y.numpy()) for x, y in zip(before, after, strict=True))
+
+
+def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
+    trainer = run(tmp_path / "hybrid", offline_buffer=recorded)
+    assert isinstance(trainer.algorithm.replayer, HybridReplayer)
+    assert trainer.counters["env_steps"] > 0
+    assert trainer.algorithm.train_step_counter > 0
+
+
+@pytest.mark.parametrize("num_envs", [0, 2])
+def test_a_damaged_file(tmp_path, recorded, num_envs):
+    with open(recorded, "rb") as file:
+        content = file.read()
+    with open(recorded, "wb") as file:
+        file.write(content[: len(content) // 2])
+    with pytest.raises(ConfigError, match="replay_buffer.npz"):
+        make_trainer(tmp_path / "offline", num_envs=num_envs, offline_buffer=recorded)
+    assert not (tmp_path / "offline").exists()
+
+
+def test_nothing_to_learn_from(tmp_path):
+    with pytest.raises(ConfigError, match="Trainer.num_envs is 0: .* there must be an offline_buffer"):
+        make_trainer(tmp_path, num_envs=0)
+
+
+def test_several_batches_for_each_training(tmp_path):
+    kwargs = dict(replayer="one_time", algorithm=ImpalaAlgorithm)
+    trainer = make_trainer(tmp_path, batches_per_train_iter=3, **kwargs)
+    seen = []
+    trainer.algorithm.after_train_iter = lambda experience: seen.append(experience.reward.shape)
+    trainer.train()
+    assert seen == [(6, 6, 4)] * 4  # 3 batches of 2 unrolls
+    assert trainer.algorithm.train_step_counter == 4
+    with pytest.raises(ConfigError, match="batches_per_train_iter is 0"):
+        make_trainer(tmp_path / "other", batches_per_train_iter=0, **kwargs)
