@@ -12,12 +12,8 @@ limit keeps it. These are TF-Agents' conventions, and Gymnasium's NEXT_STEP auto
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
-from tf_agents.trajectories.time_step import StepType
 
-FIRST = int(StepType.FIRST)
-MID = int(StepType.MID)
-LAST = int(StepType.LAST)
+FIRST, MID, LAST = 0, 1, 2
 
 
 class TimeStep(NamedTuple):
@@ -130,27 +126,6 @@ class LogRecord(NamedTuple):
     reward: Any
     discount: Any
     env_id: Any
-
-
-def to_tensor_spec(spec):
-    """Turns a nest of TF-Agents array specs into tensor specs (bounds are kept)."""
-    return tensor_spec.from_spec(spec)
-
-
-def batch_spec(spec, *dims, keep_bounds=False):
-    """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped, or kept."""
-
-    def batched(s):
-        if keep_bounds and isinstance(s, tensor_spec.BoundedTensorSpec):
-            return tensor_spec.BoundedTensorSpec((*dims, *s.shape), s.dtype, s.minimum, s.maximum, s.name)
-        return tf.TensorSpec((*dims, *s.shape), s.dtype)
-
-    return tf.nest.map_structure(batched, spec)
-
-
-def zeros_like_spec(spec, *dims):
-    """Zeros for a nest of specs, with the leading dimensions `dims`."""
-    return tf.nest.map_structure(lambda s: tf.zeros((*dims, *s.shape), s.dtype), spec)
 
 
 def count_transitions(step_type):

@@ -22,9 +22,10 @@ from matplotlib.figure import Figure
 from tf_agents.environments import wrappers
 
 from alf.algorithms import SacAlgorithm
-from alf.data_structures import TimeStep, to_tensor_spec
+from alf.data_structures import TimeStep
 from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
+from alf.nest_utils import to_tensor_spec
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.replay import load_replayer
 from benchmarks.lines import draw_line

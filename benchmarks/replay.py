@@ -15,7 +15,8 @@ import tensorflow as tf
 from absl import app, flags
 
 import alf
-from alf.data_structures import Experience, PolicyState, batch_spec
+from alf.data_structures import Experience, PolicyState
+from alf.nest_utils import add_leading_dims
 from alf.replay import PrioritizedReplayer, UniformReplayer
 from alf.schedules import Progress
 from alf.tf_runtime import single_threaded
@@ -38,7 +39,7 @@ _WORKLOAD_SPECS = {  # observation, action, info, context
 def make_unroll_spec(observation, action, info):
     """`Experience` of tensor specs of an unroll."""
     rows = Experience(_INDEX, _NUMBER, _NUMBER, observation, action, _INDEX, action, info, _VERSION)
-    rows = batch_spec(rows._replace(state=()), _UNROLL_LENGTH + 1, _BATCH_SIZE)
+    rows = add_leading_dims(rows._replace(state=()), _UNROLL_LENGTH + 1, _BATCH_SIZE)
     return rows._replace(state=PolicyState())
 
 

@@ -20,8 +20,9 @@ from absl import app, flags
 
 from alf import __version__
 from alf.bin.malloc import share_heaps
-from alf.data_structures import FIRST, TimeStep, batch_spec
+from alf.data_structures import FIRST, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
+from alf.nest_utils import add_leading_dims
 from alf.tf_runtime import single_threaded
 from benchmarks.workloads import WORKLOADS
 
@@ -198,7 +199,7 @@ def _train_alone(algorithm, experience):
 
 
 def _zeros(spec, rows):
-    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), batch_spec(spec, rows))
+    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), add_leading_dims(spec, rows))
 
 
 def main(argv):

@@ -9,9 +9,9 @@ import gin
 import tensorflow as tf
 
 from alf.algorithms import ActorCriticPolicy, DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
-from alf.data_structures import to_tensor_spec
 from alf.environments import load
 from alf.environments.atari import load_atari
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork, NatureNetwork, QValueNetwork
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.testing.toy_environments import NullEnvironment

@@ -18,11 +18,9 @@ from alf.data_structures import (
     PolicyState,
     PolicyStep,
     TimeStep,
-    batch_spec,
     count_transitions,
-    to_tensor_spec,
-    zeros_like_spec,
 )
+from alf.nest_utils import add_leading_dims, to_tensor_spec, zeros_from_spec
 from alf.testing.toy_environments import CountingEnvironment
 
 
@@ -66,21 +64,21 @@ def test_to_tensor_spec_keeps_bounds():
 
 def test_batch_spec():
     spec = {"a": BoundedTensorSpec((2,), tf.int32, 0, 5), "b": (tf.TensorSpec((), tf.bool), ())}
-    batched = batch_spec(spec, 3, 4)
+    batched = add_leading_dims(spec, 3, 4)
     assert batched["a"] == tf.TensorSpec((3, 4, 2), tf.int32)
     assert type(batched["a"]) is tf.TensorSpec
     assert batched["b"] == (tf.TensorSpec((3, 4), tf.bool), ())
-    assert batch_spec(tf.TensorSpec((2,), tf.int64)) == tf.TensorSpec((2,), tf.int64)
-    assert batch_spec((), 3) == ()
+    assert add_leading_dims(tf.TensorSpec((2,), tf.int64)) == tf.TensorSpec((2,), tf.int64)
+    assert add_leading_dims((), 3) == ()
 
 
 def test_zeros_like_spec():
     spec = {"a": tf.TensorSpec((2,), tf.int32), "b": tf.TensorSpec((), tf.bool)}
-    zeros = zeros_like_spec(spec, 3)
+    zeros = zeros_from_spec(spec, 3)
     np.testing.assert_array_equal(zeros["a"], np.zeros((3, 2)))
     assert zeros["a"].dtype == tf.int32
     np.testing.assert_array_equal(zeros["b"], [False, False, False])
-    assert zeros_like_spec((), 3) == ()
+    assert zeros_from_spec((), 3) == ()
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ import tensorflow as tf
 
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
 from alf.bin import train
-from alf.data_structures import PolicyStep, TimeStep, to_tensor_spec, zeros_like_spec
+from alf.data_structures import PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver
+from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training.trainer import Trainer
@@ -33,7 +34,7 @@ class FromOthers(ImpalaAlgorithm):
     """Learns from a policy that never learns: uniform, or normal with mean 0 and deviation 1."""
 
     def rollout_step(self, time_step, state):
-        info = zeros_like_spec(self.rollout_info_spec, time_step.step_type.shape[0])
+        info = zeros_from_spec(self.rollout_info_spec, time_step.step_type.shape[0])
         raw = self._policy.actions.sample(info.params)
         return PolicyStep(self._policy.actions.action(raw), state, info._replace(raw=raw))
 

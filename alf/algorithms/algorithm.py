@@ -5,18 +5,11 @@ import abc
 
 import tensorflow as tf
 
-from alf.data_structures import (
-    FIRST,
-    LossInfo,
-    PolicyState,
-    PolicyStep,
-    TimeStep,
-    count_transitions,
-    zeros_like_spec,
-)
+from alf.data_structures import FIRST, LossInfo, PolicyState, PolicyStep, TimeStep, count_transitions
 from alf.errors import ConfigError, DivergedError, check_bool, check_int, check_number
 from alf.learner.minibatches import check_num_minibatches, train_in_minibatches
 from alf.learner.replay_training import ReplayTraining
+from alf.nest_utils import zeros_from_spec
 from alf.policies.data_transformers import Pipeline
 from alf.replay import HybridReplayer, check_same_rows, make_replayer
 from alf.schedules import Progress, Schedule, as_schedule
@@ -416,7 +409,7 @@ class Algorithm(tf.Module, abc.ABC):
             the summary, and the sequences' priorities, float32 [B], or whatever else `LossInfo` has.
         """
         needed = PolicyState(
-            zeros_like_spec(self._data_transformer.state_spec, weight.shape[0]),
+            zeros_from_spec(self._data_transformer.state_spec, weight.shape[0]),
             batch.state.train if tf.nest.flatten(self.train_state_spec) else (),
         )
         info = batch.info if tf.nest.flatten(self.rollout_info_spec) else ()

@@ -3,8 +3,8 @@
 
 import tensorflow as tf
 
-from alf.data_structures import to_tensor_spec
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec
 
 
 class EnvSpecs:

@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import tensorflow as tf
 
-from alf.data_structures import Experience, LogRecord, PolicyStep, batch_spec
+from alf.data_structures import Experience, LogRecord, PolicyStep
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 from alf.drivers.policy import BatchedPolicy
 from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.nest_utils import add_leading_dims
 
 
 class OffPolicyDriver(abc.ABC):
@@ -154,8 +155,8 @@ class OffPolicyDriver(abc.ABC):
             info=self._policy_step_spec.info,
             policy_version=tf.TensorSpec((), tf.int64),
         )
-        state = batch_spec(self._policy_step_spec.state, batch_size)
-        rows = batch_spec(rows, length, batch_size, keep_bounds=keep_bounds)
+        state = add_leading_dims(self._policy_step_spec.state, batch_size)
+        rows = add_leading_dims(rows, length, batch_size, keep_bounds=keep_bounds)
         return rows._replace(state=state)
 
     def _log_spec(self):

@@ -3,9 +3,10 @@
 
 import tensorflow as tf
 
-from alf.data_structures import TimeStep, batch_spec
+from alf.data_structures import TimeStep
 from alf.drivers.packed_signals import env_ids, unpack_signals
 from alf.errors import ConfigError
+from alf.nest_utils import add_leading_dims
 
 
 class BatchedPolicy:
@@ -51,7 +52,7 @@ class BatchedPolicy:
 
     def _conform(self, policy_step, batch_size):
         """Checks what `rollout_step` returned against the algorithm's specs, while tracing."""
-        expected = batch_spec(self._policy_step_spec, batch_size)
+        expected = add_leading_dims(self._policy_step_spec, batch_size)
         try:
             tf.nest.assert_same_structure(expected, policy_step)
         except (TypeError, ValueError) as error:

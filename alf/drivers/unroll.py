@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST, Experience, batch_spec, zeros_like_spec
+from alf.data_structures import FIRST, Experience
 from alf.drivers.packed_signals import env_ids, num_signals, pack_signals, unpack_signals
 from alf.drivers.policy import zero_where
 from alf.errors import ConfigError
+from alf.nest_utils import add_leading_dims, zeros_from_spec
 from alf.tf_runtime import keep_python_thread
 
 
@@ -74,10 +75,10 @@ class EnvUnroller:
         batch_size = self._specs.batch_size
         return Frame(
             signals=tf.TensorSpec(self._signals_shape, tf.float32),
-            observation=batch_spec(self._specs.observation, batch_size),
-            prev_action=batch_spec(self._specs.action, batch_size),
-            state=batch_spec(self._policy_step_spec.state, batch_size),
-            policy_step=batch_spec(self._policy_step_spec, batch_size),
+            observation=add_leading_dims(self._specs.observation, batch_size),
+            prev_action=add_leading_dims(self._specs.action, batch_size),
+            state=add_leading_dims(self._policy_step_spec.state, batch_size),
+            policy_step=add_leading_dims(self._policy_step_spec, batch_size),
             version=tf.TensorSpec((), tf.int64),
         )
 
@@ -85,8 +86,8 @@ class EnvUnroller:
         """Resets environment `env_index` (int32 scalar) and asks for its first action."""
         batch_size = self._specs.batch_size
         signals, observation = self._call(self._reset, [env_index])
-        prev_action = zeros_like_spec(self._specs.action, batch_size)
-        state = zeros_like_spec(self._policy_step_spec.state, batch_size)
+        prev_action = zeros_from_spec(self._specs.action, batch_size)
+        state = zeros_from_spec(self._policy_step_spec.state, batch_size)
         return self._answered(env_index, signals, observation, prev_action, state)
 
     def next_frame(self, env_index, frame):
@@ -162,7 +163,7 @@ class EnvUnroller:
 
     def _taken_action(self, env_index, signals):
         """The action that led to the environment's last step."""
-        spec = batch_spec(self._specs.action, self._specs.batch_size)
+        spec = add_leading_dims(self._specs.action, self._specs.batch_size)
         leaves = tf.nest.flatten(spec)
         method = weakref.WeakMethod(self._get_taken_action)
         with tf.control_dependencies([signals]):
@@ -179,7 +180,7 @@ class EnvUnroller:
             raise
 
     def _checked_action(self, env_index, action):
-        spec = batch_spec(self._specs.action, self._specs.batch_size)
+        spec = add_leading_dims(self._specs.action, self._specs.batch_size)
         try:
             tf.nest.assert_same_structure(spec, action)
             arrays = [np.asarray(x) for x in tf.nest.flatten(action)]

@@ -8,8 +8,8 @@ call trains; it returns float32 [N, size].
 import gin
 import tensorflow as tf
 
-from alf.data_structures import zeros_like_spec
 from alf.errors import ConfigError, check_bool, check_int
+from alf.nest_utils import zeros_from_spec
 from alf.networks.images import NatureEncoder
 from alf.networks.layers import check_layers, mlp, split_seed
 
@@ -127,7 +127,7 @@ class KerasEncoder(tf.Module):
             raise ConfigError(
                 f"model_ctor made {self._model!r}: it must make a tf.keras.Model or tf.keras.layers.Layer"
             )
-        features = self._model(zeros_like_spec(observation_spec, 2), training=False)
+        features = self._model(zeros_from_spec(observation_spec, 2), training=False)
         if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
             shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
             raise ConfigError(

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.data_structures import FIRST, PolicyStep, zeros_like_spec
+from alf.data_structures import FIRST, PolicyStep
 from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
 
@@ -54,7 +55,7 @@ class ActorCriticPolicy(tf.Module):
         self._action_mask_key = action_mask_key
         seen_spec, mask_spec = split_mask(observation_spec, action_mask_key)
         if mask_spec is not None:  # what does not fit is an error here rather than in an actor thread
-            self.actions.params(tf.zeros((self.actions.num_outputs,)), zeros_like_spec(mask_spec))
+            self.actions.params(tf.zeros((self.actions.num_outputs,)), zeros_from_spec(mask_spec))
         self._network = network_ctor(seen_spec, self.actions.num_outputs)
         self.state_spec = self._network.state_spec
         self.info_spec = ActionInfo(self.actions.params_spec, self.actions.raw_spec)

@@ -4,7 +4,8 @@
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-from alf.data_structures import PolicyState, zeros_like_spec
+from alf.data_structures import PolicyState
+from alf.nest_utils import zeros_from_spec
 from alf.replay.replayer import Sequences
 from alf.replay.spec_json import named_leaves
 from alf.replay.storage import allocate, check_experience, read_rows, write_rows
@@ -165,7 +166,7 @@ class RingBuffer:
         count = env.shape[0] if env.shape[0] is not None else tf.shape(env)[0]
         return experience._replace(
             env_id=tf.ones_like(experience.step_type) * env_id,
-            state=PolicyState(zeros_like_spec(self.row_spec.state.transformer, count), train),
+            state=PolicyState(zeros_from_spec(self.row_spec.state.transformer, count), train),
         )
 
     def _read_state(self, env, column, start):

@@ -14,16 +14,8 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from alf.algorithms import Algorithm
-from alf.data_structures import (
-    LAST,
-    Experience,
-    LogRecord,
-    PolicyState,
-    PolicyStep,
-    TimeStep,
-    batch_spec,
-    to_tensor_spec,
-)
+from alf.data_structures import LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
+from alf.nest_utils import add_leading_dims, to_tensor_spec
 from alf.testing.toy_environments import CountingEnvironment
 
 INDEX = tf.TensorSpec((), tf.int32)
@@ -38,7 +30,7 @@ def make_counting_envs(num_envs, batch_size=2, episode_length=4, cls=CountingEnv
 
 def check_nest(what, nest, spec, leading=()):
     """Raises AssertionError unless the tensors of `nest` are statically what `spec` says."""
-    spec = batch_spec(spec, *leading)
+    spec = add_leading_dims(spec, *leading)
     tf.nest.assert_same_structure(spec, nest)
     for x, s in zip(tf.nest.flatten(nest), tf.nest.flatten(spec), strict=True):
         assert x.dtype == s.dtype, f"{what}: {x.dtype} instead of {s}"

@@ -10,10 +10,10 @@ import tensorflow as tf
 from absl import logging
 
 from alf.algorithms import ImpalaAlgorithm
-from alf.data_structures import to_tensor_spec
 from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
 from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.nest_utils import to_tensor_spec
 from alf.policies.data_transformers import Pipeline
 from alf.replay import load_replayer, read_row_spec
 from alf.seeds import spawn_seeds

@@ -12,8 +12,9 @@ from tf_agents.specs import tensor_spec
 
 import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import DqnAlgorithm
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
 from alf.networks import QValueNetwork
 from alf.schedules import LinearSchedule
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
@@ -281,7 +282,7 @@ def test_epsilon_follows_its_schedule():
 def test_state_of_a_recurrent_network_goes_on(rnn_cell):
     algorithm = make_algorithm(rnn_cell=rnn_cell)
     rows = time_step(5)
-    state = zeros_like_spec(algorithm.train_state_spec, 5)
+    state = zeros_from_spec(algorithm.train_state_spec, 5)
     for step in (algorithm.rollout_step, algorithm.predict_step):
         new = step(rows, state).state
         tf.nest.assert_same_structure(new, algorithm.train_state_spec)

@@ -15,9 +15,10 @@ from tf_agents.trajectories import time_step as ts
 import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
 from alf.algorithms.algorithm import merge_unrolls
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, to_tensor_spec
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo

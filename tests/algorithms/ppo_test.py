@@ -10,18 +10,10 @@ from tf_agents.specs import tensor_spec
 
 from alf.algorithms import ActorCriticPolicy, PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
-from alf.data_structures import (
-    FIRST,
-    LAST,
-    MID,
-    Experience,
-    PolicyState,
-    TimeStep,
-    to_tensor_spec,
-    zeros_like_spec,
-)
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.ops import returns
 from alf.policies.action_distributions import ActionInfo
@@ -330,7 +322,7 @@ def test_learns_as_much_in_bfloat16():
 def evaluate(algorithm, env, num_steps, keep_state=True):
     """Mean reward of the greedy policy at the ends of episodes, its state carried by hand."""
     predict = tf.function(algorithm.predict, autograph=False)
-    zeros = zeros_like_spec(algorithm.policy_state_spec, env.batch_size)
+    zeros = zeros_from_spec(algorithm.policy_state_spec, env.batch_size)
     state, step, action, rewards = zeros, env.reset(), np.zeros(env.batch_size, np.int64), []
     for _ in range(num_steps):
         is_first = step.step_type == FIRST

@@ -4,8 +4,8 @@
 import gin
 import tensorflow as tf
 
-from alf.data_structures import to_tensor_spec
 from alf.drivers import SyncOffPolicyDriver
+from alf.nest_utils import to_tensor_spec
 
 
 def learn_from_replay(env, make_algorithm, unroll_length, length, num_updates, replayer="uniform"):

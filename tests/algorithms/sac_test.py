@@ -13,8 +13,9 @@ from tf_agents.specs import tensor_spec
 import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.sac import of_input_alone
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep, zeros_like_spec
+from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from tests.algorithms.replay_learning import learn_from_replay
@@ -319,7 +320,7 @@ def test_actor_alone_may_be_recurrent():
     algorithm = make_algorithm(actor_rnn_cell="gru", burn_in=1)
     experience = make_experience(algorithm)
     assert np.isfinite(loss_of(algorithm, experience)[1].loss)
-    state = algorithm.rollout_step(time_step(5), zeros_like_spec(algorithm.train_state_spec, 5)).state
+    state = algorithm.rollout_step(time_step(5), zeros_from_spec(algorithm.train_state_spec, 5)).state
     tf.nest.assert_same_structure(state, algorithm.train_state_spec)
 
 
@@ -401,7 +402,7 @@ def test_steps_of_an_integer():
 @pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
 def test_state_of_recurrent_networks_goes_on(action_spec, rnn_cell):
     algorithm = make_algorithm(action_spec, rnn_cell)
-    state = zeros_like_spec(algorithm.train_state_spec, 5)
+    state = zeros_from_spec(algorithm.train_state_spec, 5)
     new = algorithm.rollout_step(time_step(5), state).state
     tf.nest.assert_same_structure(new, algorithm.train_state_spec)
     assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))

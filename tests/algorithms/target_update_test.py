@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms.target_update import TargetUpdater
-from alf.data_structures import zeros_like_spec
 from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork, KerasNetwork, NatureNetwork, QValueNetwork
 
 
@@ -95,11 +95,11 @@ def test_target_network_is_a_copy_that_is_not_trainable(make_network):
     for v in network.variables:
         v.assign_add(tf.ones_like(v))
     x = tf.constant(np.random.default_rng(0).integers(0, 9, (3, *target._spec.shape)), target._spec.dtype)
-    before = target.policy(x, zeros_like_spec(target.state_spec, 3))[0]
+    before = target.policy(x, zeros_from_spec(target.state_spec, 3))[0]
     updater()
-    after = target.policy(x, zeros_like_spec(target.state_spec, 3))[0]
+    after = target.policy(x, zeros_from_spec(target.state_spec, 3))[0]
     assert np.abs(after - before).max() > 1e-3
-    np.testing.assert_array_equal(after, network.policy(x, zeros_like_spec(target.state_spec, 3))[0])
+    np.testing.assert_array_equal(after, network.policy(x, zeros_from_spec(target.state_spec, 3))[0])
     with tf.GradientTape() as tape:
-        target.policy(x, zeros_like_spec(target.state_spec, 3))
+        target.policy(x, zeros_from_spec(target.state_spec, 3))
     assert tape.watched_variables() == ()

@@ -9,10 +9,11 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
-from alf.data_structures import PolicyStep, to_tensor_spec
+from alf.data_structures import PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
 from alf.testing.fakes import FrozenAlgorithm, make_counting_envs

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
-from alf.data_structures import to_tensor_spec
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec
 from alf.testing.toy_environments import MatchObservationEnvironment
 
 sgd = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)

@@ -9,10 +9,11 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
-from alf.data_structures import LossInfo, PolicyStep, to_tensor_spec
+from alf.data_structures import LossInfo, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner.replay_training import ReplayTraining
+from alf.nest_utils import to_tensor_spec
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.testing.toy_environments import CountingEnvironment
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
-from alf.data_structures import to_tensor_spec, zeros_like_spec
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import (
     ActorCriticNetwork,
     ImpalaResEncoder,
@@ -164,7 +164,7 @@ def test_rows_after_a_reset_are_a_fresh_unroll_and_segments_equal_the_whole(rnn_
     is_first[2] = True
     outputs, value, final = network(x, state, tf.constant(is_first))
     never = tf.zeros((T - 2, B), tf.bool)
-    fresh = network(x[2:], zeros_like_spec(network.state_spec, B), never)
+    fresh = network(x[2:], zeros_from_spec(network.state_spec, B), never)
     assert_close(fresh, (outputs[2:], value[2:], final))
     _, _, middle = network(x[:2], state, tf.constant(is_first[:2]))
     assert_close(network(x[2:], middle, tf.constant(is_first[2:])), fresh)

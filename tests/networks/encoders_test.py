@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
-from alf.data_structures import to_tensor_spec
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ImpalaResEncoder, NatureEncoder, ObservationEncoder
 from alf.networks.encoders import KerasEncoder, MlpEncoder
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.data_structures import zeros_like_spec
 from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
 
 VECTOR = tf.TensorSpec((4,), tf.float32)
@@ -171,7 +171,7 @@ def test_gin_configures_them():
     assert len(PolicyNetwork(VECTOR, 2).state_spec) == 2
     assert QValueNetwork(IMAGE, 2)._torso.size == 256
     critic = CriticsNetwork(VECTOR, 2)
-    assert critic.values(zeros_like_spec(VECTOR, B), tf.zeros((B, 2))).shape == (1, B, 1)
+    assert critic.values(zeros_from_spec(VECTOR, B), tf.zeros((B, 2))).shape == (1, B, 1)
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,11 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
-from alf.data_structures import (
-    FIRST,
-    LAST,
-    MID,
-    Experience,
-    LossInfo,
-    TimeStep,
-    to_tensor_spec,
-    zeros_like_spec,
-)
+from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, TimeStep
 from alf.drivers import AsyncOffPolicyDriver
 from alf.drivers.policy import zero_where
 from alf.errors import ConfigError
+from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.policies.data_transformers import (
     FrameStacker,
     ObservationNormalizer,
@@ -70,7 +62,7 @@ def make_rows(observation_spec, reward_spec, length=12, batch_size=5, seed=0):
 
 def run_steps(transformer, rows):
     """What an actor sees: rows one by one, and the state that entered each."""
-    state = zeros_like_spec(transformer.state_spec, rows.step_type.shape[1])
+    state = zeros_from_spec(transformer.state_spec, rows.step_type.shape[1])
     seen, states = [], []
     for t in range(rows.step_type.shape[0]):
         row = tf.nest.map_structure(lambda x, t=t: x[t], rows)
@@ -110,7 +102,7 @@ def test_the_learner_sees_what_the_actor_saw(name, reward_spec):
     observation_spec, ctors = PIPELINES[name]
     pipeline = Pipeline(observation_spec, reward_spec, ctors)
     rows = make_rows(observation_spec, reward_spec)
-    pipeline.observe(as_experience(rows), zeros_like_spec(pipeline.state_spec, 5))
+    pipeline.observe(as_experience(rows), zeros_from_spec(pipeline.state_spec, 5))
     seen, states = run_steps(pipeline, rows)
     for start, stop in ((0, 5), (4, 9), (3, 4), (8, 12)):
         part = as_experience(tf.nest.map_structure(lambda x, i=start, j=stop: x[i:j], rows))
@@ -251,7 +243,7 @@ def test_statistics_are_in_the_checkpoint(tmp_path):
         return pipeline, Checkpointer(str(tmp_path), algorithm, [])
 
     first, checkpointer = make()
-    first.observe(as_experience(rows), zeros_like_spec(first.state_spec, 5))
+    first.observe(as_experience(rows), zeros_from_spec(first.state_spec, 5))
     checkpointer.save()
     second, checkpointer = make()
     checkpointer.restore()

@@ -4,7 +4,8 @@
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, batch_spec
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
+from alf.nest_utils import add_leading_dims
 
 LENGTH = 400  # time steps of each environment's stream
 
@@ -25,8 +26,8 @@ def make_unroll_spec(unroll_length, batch_size, recurrent=False):
     )
     train = {"h": tf.TensorSpec((4,), tf.float32)} if recurrent else ()
     state = PolicyState(transformer=(tf.TensorSpec((3, 2), tf.uint8),), train=train)
-    rows = batch_spec(rows, unroll_length + 1, batch_size)
-    return rows._replace(state=batch_spec(state, batch_size))
+    rows = add_leading_dims(rows, unroll_length + 1, batch_size)
+    return rows._replace(state=add_leading_dims(state, batch_size))
 
 
 class Streams:

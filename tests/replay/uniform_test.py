@@ -13,8 +13,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alf.data_structures import FIRST, zeros_like_spec
+from alf.data_structures import FIRST
 from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
 from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, make_replayer
 from alf.testing.fakes import assert_equal_nests
 from tests.replay.buffer_model import BufferModel
@@ -255,7 +256,7 @@ def resident_bytes():
 def test_memory_is_taken_once_and_given_back():
     spec = make_unroll_spec(unroll_length=10, batch_size=10)
     spec = spec._replace(observation=tf.TensorSpec((11, 10, 84, 84), tf.uint8))
-    unroll = zeros_like_spec(spec, 1)
+    unroll = zeros_from_spec(spec, 1)
     capacity = 30_000
     size = capacity * 84 * 84
 

@@ -13,9 +13,10 @@ import tensorflow as tf
 
 import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
-from alf.data_structures import Experience, to_tensor_spec
+from alf.data_structures import Experience
 from alf.drivers.metrics import AverageReturn, NumberOfEpisodes
 from alf.errors import ConfigError, DivergedError
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies.action_distributions import ActionInfo
 from alf.testing.toy_environments import MatchObservationEnvironment

@@ -1,0 +1,111 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Nests of tensors and of their specs: leading dimensions, zeros, and the one check of a nest against a spec.
+
+Outside of the environments, this is the only module that uses TF-Agents, whose specs have bounds.
+"""
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.specs.tensor_spec import BoundedTensorSpec, from_spec
+
+
+def to_tensor_spec(spec):
+    """Turns a nest of TF-Agents array specs into tensor specs; bounds are kept."""
+    return from_spec(spec)
+
+
+def add_leading_dims(spec, *dims, keep_bounds=False):
+    """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped, or kept."""
+
+    def add(s):
+        if keep_bounds and isinstance(s, BoundedTensorSpec):
+            return BoundedTensorSpec((*dims, *s.shape), s.dtype, s.minimum, s.maximum, s.name)
+        return tf.TensorSpec((*dims, *s.shape), s.dtype)
+
+    return tf.nest.map_structure(add, spec)
+
+
+def remove_leading_dims(spec, num_dims):
+    """Removes the first `num_dims` dimensions of every spec in a nest. Bounds are kept."""
+
+    def remove(s):
+        if isinstance(s, BoundedTensorSpec):
+            return BoundedTensorSpec(s.shape[num_dims:], s.dtype, s.minimum, s.maximum, s.name)
+        return tf.TensorSpec(s.shape[num_dims:], s.dtype, s.name)
+
+    return tf.nest.map_structure(remove, spec)
+
+
+def zeros_from_spec(spec, *dims):
+    """Zeros for a nest of specs, with the leading dimensions `dims`."""
+    return tf.nest.map_structure(lambda s: tf.zeros((*dims, *s.shape), s.dtype), spec)
+
+
+def zero_where(condition, nest):
+    """Replaces rows of a nest by zeros.
+
+    Args:
+        condition: bool [B].
+        nest: of [B, ...].
+
+    Returns:
+        the nest, with zeros in the rows where `condition` holds.
+    """
+
+    def zero(x):
+        rows = tf.reshape(condition, (-1, *[1] * (x.shape.rank - 1)))
+        return tf.where(rows, tf.zeros_like(x), x)
+
+    return tf.nest.map_structure(zero, nest)
+
+
+def concat(nests, axis):
+    """Concatenates nests of one structure, leaf by leaf."""
+    return tf.nest.map_structure(lambda *x: tf.concat(x, axis), *nests)
+
+
+def merge_leading_dims(nest, spec):
+    """Merges all dimensions in front of those of the spec into one.
+
+    Args:
+        nest: of [..., *shape].
+        spec: the unbatched specs, nest of [*shape].
+
+    Returns:
+        the nest of [N, *shape], and the leading dimensions for `split_leading_dim`: ints, or int32 scalars
+        where they are not known while tracing.
+    """
+    xs, specs = tf.nest.flatten(nest), tf.nest.flatten(spec)
+    num_leading = xs[0].shape.rank - specs[0].shape.rank
+    dims = tf.shape(xs[0])
+    leading = [dims[i] if n is None else n for i, n in enumerate(xs[0].shape[:num_leading])]
+    if num_leading != 1:
+        xs = [tf.reshape(x, (-1, *s.shape)) for x, s in zip(xs, specs, strict=True)]
+    return tf.nest.pack_sequence_as(nest, xs), leading
+
+
+def split_leading_dim(x, leading):
+    """Reverses `merge_leading_dims` for one tensor: [N, size] -> [*leading, size]."""
+    return x if len(leading) == 1 else tf.reshape(x, (*leading, x.shape[-1]))
+
+
+def find_mismatch(nest, spec):
+    """Compares a nest with its spec. This is the only such check; callers add whose fault it is.
+
+    Args:
+        nest: of tensors, arrays or specs.
+        spec: nest of tensor or array specs. A dimension of None fits any.
+
+    Returns:
+        None if structure, dtypes and shapes agree, else a text that says what differs.
+    """
+    try:
+        tf.nest.assert_same_structure(spec, nest, expand_composites=True)
+    except (TypeError, ValueError) as error:
+        return f"its structure differs: {error}"
+    for x, s in zip(tf.nest.flatten(nest), tf.nest.flatten(spec), strict=True):
+        x = x if hasattr(x, "dtype") else np.asarray(x)
+        dtype, expected = tf.as_dtype(x.dtype), tf.as_dtype(s.dtype)
+        if dtype != expected or not tf.TensorShape(s.shape).is_compatible_with(x.shape):
+            return f"it has {dtype.name} {tuple(x.shape)} instead of {expected.name} {tuple(s.shape)}"
+    return None
