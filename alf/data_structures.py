@@ -3,10 +3,10 @@
 
 Time convention. A `TimeStep` at t holds the observation at t, the reward and the discount that arrived
 with it, and the action that led to it. A LAST step holds the final observation of its episode; the next
-step is the FIRST of a new episode and ignores the action. A FIRST step may also follow another one, where
-an episode was broken off (its worker process was restarted): what leads to a FIRST step is no transition,
-and nobody learns from it. `discount` is 0 only on termination: a time
-limit keeps it. These are TF-Agents' conventions, and Gymnasium's NEXT_STEP autoreset.
+step is the FIRST of a new episode and ignores the action. A FIRST step may also follow a MID step, where an
+episode was broken off because its worker process was restarted. The step to a FIRST time step is no
+transition: the learner gives it weight 0. `discount` is 0 only on termination: a time limit keeps it.
+TF-Agents and Gymnasium's NEXT_STEP autoreset use the same conventions.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ FIRST, MID, LAST = 0, 1, 2
 class TimeStep(NamedTuple):
     """What a policy sees: one step of B environments.
 
-    Fields:
+    Attributes:
         step_type: int32 [B]; 0 FIRST, 1 MID, 2 LAST.
         reward: float32 [B], or [B, R] for vector rewards.
         discount: float32 [B].
@@ -45,7 +45,7 @@ class TimeStep(NamedTuple):
 class PolicyStep(NamedTuple):
     """What a policy answers.
 
-    Fields:
+    Attributes:
         action: nest of [B, ...].
         state: nest of [B, ...]; the recurrent state that enters the next step, () if there is none.
         info: nest of [B, ...]; what training needs, e.g. the behaviour distribution's parameters.
@@ -59,13 +59,50 @@ class PolicyStep(NamedTuple):
 class PolicyState(NamedTuple):
     """What is kept of each environment between two of its steps: nests of [B, ...].
 
-    Fields:
-        transformer: of the data transformer.
-        train: the algorithm's recurrent state, like `train_state_spec`.
+    Attributes:
+        transformer: the state of the data transformer.
+        train: the policy's recurrent state, like `Policy.state_spec`. Training starts from it, too.
     """
 
     transformer: Any = ()
     train: Any = ()
+
+
+class Frame(NamedTuple):
+    """One step of an environment and the policy's answer to it: a row of an unroll in the making.
+
+    Attributes:
+        time_step: `TimeStep` of [B, ...].
+        state: `PolicyState` of [B, ...] that entered the policy at this step.
+        policy_step: `PolicyStep` of [B, ...], the answer.
+        version: int64 scalar; how many updates the weights that answered had seen.
+    """
+
+    time_step: Any
+    state: Any
+    policy_step: Any
+    version: Any
+
+
+class ActionRequest(NamedTuple):
+    """What an environment sends to its actor.
+
+    Attributes:
+        env_index: int32 scalar; which environment asks, so where the answer goes.
+        time_step: `TimeStep` of [B, ...].
+        state: `PolicyState` of [B, ...].
+    """
+
+    env_index: Any
+    time_step: Any
+    state: Any
+
+
+class ActionReply(NamedTuple):
+    """What an actor answers: a `PolicyStep` of [B, ...], and the version of the weights, int64 scalar."""
+
+    policy_step: Any
+    version: Any
 
 
 class Experience(NamedTuple):
@@ -75,14 +112,14 @@ class Experience(NamedTuple):
     environment's next unroll. Shapes below are one unroll's; `get_training_exps` stacks Q of them
     in front, training merges Q into B.
 
-    Fields:
+    Attributes:
         step_type, reward, discount, observation, prev_action, env_id: as in `TimeStep`, [T+1, B, ...].
         action, info: the policy's answer to each time step, [T+1, B, ...].
         policy_version: int64 [T+1, B]; how many updates the weights that answered had seen.
         state: `PolicyState` of [B, ...] that entered row 0.
-        weight: float32 [T+1, B], of the transition from each row to the next one in the loss, set before
-            training: 0 where nothing is to be learned from it, also in row T; the importance weight in
-            prioritised replay, else 1.
+        weight: float32 [T+1, B], the weight in the loss of the transition from each row to the next one. The
+            learner sets it before training: 0 where there is nothing to learn (row T, a step to a FIRST row,
+            a step that is too old), the importance weight in prioritized replay, else 1.
     """
 
     step_type: Any
@@ -101,7 +138,7 @@ class Experience(NamedTuple):
 class LossInfo(NamedTuple):
     """A loss.
 
-    Fields:
+    Attributes:
         loss: float32 scalar, what is minimised.
         extra: dict of float32 scalars to show.
         priority: float32 [B] of the batch's sequences, for prioritised replay; () if there is none.
@@ -115,7 +152,7 @@ class LossInfo(NamedTuple):
 class LogRecord(NamedTuple):
     """The part of an unroll that metrics need: every time step exactly once, in order, per env.
 
-    Fields:
+    Attributes:
         step_type: int32 [T, B].
         reward: float32 [T, B] or [T, B, R], as the environment gave it.
         discount: float32 [T, B].

@@ -89,6 +89,15 @@ def split_leading_dim(x, leading):
     return x if len(leading) == 1 else tf.reshape(x, (*leading, x.shape[-1]))
 
 
+def find_structure_mismatch(nest, spec):
+    """Compares the structure of a nest alone; returns None, or a text that says what differs."""
+    try:
+        tf.nest.assert_same_structure(spec, nest, expand_composites=True)
+    except (TypeError, ValueError) as error:
+        return f"its structure differs: {error}"
+    return None
+
+
 def find_mismatch(nest, spec):
     """Compares a nest with its spec. This is the only such check; callers add whose fault it is.
 
@@ -99,10 +108,9 @@ def find_mismatch(nest, spec):
     Returns:
         None if structure, dtypes and shapes agree, else a text that says what differs.
     """
-    try:
-        tf.nest.assert_same_structure(spec, nest, expand_composites=True)
-    except (TypeError, ValueError) as error:
-        return f"its structure differs: {error}"
+    mismatch = find_structure_mismatch(nest, spec)
+    if mismatch:
+        return mismatch
     for x, s in zip(tf.nest.flatten(nest), tf.nest.flatten(spec), strict=True):
         x = x if hasattr(x, "dtype") else np.asarray(x)
         dtype, expected = tf.as_dtype(x.dtype), tf.as_dtype(s.dtype)

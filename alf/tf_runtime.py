@@ -1,16 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""How ALF's loops run inside TensorFlow: on which threads, with which executor."""
+"""How graphs run inside TensorFlow: on which threads, with which executor."""
 
 import contextlib
-import ctypes
-import threading
 
-import numpy as np
 import tensorflow as tf
 
-# Not in TensorFlow's public API, and the only such uses in ALF; TensorFlow is pinned in setup.py.
+# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.eager import context
-from tensorflow.python.util import numpy_compat
 
 from alf.errors import ConfigError
 
@@ -54,32 +50,3 @@ def reserve_default_threads():
     """Reserves threads enough for most drivers, unless TensorFlow has started already."""
     with contextlib.suppress(ConfigError):  # the driver checks what it really needs
         reserve_threads(_DEFAULT_THREADS)
-
-
-_thread = threading.local()
-
-
-def keep_python_thread():
-    """Lets Python remember the calling thread, one of TensorFlow's pool, until the process ends.
-
-    A callback from such a thread makes a Python thread state and deletes it when it returns, which costs
-    more than 100 us a call. An acquisition of the GIL that is never released keeps the state: one for
-    each thread of the pool, so a bounded number. (PyGILState_Ensure in Python's C API.)
-    """
-    if not getattr(_thread, "kept", False):
-        ctypes.pythonapi.PyGILState_Ensure()
-        _thread.kept = True
-
-
-def _asarray(values, dtype=None, order=None, copy=None):
-    return np.asarray(values, dtype=dtype, order=order)
-
-
-def spare_version_checks():
-    """Makes arrays that leave a `numpy_function` cheaper, by 12 us of GIL time each.
-
-    TensorFlow parses NumPy's version for every one of them, to choose between two ways of conversion.
-    This is the way that it takes for NumPy 1, without the question.
-    """
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        numpy_compat.np_asarray = _asarray

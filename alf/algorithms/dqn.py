@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """DQN (Mnih et al. 2015, Nature 518) with its extensions for discrete actions from replay."""
 
+import copy
 from typing import Any, NamedTuple
 
 import gin
@@ -10,12 +11,9 @@ from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.critic_actions import action_index
 from alf.algorithms.n_step import NStep
 from alf.algorithms.target_update import TargetUpdater
-from alf.data_structures import LossInfo, PolicyStep
-from alf.errors import ConfigError, check_bool, check_number
-from alf.networks import QValueNetwork
+from alf.data_structures import LossInfo
+from alf.errors import check_bool, check_number
 from alf.ops import losses, td_losses
-from alf.policies.action_distributions import CategoricalActions
-from alf.schedules import as_schedule
 
 
 class DqnInfo(NamedTuple):
@@ -45,15 +43,12 @@ class DqnAlgorithm(Algorithm):
     corrects for the policy that acted. Its priority is the mean absolute TD error of these.
 
     Args:
-        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, jit_compile,
-            train_step_counter: as in `Algorithm`; the action is one integer.
-        network_ctor: callable (observation_spec, number of actions) -> `QValueNetwork`.
+        policy: `EpsilonGreedyPolicy`.
         discount: gamma, in [0, 1].
         n_step: rewards of a target before it bootstraps; fewer where an episode ends.
         double: whether the network that learns chooses the action that the target network values (arXiv
             1509.06461).
         huber_delta: error from which on the loss is linear; None: it is the square everywhere.
-        epsilon: probability of an action at random. Number or schedule.
         tau: in (0, 1], how far each update of the target network goes to the one that learns; 1 copies.
         target_update_period: updates from one of the target network to the next.
         burn_in: rows of a sequence that only bring the recurrent state up to date.
@@ -61,72 +56,38 @@ class DqnAlgorithm(Algorithm):
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        optimizer,
-        network_ctor=QValueNetwork,
+        policy,
         discount=0.99,
         n_step=1,
         double=True,
         huber_delta=1.0,
-        epsilon=0.05,
         tau=1.0,
         target_update_period=500,
         burn_in=0,
-        max_grad_norm=10.0,
-        max_policy_lag=None,
-        jit_compile=False,
-        train_step_counter=None,
     ):
         check_bool("DqnAlgorithm.double", double)
         check_number("DqnAlgorithm.huber_delta", huber_delta, above=0, optional=True)
-        actions = _one_integer(action_spec)
-        network = network_ctor(observation_spec, actions.num_outputs)
-        super().__init__(
-            observation_spec,
-            action_spec,
-            optimizer,
-            train_state_spec=network.state_spec,
-            max_grad_norm=max_grad_norm,
-            max_policy_lag=max_policy_lag,
-            jit_compile=jit_compile,
-            train_step_counter=train_step_counter,
-            name="dqn",
-        )
-        self._actions = actions
-        self._network = network
-        self._target_network = network_ctor(observation_spec, actions.num_outputs)
+        super().__init__(policy, name="dqn")
+        network = policy.network
+        self._target_network = copy.deepcopy(network)
         self._update_target = TargetUpdater(
             network.variables, self._target_network.variables, tau, target_update_period
         )
         self._n_step = NStep("DqnAlgorithm", discount, n_step, burn_in, network.state_spec != ())
         self._double = double
         self._huber_delta = huber_delta
-        self._epsilon = as_schedule("DqnAlgorithm.epsilon", epsilon, at_least=0, at_most=1)
-
-    def predict_step(self, time_step, state):
-        """Takes the best action."""
-        q, state = self._network.policy(time_step.observation, state)
-        return PolicyStep(self._actions.action(self._actions.mode(q)), state)
-
-    def rollout_step(self, time_step, state):
-        """Takes the best action, or with probability epsilon one at random."""
-        q, state = self._network.policy(time_step.observation, state)
-        at_random = tf.random.uniform(tf.shape(q)[:1]) < self._epsilon(self.progress())
-        index = tf.where(at_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
-        return PolicyStep(self._actions.action(index), state)
 
     def train_step(self, experience, state):
         steps = self._n_step.steps(experience)
         evaluate = lambda network: self._n_step.at_starts_and_ends(network, experience, state, steps.end)  # noqa: E731
-        q, next_q = evaluate(self._network)
+        q, next_q = evaluate(self.policy.network)
         _, next_target_q = evaluate(self._target_network)
         return DqnInfo(steps, q, next_q, next_target_q)
 
     def calc_loss(self, experience, train_info):
         """The loss of the TD errors, weighted; and the priorities."""
         steps, q, next_q, next_target_q = train_info
-        action = self._n_step.starts(experience, action_index(experience.action, self.action_spec))
+        action = self._n_step.starts(experience, action_index(experience.action, self.policy.action_spec))
         q = td_losses.value_of_action(q, action)
         next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
         td_error = td_losses.td_target(steps.reward, steps.discount, next_value) - q
@@ -135,17 +96,9 @@ class DqnAlgorithm(Algorithm):
         extra = {
             "q": losses.weighted_mean(q, seen),
             "td_error": losses.weighted_mean(tf.abs(td_error), seen),
-            "epsilon": self._epsilon(self.progress()),
+            "epsilon": self.policy.epsilon(),
         }
         return LossInfo(loss, extra, td_losses.mean_priority(td_error, steps.weight))
 
     def after_update(self, experience, train_info):
         self._update_target()
-
-
-def _one_integer(action_spec):
-    """`CategoricalActions` for a scalar integer."""
-    is_one = isinstance(action_spec, tf.TensorSpec) and action_spec.dtype.is_integer
-    if not is_one or action_spec.shape.rank:
-        raise ConfigError(f"action_spec is {action_spec}: DqnAlgorithm needs one integer, with bounds")
-    return CategoricalActions(action_spec)

@@ -6,11 +6,11 @@ import functools
 import gin
 import tensorflow as tf
 
+from alf.algorithms.actor_critic import actor_critic_groups
 from alf.algorithms.algorithm import Algorithm
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.ops import losses, returns
-from alf.policies.actor_critic_policy import ActorCriticPolicy
 from alf.schedules import as_schedule
 
 
@@ -19,9 +19,7 @@ class ImpalaAlgorithm(Algorithm):
     """V-trace actor-critic.
 
     Args:
-        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, num_epochs, num_minibatches,
-            jit_compile, train_step_counter: as in `Algorithm`.
-        policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
+        policy: `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
         vtrace_lambda: lambda, in [0, 1]: how far corrections reach.
         clip_rho_threshold: rho bar, limits the importance ratio of the value targets.
@@ -31,16 +29,11 @@ class ImpalaAlgorithm(Algorithm):
         entropy_weight: weight of the entropy bonus. Number or schedule.
         drop_last_ts: whether the last transition of each unroll is left out of the loss, as in RLlib. Its
             target bootstraps from one step, so it is the most biased; needs an unroll_length of at least 2.
-        value_optimizer: optimizer of the variables that only the value depends on; None leaves them to
-            `optimizer`. For policies that share no layers.
     """
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        optimizer,
-        policy_ctor=ActorCriticPolicy,
+        policy,
         discount=0.99,
         vtrace_lambda=1.0,
         clip_rho_threshold=1.0,
@@ -49,13 +42,6 @@ class ImpalaAlgorithm(Algorithm):
         value_loss_weight=0.5,
         entropy_weight=0.01,
         drop_last_ts=False,
-        value_optimizer=None,
-        max_grad_norm=40.0,
-        max_policy_lag=None,
-        num_epochs=1,
-        num_minibatches=1,
-        jit_compile=False,
-        train_step_counter=None,
     ):
         check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
         check_number("ImpalaAlgorithm.vtrace_lambda", vtrace_lambda, at_least=0, at_most=1)
@@ -64,22 +50,7 @@ class ImpalaAlgorithm(Algorithm):
         check_number("ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0)
         check_number("ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
         check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
-        policy = policy_ctor(observation_spec, action_spec)
-        super().__init__(
-            observation_spec,
-            action_spec,
-            policy.separate_optimizers(optimizer, value_optimizer),
-            train_state_spec=policy.state_spec,
-            rollout_info_spec=policy.info_spec,
-            max_grad_norm=max_grad_norm,
-            max_policy_lag=max_policy_lag,
-            num_epochs=num_epochs,
-            num_minibatches=num_minibatches,
-            jit_compile=jit_compile,
-            train_step_counter=train_step_counter,
-            name="impala",
-        )
-        self._policy = policy
+        super().__init__(policy, name="impala")
         self._discount = discount
         self._vtrace = dict(
             lambda_=vtrace_lambda,
@@ -92,22 +63,15 @@ class ImpalaAlgorithm(Algorithm):
         self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight)
 
     def parameter_groups(self):
-        return self._policy.parameter_groups(self.optimizer)
-
-    def predict_step(self, time_step, state):
-        """Takes the most likely action."""
-        return self._policy.mode(time_step, state)
-
-    def rollout_step(self, time_step, state):
-        """Samples an action; `info` is an `ActionInfo`."""
-        return self._policy.sample(time_step, state)
+        """Separate layers make the groups "policy" and "value"; shared layers are one group, "policy"."""
+        return actor_critic_groups(self.policy)
 
     def train_step(self, experience, state):
-        return self._policy.unroll(experience, state)
+        return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
         """Policy gradient, value and entropy losses, averaged over the transitions of the batch."""
-        actions = self._policy.actions
+        actions = self.policy.actions
         params, behaviour = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behaviour.raw)
         is_first = tf.equal(experience.step_type, FIRST)
@@ -123,7 +87,7 @@ class ImpalaAlgorithm(Algorithm):
         policy_loss = mean(losses.policy_gradient_loss(log_prob, trace.pg_advantages))
         value_loss = mean(losses.value_loss(train_info.value[:-1], trace.value_targets))
         entropy = mean(actions.entropy(params))
-        entropy_weight = self._entropy_weight(self.progress())
+        entropy_weight = self._entropy_weight(self.progress)
         loss = policy_loss + self._value_loss_weight * value_loss - entropy_weight * entropy
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         return LossInfo(loss, {**parts, "entropy_weight": entropy_weight})

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
+from alf.algorithms.actor_critic import actor_critic_groups
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.target_update import TargetUpdater
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.ops import losses, returns
 from alf.policies.action_distributions import CategoricalActions, MultiCategoricalActions
-from alf.policies.actor_critic_policy import ActorCriticPolicy
 from alf.schedules import as_schedule
 
 
@@ -49,9 +49,7 @@ class PPOAlgorithm(Algorithm):
     probability of the action.
 
     Args:
-        observation_spec, action_spec, optimizer, max_grad_norm, max_policy_lag, num_epochs, num_minibatches,
-            jit_compile, train_step_counter: as in `Algorithm`.
-        policy_ctor: callable (observation_spec, action_spec) -> `ActorCriticPolicy`.
+        policy: `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
         use_vtrace: whether targets and advantages are V-trace's, which correct for old policies, or GAE's.
         lambda_: of V-trace or GAE, in [0, 1].
@@ -66,16 +64,11 @@ class PPOAlgorithm(Algorithm):
         normalize_advantages: whether they have mean 0 and standard deviation 1 in each minibatch.
         target_update_period: updates after which the target policy becomes the policy; None: there is none.
         clip_target_ratio: see above.
-        value_optimizer: optimizer of the variables that only the value depends on; None leaves them to
-            `optimizer`. For policies that share no layers.
     """
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        optimizer,
-        policy_ctor=ActorCriticPolicy,
+        policy,
         discount=0.99,
         use_vtrace=False,
         lambda_=0.95,
@@ -89,13 +82,6 @@ class PPOAlgorithm(Algorithm):
         normalize_advantages=True,
         target_update_period=None,
         clip_target_ratio=2.0,
-        value_optimizer=None,
-        num_epochs=4,
-        num_minibatches=4,
-        max_grad_norm=0.5,
-        max_policy_lag=None,
-        jit_compile=False,
-        train_step_counter=None,
     ):
         check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
         check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
@@ -106,25 +92,10 @@ class PPOAlgorithm(Algorithm):
         check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
         check_bool("PPOAlgorithm.normalize_advantages", normalize_advantages)
         check_number("PPOAlgorithm.clip_target_ratio", clip_target_ratio, above=0)
-        policy = policy_ctor(observation_spec, action_spec)
-        super().__init__(
-            observation_spec,
-            action_spec,
-            policy.separate_optimizers(optimizer, value_optimizer),
-            train_state_spec=policy.state_spec,
-            rollout_info_spec=policy.info_spec,
-            max_grad_norm=max_grad_norm,
-            max_policy_lag=max_policy_lag,
-            num_epochs=num_epochs,
-            num_minibatches=num_minibatches,
-            jit_compile=jit_compile,
-            train_step_counter=train_step_counter,
-            name="ppo",
-        )
-        self._policy = policy
+        super().__init__(policy, name="ppo")
         self._target_policy = None
         if target_update_period is not None:
-            self._target_policy = policy_ctor(observation_spec, action_spec)
+            self._target_policy = policy.copy()
             self._update_target = TargetUpdater(
                 policy.variables, self._target_policy.variables, period=target_update_period
             )
@@ -142,20 +113,13 @@ class PPOAlgorithm(Algorithm):
         self._normalize_advantages = normalize_advantages
 
     def parameter_groups(self):
-        return self._policy.parameter_groups(self.optimizer)
-
-    def predict_step(self, time_step, state):
-        """Takes the most likely action."""
-        return self._policy.mode(time_step, state)
-
-    def rollout_step(self, time_step, state):
-        """Samples an action; `info` is an `ActionInfo`."""
-        return self._policy.sample(time_step, state)
+        """Separate layers make the groups "policy" and "value"; shared layers are one group, "policy"."""
+        return actor_critic_groups(self.policy)
 
     def preprocess(self, experience, state):
-        before = self._policy.unroll(experience, state)
+        before = self.policy.unroll(experience, state)
         behaviour = experience.info
-        log_prob = functools.partial(self._policy.actions.log_prob, raw=behaviour.raw)
+        log_prob = functools.partial(self.policy.actions.log_prob, raw=behaviour.raw)
         behaviour_log_prob = log_prob(behaviour.params)
         if self._target_policy is None:
             proximal, importance = behaviour.params, tf.ones_like(behaviour_log_prob)
@@ -171,11 +135,11 @@ class PPOAlgorithm(Algorithm):
         return experience._replace(info=info)
 
     def train_step(self, experience, state):
-        return self._policy.unroll(experience, state)
+        return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
         """The clipped surrogate, the value loss, the exploration bonus and the divergence, averaged."""
-        actions, progress = self._policy.actions, self.progress()
+        actions, progress = self.policy.actions, self.progress
         weight = experience.weight[:-1]
         mean = functools.partial(losses.weighted_mean, weight=weight)
         info = tf.nest.map_structure(lambda x: x[:-1], experience.info)

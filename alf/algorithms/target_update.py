@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TargetUpdater: variables that follow others at a distance, such as a target network's."""
+"""TargetUpdater: variables that follow others at a distance, such as those of a target network."""
 
 import tensorflow as tf
 
@@ -10,8 +10,8 @@ class TargetUpdater(tf.Module):
     """Moves variables towards others: `target <- tau * source + (1 - tau) * target`.
 
     Args:
-        sources, targets: sequences of variables, alike in number and shapes; copied at once. From now on the
-            targets are not trainable: no part of a `tf.Module`'s `trainable_variables`.
+        sources, targets: sequences of variables, alike in number and shapes. The targets become copies of the
+            sources now, and are no longer trainable: `tf.Module.trainable_variables` leaves them out.
         tau: in (0, 1]; 1 copies.
         period: calls from one move to the next.
     """
@@ -20,23 +20,23 @@ class TargetUpdater(tf.Module):
         super().__init__(name="target_updater")
         check_number("tau", tau, above=0, at_most=1)
         check_int("target_update_period", period)
-        self._pairs = [(s, t) for s, t in zip(sources, targets, strict=True)]
+        self._pairs = list(zip(sources, targets, strict=True))
         self._tau = tau
         self._period = period
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         for source, target in self._pairs:
             target.assign(source)
-            # There is no public way for a variable that exists, and if it had been made so, Keras would list
-            # it in another order than its source.
+            # There is no public way to change this for a variable that exists. A target that was made as not
+            # trainable would stand at another place than its source in a Keras layer's list of variables.
             target._trainable = False
 
     def __call__(self):
-        """To be called after each update, in the graph."""
+        """Counts one update, in the graph, and moves the targets if it is time."""
         if self._period == 1:
             self._move()
-            return
-        due = tf.equal(self._calls.assign_add(1) % self._period, 0)
-        tf.cond(due, lambda: (self._move(), True)[1], lambda: False)
+        else:
+            is_due = tf.equal(self._calls.assign_add(1) % self._period, 0)
+            tf.cond(is_due, self._move, lambda: None)
 
     def _move(self):
         for source, target in self._pairs:

@@ -18,7 +18,7 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.bin.malloc import share_heaps
 from alf.bin.signals import on_signal
 from alf.errors import ConfigError, DivergedError
-from alf.training.trainer import Trainer
+from alf.training import Experiment, Trainer
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", None, "Path of a gin file; may be repeated.")
 _GIN_PARAM = flags.DEFINE_multi_string("gin_param", None, "A gin binding, NAME=VALUE; may be repeated.")
@@ -54,7 +54,7 @@ def build(root_dir):
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")
     try:
-        return Trainer(root_dir)
+        return Trainer(root_dir, Experiment().driver)
     except (ImportError, TypeError) as error:
         wrong_call = re.search("No values supplied by Gin|[Uu]nexpected keyword", str(error))
         if not wrong_call and not isinstance(error, ImportError):

@@ -4,120 +4,126 @@
 import gin
 import tensorflow as tf
 
-from alf.data_structures import count_transitions
-from alf.drivers.actor_thread import ActorThread
+from alf.data_structures import ActionReply, ActionRequest, LogRecord, count_transitions
+from alf.drivers.actor_thread import Actor, ActorThread
+from alf.drivers.driver import Driver
 from alf.drivers.driver_thread import QUEUE_CLOSED
-from alf.drivers.env_thread import EnvThread, log_record
+from alf.drivers.env_specs import EnvSpecs
+from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
-from alf.drivers.off_policy_driver import OffPolicyDriver
-from alf.drivers.queues import ActionReply, ActionRequest, TFQueues
-from alf.drivers.unroll import EnvUnroller
-from alf.errors import ConfigError, check_int, check_number
+from alf.drivers.tf_queues import TFQueues
+from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.tf_runtime import reserve_threads, single_threaded
 
-# Threads of the pool beside those of environments and actors: the learner, the log, and some to spare.
+# Threads of TensorFlow's pool beside those of environments and actors: the learner, the log and some to
+# spare.
 _OTHER_THREADS = 4
 
 
 @gin.configurable(module="alf.drivers")
-class AsyncOffPolicyDriver(OffPolicyDriver):
+class AsyncOffPolicyDriver(Driver):
     """Actors keep predicting while the learner keeps learning.
 
     Each environment has a thread that steps it and asks the actor of its queue for actions. Each actor
-    answers `actor_queue_cap` environments at a time, whichever ask first. T transitions of one
-    environment make an unroll; the learner takes `learn_queue_cap` unrolls at a time, whichever are
-    ready, so a batch may hold an environment twice and another one not at all.
+    answers `actor_queue_cap` environments at a time, those that ask first. T transitions of one environment
+    make an unroll. The learner takes `learn_queue_cap` unrolls at a time, those that are ready: a batch may
+    hold an environment twice and another one not at all.
 
     Args:
-        envs, algorithm, unroll_length, observers, metrics, exp_replayer, overwrite_policy_output: as in
-            `OffPolicyDriver`. With an `unroll_length` of 0 the learner takes what waits in the learn queue,
-            which may be nothing.
+        envs: list of batched environments that agree on batch size and specs. The driver closes them.
+        learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0, `collect`
+            takes what waits in the learn queue, which may be nothing.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes.
-        max_waiting_batches: how many times Q unrolls may wait in the learn queue. 0 collects while
-            `run_async` waits and not while the algorithm trains, one unroll of every environment, in their
-            order: what a `SyncOffPolicyDriver` gives, collected by all environments at the same time.
-        parameter_update_period: updates after which the actors get new weights, all at once between two
-            answers; they act with a copy. None: they read the learner's weights while these change.
-        actor_queue_cap: K, environments that an actor answers at a time. 1 is the quickest answer; more
-            costs less for each.
+        actor_queue_cap: K, environments that an actor answers at a time. 1 gives the quickest answer; more
+            costs less for each environment.
+        max_waiting_batches: how many times Q unrolls may wait in the learn queue. 0 is lockstep: the
+            environments collect while `run_async` waits and stand still while the learner trains. A batch
+            then holds one unroll of every environment, in their order, as a `SyncOffPolicyDriver` gives it.
+        parameter_update_period: updates after which the actors get new weights. They act with a copy that
+            changes between two answers and never within one. None: they read the learner's weights, which
+            change at any time.
+        overwrite_policy_output: whether the environments say which actions were taken in place of the
+            policy's, by `taken_action()` -> nest of [B, ...], the actions of their last step: those of a
+            person or a script, for instance. `Experience.action` and `prev_action` are these then. For
+            algorithms that learn from them rather than from `info`.
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
-            they hold the GIL, and waiting for one's turn costs less than waiting for the GIL. Wrong for
-            those that wait or compute outside Python.
+            they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
+            that wait or compute outside Python.
         stop_timeout: seconds that `stop` waits for an environment that does not return from a step.
 
     Raises:
-        ConfigError: if num_envs < num_actor_queues * actor_queue_cap: an actor would wait for ever for
-            more environments than it has. If learn_queue_cap > num_envs. If max_waiting_batches is 0 and an
-            actor could wait for environments that do not collect. If TensorFlow has started with too few
-            threads.
+        ConfigError: if an argument is out of range or the specs do not fit together; if num_envs <
+            num_actor_queues * actor_queue_cap, because an actor would wait for ever for more environments
+            than it has; if learn_queue_cap > num_envs; if max_waiting_batches is 0 and an actor could wait
+            for environments that stand still; if TensorFlow has started with too few threads.
     """
 
     def __init__(
         self,
         envs,
-        algorithm,
-        num_actor_queues=1,
+        learner,
         unroll_length=8,
+        observers=(),
+        metrics=(),
+        num_actor_queues=1,
         learn_queue_cap=1,
         actor_queue_cap=1,
         max_waiting_batches=1,
         parameter_update_period=None,
-        observers=(),
-        metrics=(),
-        exp_replayer="one_time",
         overwrite_policy_output=False,
         one_env_at_a_time=False,
         stop_timeout=30.0,
     ):
+        super().__init__(learner, unroll_length, observers, metrics)
+        envs = list(envs)
+        self._specs = specs = EnvSpecs(envs)
+        _check_capacities(
+            specs.num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches
+        )
+        check_bool("one_env_at_a_time", one_env_at_a_time)
+        check_number("stop_timeout", stop_timeout, above=0)
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
-        self._actor = algorithm if parameter_update_period is None else algorithm.rollout_copy()
-        super().__init__(
-            envs,
-            algorithm,
-            unroll_length,
-            observers,
-            metrics,
-            exp_replayer,
-            overwrite_policy_output,
-            self._actor,
-        )
-        self._check(num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches)
-        algorithm.check_batch_size(learn_queue_cap * self.batch_size)
-        check_number("stop_timeout", stop_timeout, above=0)
-        reserve_threads(self.num_envs + num_actor_queues + _OTHER_THREADS)
+        learner.check_batch_size(learn_queue_cap * specs.batch_size)
+        reserve_threads(specs.num_envs + num_actor_queues + _OTHER_THREADS)
         self._num_actor_queues = num_actor_queues
         self._learn_queue_cap = learn_queue_cap
-        self._actor_queue_cap = actor_queue_cap
-        self._max_waiting_batches = max_waiting_batches
-        self._in_lockstep = max_waiting_batches == 0
+        self._is_lockstep = max_waiting_batches == 0
+        self._takes_what_waits = unroll_length == 0
         self._parameter_update_period = parameter_update_period
-        self._published = None  # updates that the actors' weights have seen
-        self._takes_what_is_there = unroll_length == 0
         self._stop_timeout = stop_timeout
+        # The policy that the actors act with: the learner's own, or a copy of it.
+        self._policy = learner.policy if parameter_update_period is None else learner.policy.copy()
+        capacity = learn_queue_cap * max(max_waiting_batches, 1)
+        self._tf_queues = self._make_queues(actor_queue_cap, capacity)
+        self._actor = Actor(
+            self._policy, self._tf_queues, actor_queue_cap, parameter_update_period is not None
+        )
         self._unroller = EnvUnroller(
-            self._envs,
-            self._specs,
-            self._policy_step_spec,
+            envs,
+            specs,
+            self._policy,
             self._unroll_length,
             self._ask_actor,
             overwrite_policy_output,
+            self._tf_queues.env_turn if one_env_at_a_time else None,
         )
-        self._tf_queues = self._make_queues()
-        if one_env_at_a_time:
-            self._unroller.take_turns(self._tf_queues.turn)
-        # No error counts as a clean stop here: the threads know which one is (see DriverThread).
+        # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._threads = []
         self._stopped = False
-        self._raised = None  # the thread's error that run_async has raised
+        self._raised = None  # the error of a thread that `collect` has raised
 
     @classmethod
-    def from_env_fn(cls, env_fn, num_envs, algorithm, **kwargs):
+    def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
         """Makes the driver with `num_envs` environments that `env_fn(env_index)` returns."""
-        return cls([env_fn(index) for index in range(num_envs)], algorithm, **kwargs)
+        return cls([env_fn(index) for index in range(num_envs)], learner, **kwargs)
+
+    @property
+    def num_restarts(self):
+        return self._unroller.num_restarts
 
     def start(self):
         """Traces the loops, in this thread, then starts the threads.
@@ -129,7 +135,8 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
             raise RuntimeError("start() works once: make a new driver to start again")
         with single_threaded():
             self._threads = self._make_threads()
-            self._publish_weights()
+            if self._parameter_update_period is not None:
+                self._copy_weights()
         for thread in self._threads:
             thread.start()
 
@@ -144,11 +151,19 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped.
         """
-        experience = self._dequeue_training_exps()
+        queues = self._tf_queues
+        if not self._is_lockstep:
+            experience = queues.learn_queue.dequeue_many(self._learn_queue_cap)
+        else:
+            ordered = [orders.enqueue(True) for orders in queues.unroll_orders]
+            with tf.control_dependencies(ordered):
+                experience = queues.learn_queue.dequeue_many(self._specs.num_envs)
+            by_env = tf.argsort(experience.env_id[:, 0, 0])
+            experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
 
     def run_async(self):
-        """Takes a batch of unrolls and lets the algorithm observe it.
+        """Takes a batch of unrolls and lets the learner observe it.
 
         Returns:
             environment steps in that batch, an int; 0 if it took none, see `unroll_length`.
@@ -164,13 +179,16 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         self._raise_if_stopping()
         try:
             with single_threaded():
-                self._publish_weights()
-                return self._collect()
+                self._update_actor()
+                return sum(self._observe_batch() for _ in range(self._num_batches()))
         except QUEUE_CLOSED:
             self._raise_if_stopping()
             raise
 
+    collect = run_async
+
     def run(self):
+        """Refuses: this driver has no synchronous step."""
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
     def interrupt(self):
@@ -197,83 +215,42 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         finally:
             # An environment that still steps must not be closed beneath its thread.
             if not any(thread.is_alive() for thread in self._threads):
-                self._close_envs()
+                self._unroller.close()
 
     def queue_sizes(self):
         return self._tf_queues.sizes()
 
-    def _collect(self):
-        if not self._takes_what_is_there:
-            return self._observe_training_exps() if self._collects_now() else 0
-        num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
-        return sum(self._observe_training_exps() for _ in range(num_batches))
+    def _num_batches(self):
+        """How many batches this call of `run_async` takes."""
+        if self._takes_what_waits:
+            return self._tf_queues.learn_queue.size() // self._learn_queue_cap
+        return 1 if self._is_collection_due() else 0
 
-    def _dequeue_training_exps(self):
-        """`Experience` [Q, T+1, B, ...]."""
-        queues = self._tf_queues
-        if not self._in_lockstep:
-            return queues.learn_queue.dequeue_many(self._learn_queue_cap)
-        permitted = [queues.permits.enqueue(i, True) for i in range(self.num_envs)]
-        with tf.control_dependencies(permitted):
-            experience = queues.learn_queue.dequeue_many(self.num_envs)
-        order = tf.argsort(experience.env_id[:, 0, 0])
-        return tf.nest.map_structure(lambda x: tf.gather(x, order), experience)
+    def _observe_batch(self):
+        experience, steps = self.get_training_exps()
+        self.learner.observe(experience)
+        return int(steps)
 
-    def _publish_weights(self):
+    def _update_actor(self):
         """Gives the actors new weights if it is time."""
         if self._parameter_update_period is None:
             return
-        updates = int(self._algorithm.train_step_counter)
-        if self._published is None or updates - self._published >= self._parameter_update_period:
+        age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
+        if age >= self._parameter_update_period:
             self._copy_weights()
-            self._published = updates
 
     @tf.function(autograph=False)
     def _copy_weights(self):
+        """Copies the weights while it holds the permits of all actors, so that none of them acts."""
+
         def copy():
-            pairs = zip(self._actor.variables, self._algorithm.variables, strict=True)
-            with tf.control_dependencies([ours.assign(theirs, read_value=False) for ours, theirs in pairs]):
+            with tf.control_dependencies(self._policy.assign(self.learner.policy)):
                 return tf.constant(True)
 
-        self._tf_queues.weights.holding([], self._num_actor_queues, copy)
-
-    def _check(self, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches):
-        for name, value in (
-            ("num_actor_queues", num_actor_queues),
-            ("learn_queue_cap", learn_queue_cap),
-            ("actor_queue_cap", actor_queue_cap),
-        ):
-            check_int(name, value)
-        check_int("max_waiting_batches", max_waiting_batches, at_least=0)
-        if self.num_envs < num_actor_queues * actor_queue_cap:
-            raise ConfigError(
-                f"num_envs is {self.num_envs}, less than num_actor_queues * actor_queue_cap = "
-                f"{num_actor_queues} * {actor_queue_cap}: an actor would wait for ever for more environments "
-                "than it has"
-            )
-        if learn_queue_cap > self.num_envs:
-            raise ConfigError(
-                f"learn_queue_cap is {learn_queue_cap}, more than num_envs = {self.num_envs}: the learner "
-                "would wait for several unrolls of the same environment"
-            )
-        if max_waiting_batches == 0:
-            self._check_lockstep(num_actor_queues, learn_queue_cap, actor_queue_cap)
-
-    def _check_lockstep(self, num_actor_queues, learn_queue_cap, actor_queue_cap):
-        if learn_queue_cap != self.num_envs:
-            raise ConfigError(
-                f"max_waiting_batches is 0: learn_queue_cap must be num_envs = {self.num_envs} then, not "
-                f"{learn_queue_cap}"
-            )
-        if actor_queue_cap > 1 and actor_queue_cap * num_actor_queues != self.num_envs:
-            raise ConfigError(
-                "max_waiting_batches is 0: actor_queue_cap must be 1 then, or num_envs / num_actor_queues = "
-                f"{self.num_envs} / {num_actor_queues}, not {actor_queue_cap}: an actor would wait for "
-                "environments that have collected"
-            )
+        self._tf_queues.weights.hold(self._num_actor_queues, [], copy)
 
     def _raise_if_stopping(self):
-        """Raises what ended a thread at once: `stop` may have to wait for others first."""
+        """Raises the error that ended a thread at once, because `stop` may have to wait for others first."""
         if not self._coord.should_stop():
             return
         try:
@@ -284,84 +261,98 @@ class AsyncOffPolicyDriver(OffPolicyDriver):
         self.stop()
         raise RuntimeError("the driver was interrupted")
 
-    def _make_queues(self):
-        frame = self._unroller.frame_spec()
-        request = ActionRequest(
-            env_index=tf.TensorSpec((), tf.int32),
-            signals=frame.signals,
-            observation=frame.observation,
-            prev_action=frame.prev_action,
-            state=frame.state,
-        )
+    def _make_queues(self, actor_queue_cap, learn_queue_capacity):
+        frame = self._specs.frame_spec(self._policy)
+        unroll = self._specs.unroll_spec(self._policy, self._unroll_length, keep_bounds=False)
+        shorten = lambda s: tf.TensorSpec((self._unroll_length, *s.shape[1:]), s.dtype)  # noqa: E731
         return TFQueues(
-            num_envs=self.num_envs,
+            num_envs=self._specs.num_envs,
             num_actor_queues=self._num_actor_queues,
-            actor_queue_cap=self._actor_queue_cap,
-            learn_queue_capacity=self._learn_queue_cap * max(self._max_waiting_batches, 1),
-            request_spec=request,
+            actor_queue_cap=actor_queue_cap,
+            learn_queue_capacity=learn_queue_capacity,
+            request_spec=ActionRequest(tf.TensorSpec((), tf.int32), frame.time_step, frame.state),
             reply_spec=ActionReply(frame.policy_step, frame.version),
-            unroll_spec=self._unroll_spec(),
-            log_spec=self._log_spec(),
+            unroll_spec=unroll,
+            log_spec=LogRecord(
+                step_type=shorten(unroll.step_type),
+                reward=shorten(unroll.reward),
+                discount=shorten(unroll.discount),
+                env_id=tf.TensorSpec((self._specs.batch_size,), tf.int32),
+            ),
         )
 
-    def _ask_actor(self, env_index, signals, observation, prev_action, state):
-        request = ActionRequest(env_index, signals, observation, prev_action, state)
-        sent = self._tf_queues.actor_queues.enqueue(env_index % self._num_actor_queues, request)
+    def _ask_actor(self, env_index, time_step, state):
+        """Sends a request and waits for the answer, in the graph of an environment."""
+        queues = self._tf_queues
+        request = ActionRequest(env_index, time_step, state)
+        sent = queues.actor_queues[env_index % self._num_actor_queues].enqueue(request)
+        # Nothing but this says that the answer comes after the request.
         with tf.control_dependencies([sent]):
-            return self._tf_queues.action_return_queues.dequeue(env_index)
-
-    def _serve(self, actor_index, iterations):
-        """Answers `iterations` batches of requests."""
-
-        def body(i):
-            request = self._tf_queues.actor_queues.dequeue_many(actor_index, self._actor_queue_cap)
-            policy_steps, version = self._answer(request)
-            env_index = tf.unstack(request.env_index)
-            sent = [
-                self._tf_queues.action_return_queues.enqueue(index, ActionReply(step, version))
-                for index, step in zip(env_index, policy_steps, strict=True)
-            ]
-            with tf.control_dependencies(sent):
-                return i + 1
-
-        tf.while_loop(lambda i: i < iterations, body, [tf.constant(0)], parallel_iterations=1)
-
-    def _answer(self, request):
-        if self._parameter_update_period is None:
-            return self._policy(*request)
-        inputs = tf.nest.flatten(request)
-        return self._tf_queues.weights.holding(inputs, 1, lambda: self._policy(*request))
+            reply = queues.action_return_queues[env_index].dequeue()
+        return reply.policy_step, reply.version
 
     def _unroll_and_enqueue(self, env_index, frame):
-        if self._in_lockstep:
-            with tf.control_dependencies([self._tf_queues.permits.dequeue(env_index)]):
+        """Makes one unroll and hands it to the log and to the learner, in the graph of an environment."""
+        queues = self._tf_queues
+        if self._is_lockstep:
+            with tf.control_dependencies([queues.unroll_orders[env_index].dequeue()]):
                 frame = tf.nest.map_structure(tf.identity, frame)
         frame, unroll = self._unroller.unroll(env_index, frame)
-        logged = self._tf_queues.log_queue.enqueue(log_record(unroll))
-        with tf.control_dependencies([logged]):
-            learned = self._tf_queues.learn_queue.enqueue(unroll)
+        with tf.control_dependencies([queues.log_queue.enqueue(make_log_record(unroll))]):
+            learned = queues.learn_queue.enqueue(unroll)
         with tf.control_dependencies([learned]):
             return tf.nest.map_structure(tf.identity, frame)
 
     def _make_threads(self):
         """Traces every loop once, for all threads of its kind, and makes the threads."""
         index = tf.TensorSpec((), tf.int32)
-        first_frame = _traced(self._unroller.first_frame, index)
-        unroll = _traced(self._unroll_and_enqueue, index, self._unroller.frame_spec())
-        serve = _traced(self._serve, index, index)
+        first_frame = _trace(self._unroller.first_frame, index)
+        unroll = _trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
+        serve = _trace(self._actor.serve, index, index)
+        common = (self._coord, self._tf_queues)
         envs = [
-            EnvThread(self._coord, self._tf_queues, i, self._unroller, first_frame, unroll)
-            for i in range(self.num_envs)
+            EnvThread(*common, i, self._unroller, first_frame, unroll) for i in range(self._specs.num_envs)
         ]
-        actors = [ActorThread(self._coord, self._tf_queues, a, serve) for a in range(self._num_actor_queues)]
-        return [*envs, *actors, LogThread(self._coord, self._tf_queues, self._observers)]
+        actors = [ActorThread(*common, a, serve) for a in range(self._num_actor_queues)]
+        return [*envs, *actors, LogThread(*common, self._observers)]
 
 
-def _traced(function, *signature):
+def _check_capacities(num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches):
+    """Raises ConfigError if a capacity is wrong, or somebody would wait for ever."""
+    check_int("num_actor_queues", num_actor_queues)
+    check_int("learn_queue_cap", learn_queue_cap)
+    check_int("actor_queue_cap", actor_queue_cap)
+    check_int("max_waiting_batches", max_waiting_batches, at_least=0)
+    if num_envs < num_actor_queues * actor_queue_cap:
+        raise ConfigError(
+            f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actor_queues} * "
+            f"{actor_queue_cap}: an actor would wait for ever for more environments than it has"
+        )
+    if learn_queue_cap > num_envs:
+        raise ConfigError(
+            f"learn_queue_cap is {learn_queue_cap}, more than num_envs = {num_envs}: the learner would wait "
+            "for several unrolls of the same environment"
+        )
+    if max_waiting_batches > 0:
+        return
+    if learn_queue_cap != num_envs:
+        raise ConfigError(
+            "max_waiting_batches is 0: learn_queue_cap must be num_envs = "
+            f"{num_envs} then, not {learn_queue_cap}"
+        )
+    if actor_queue_cap > 1 and actor_queue_cap * num_actor_queues != num_envs:
+        raise ConfigError(
+            "max_waiting_batches is 0: actor_queue_cap must be 1 then, or num_envs / num_actor_queues = "
+            f"{num_envs} / {num_actor_queues}, not {actor_queue_cap}: an actor would wait for environments "
+            "that have collected"
+        )
+
+
+def _trace(function, *signature):
     """Makes a `tf.function` that is traced now, in this thread, and never again.
 
-    What it returns is called as a `tf.function`: a call of its concrete function formats every argument as
-    text first, which takes milliseconds.
+    Callers call the `tf.function`: a call of its concrete function would format every argument as text first,
+    which takes milliseconds.
     """
     function = tf.function(function, input_signature=signature, autograph=False)
     function.get_concrete_function()

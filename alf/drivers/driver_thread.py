@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The thread that all three kinds of pipeline thread are."""
+"""DriverThread: the base class of EnvThread, ActorThread and LogThread."""
 
 import abc
 import threading
@@ -13,11 +13,11 @@ QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
 class DriverThread(threading.Thread, metaclass=abc.ABCMeta):
-    """Repeats `work` until the coordinator stops, and makes sure that nobody waits for it afterwards.
+    """Repeats `work` until the coordinator stops. When it ends, it wakes every thread that waits for it.
 
     Args:
         coord: the `tf.train.Coordinator` of all threads of a driver.
-        tf_queues: the `TFQueues`; whoever ends first, for whatever reason, closes them.
+        tf_queues: `TFQueues`. The thread that ends first, for whatever reason, closes them.
         name: the thread's name.
     """
 
@@ -41,7 +41,7 @@ class DriverThread(threading.Thread, metaclass=abc.ABCMeta):
             while not self._coord.should_stop():
                 self.work()
         except QUEUE_CLOSED:
-            # That is how a thread is told to stop. Before that, it is an error like any other.
+            # After a stop was requested, a closed queue tells the thread to end. Before, it is an error.
             if not self._coord.should_stop():
                 raise
 

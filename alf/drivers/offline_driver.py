@@ -1,46 +1,24 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""OfflineDriver: a replay buffer in the place of environments."""
+"""OfflineDriver: a driver without environments, for learning from a full replay buffer alone."""
 
-from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+from alf.drivers.driver import Driver
 
 
-class OfflineDriver:
-    """Lets an algorithm learn from a buffer alone; for what calls a driver, there is nothing to collect.
+class OfflineDriver(Driver):
+    """Collects nothing.
 
     Args:
-        replayer: a buffer that is full, see `alf.replay.load_replayer`.
-        algorithm: an `Algorithm`.
-
-    Raises:
-        ConfigError: if the buffer does not hold what the algorithm needs.
+        learner: `Learner` that trains from a buffer that is full, see `alf.replay.load_replayer`.
     """
-
-    def __init__(self, replayer, algorithm):
-        algorithm.set_exp_replayer(replayer)
-        self._step_metrics = [EnvironmentSteps(), NumberOfEpisodes()]
-        self._metrics = [*self._step_metrics, AverageReturn(), AverageEpisodeLength()]
 
     def start(self):
         """There is nothing to start."""
 
-    def run(self):
-        """Collects nothing."""
+    def collect(self):
+        """Collects nothing: returns 0."""
         return 0
+
+    run = collect
 
     def stop(self):
         """There is nothing to stop."""
-
-    def interrupt(self):
-        """Nothing waits."""
-
-    def get_step_metrics(self):
-        return self._step_metrics
-
-    def get_metrics(self):
-        return self._metrics
-
-    def queue_sizes(self):
-        return {}
-
-    def summarize_metrics(self):
-        """There are no episodes."""

@@ -5,97 +5,92 @@ import gin
 import tensorflow as tf
 
 from alf.data_structures import count_transitions
-from alf.drivers.env_thread import log_record
-from alf.drivers.off_policy_driver import OffPolicyDriver
-from alf.drivers.unroll import EnvUnroller
+from alf.drivers.actor_thread import act
+from alf.drivers.driver import Driver
+from alf.drivers.env_specs import EnvSpecs
+from alf.drivers.env_thread import EnvUnroller, make_log_record
 from alf.errors import ConfigError
 from alf.tf_runtime import reserve_threads, single_threaded
 
 
 @gin.configurable(module="alf.drivers")
-class SyncOffPolicyDriver(OffPolicyDriver):
-    """Unrolls all environments, one after another, then lets the algorithm observe: Q = num_envs.
+class SyncOffPolicyDriver(Driver):
+    """Unrolls all environments, one after another, then lets the learner observe: Q is the number of them.
 
-    The reference that the asynchronous driver is tested against, and the choice for debugging.
+    The asynchronous driver is tested against it. It is also the choice for debugging.
 
     Args:
-        envs, algorithm, unroll_length, observers, metrics, exp_replayer, overwrite_policy_output: as in
-            `OffPolicyDriver`; an `unroll_length` of 0 is none for it.
+        envs: list of batched environments that agree on batch size and specs. The driver closes them.
+        learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
+        overwrite_policy_output: as in `AsyncOffPolicyDriver`.
+
+    Raises:
+        ConfigError: if an argument is wrong.
     """
 
     def __init__(
-        self,
-        envs,
-        algorithm,
-        unroll_length=8,
-        observers=(),
-        metrics=(),
-        exp_replayer="one_time",
-        overwrite_policy_output=False,
+        self, envs, learner, unroll_length=8, observers=(), metrics=(), overwrite_policy_output=False
     ):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
-        super().__init__(
-            envs, algorithm, unroll_length, observers, metrics, exp_replayer, overwrite_policy_output
-        )
-        algorithm.check_batch_size(self.num_envs * self.batch_size)
+        super().__init__(learner, unroll_length, observers, metrics)
+        envs = list(envs)
+        self._specs = EnvSpecs(envs)
+        learner.check_batch_size(self._specs.num_envs * self._specs.batch_size)
         reserve_threads(2)
+        policy = learner.policy
         self._unroller = EnvUnroller(
-            self._envs,
+            envs,
             self._specs,
-            self._policy_step_spec,
+            policy,
             self._unroll_length,
-            self._ask_policy,
+            lambda env_index, time_step, state: act(policy, time_step, state),
             overwrite_policy_output,
         )
         self._unroll = tf.function(self._unroller.unroll, autograph=False)
         self._frames = None
         self._stopped = False
 
+    @property
+    def num_restarts(self):
+        return self._unroller.num_restarts
+
     def start(self):
         if self._frames is not None or self._stopped:
             raise RuntimeError("start() works once: make a new driver to start again")
         with single_threaded():
             first_frame = tf.function(self._unroller.first_frame, autograph=False)
-            self._frames = [self._call(first_frame, index) for index in range(self.num_envs)]
+            self._frames = [self._unroller.run(first_frame, index) for index in range(self._specs.num_envs)]
 
     def get_training_exps(self):
+        """Unrolls all environments.
+
+        Returns:
+            `Experience` of [Q, T+1, B, ...], and the environment steps that it holds, int64 scalar.
+        """
         unrolls = []
         with single_threaded():
             for index, frame in enumerate(self._frames):
-                self._frames[index], unroll = self._call(self._unroll, index, frame)
+                self._frames[index], unroll = self._unroller.run(self._unroll, index, frame)
                 unrolls.append(unroll)
-                self._log(unroll)
+                record = tf.nest.map_structure(lambda x: x.numpy(), make_log_record(unroll))
+                for observer in self._observers:
+                    observer(record)
         experience = tf.nest.map_structure(lambda *x: tf.stack(x), *unrolls)
         return experience, count_transitions(experience.step_type)
 
-    def run(self):
+    def collect(self):
         if self._frames is None or self._stopped:
             raise RuntimeError("run() needs a driver that runs: call start() first, and not after stop()")
-        return self._observe_training_exps() if self._collects_now() else 0
+        if not self._is_collection_due():
+            return 0
+        experience, steps = self.get_training_exps()
+        self.learner.observe(experience)
+        return int(steps)
+
+    run = collect
 
     def stop(self):
         if not self._stopped:
             self._stopped = True
-            self._close_envs()
-
-    def interrupt(self):
-        """Nothing waits in another thread."""
-
-    def _call(self, function, index, *args):
-        try:
-            return function(tf.constant(index, tf.int32), *args)
-        except tf.errors.OpError:
-            if index in self._unroller.errors:
-                raise self._unroller.errors[index] from None
-            raise
-
-    def _ask_policy(self, env_index, *request):
-        request = tf.nest.map_structure(lambda x: x[tf.newaxis], (env_index, *request))
-        (policy_step,), version = self._policy(*request)
-        return policy_step, version
-
-    def _log(self, unroll):
-        record = tf.nest.map_structure(lambda x: x.numpy(), log_record(unroll))
-        for observer in self._observers:
-            observer(record)
+            self._unroller.close()

@@ -1,9 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Several updates from one batch of unrolls."""
+"""Several updates from one batch of unrolls, in the graph."""
 
 import tensorflow as tf
 
 from alf.errors import ConfigError
+
+
+def merge_unrolls(experience):
+    """Makes one time-major batch of Q unrolls: [Q, T+1, B, ...] -> [T+1, Q*B, ...], state [Q*B, ...]."""
+
+    def merge_rows(x):
+        x = tf.experimental.numpy.moveaxis(x, 0, 1) if x.shape[0] != 1 else x[0][:, tf.newaxis]
+        return tf.reshape(x, (x.shape[0], -1, *x.shape[3:]))
+
+    rows = tf.nest.map_structure(merge_rows, experience._replace(state=()))
+    state = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), experience.state)
+    return rows._replace(state=state)
 
 
 def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):

@@ -1,13 +1,124 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Optimizers for gin: Keras 2's, whose updates are single fused operations on the CPU.
+"""Optimizers: those for gin, and GroupOptimizer, which applies them to the groups of an algorithm.
 
-RMSprop's is one only if its momentum is above 0. Its epsilon is then inside the square root, as in IMPALA's;
-without momentum it is outside.
+Keras 2's legacy optimizers, because each of their updates is a single fused operation on the CPU. RMSprop's
+is one only if its momentum is above 0. Its epsilon is then inside the square root, as in IMPALA's; without
+momentum it is outside.
 """
+
+import functools
 
 import gin
 import tensorflow as tf
 
+from alf.errors import ConfigError, check_number
+from alf.schedules import Schedule, as_schedule
+
 Adam = gin.external_configurable(tf.keras.optimizers.legacy.Adam, "Adam", module="alf.optimizers")
 RMSprop = gin.external_configurable(tf.keras.optimizers.legacy.RMSprop, "RMSprop", module="alf.optimizers")
 SGD = gin.external_configurable(tf.keras.optimizers.legacy.SGD, "SGD", module="alf.optimizers")
+
+
+class GroupOptimizer(tf.Module):
+    """Applies one optimizer to all groups of variables, or one to each.
+
+    Args:
+        optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict from the name of a group to one of
+            its own.
+        groups: dict from name to list of variables, see `Algorithm.parameter_groups`.
+        progress: `Progress` that schedules of the learning rate follow.
+        max_grad_norm: limit of the gradient's global norm, of all variables of each optimizer; None: no
+            limit.
+
+    Raises:
+        ConfigError: if an optimizer is missing, unknown, used twice or wrong.
+    """
+
+    def __init__(self, optimizer, groups, progress, max_grad_norm=None):
+        super().__init__(name="group_optimizer")
+        check_number("Learner.max_grad_norm", max_grad_norm, above=0, optional=True)
+        self._max_grad_norm = max_grad_norm
+        self._groups = groups
+        if isinstance(optimizer, dict):
+            _check_groups(optimizer, groups)
+            self._optimizers = dict(optimizer)
+        else:
+            self._optimizers = {"": optimizer}
+        for name, one in self._optimizers.items():
+            _prepare_optimizer(name, one, progress)
+
+    def norms(self, gradients):
+        """The global norm of the gradients of each optimizer: list of float32 scalars.
+
+        Args:
+            gradients: dict from the name of a group to a list of gradients, None where there is none.
+        """
+        return [tf.linalg.global_norm(self._select(name, gradients)) for name in self._optimizers]
+
+    def limit(self, gradients, norms):
+        """Scales the gradients of each optimizer down to `max_grad_norm`.
+
+        Args:
+            gradients: as in `norms`.
+            norms: what `norms` returned.
+
+        Returns:
+            gradients, as in `norms`. They are new tensors, with the control dependencies of this call.
+        """
+        limited = {}
+        for name, norm in zip(self._optimizers, norms, strict=True):
+            change = tf.identity
+            if self._max_grad_norm is not None:
+                scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
+                change = functools.partial(tf.multiply, scale)
+            for group in [name] if name else self._groups:
+                limited[group] = [None if x is None else change(x) for x in gradients[group]]
+        return limited
+
+    def apply(self, gradients):
+        """Changes the variables by one step of each optimizer; gradients as in `norms`."""
+        for name, optimizer in self._optimizers.items():
+            pairs = zip(self._select(name, gradients), self._select(name, self._groups), strict=True)
+            optimizer.apply_gradients(pairs)
+
+    def _select(self, name, values):
+        """Joins the lists of all groups that the optimizer called `name` changes."""
+        return [x for group in ([name] if name else self._groups) for x in values[group]]
+
+    def learning_rates(self):
+        """The learning rates now: dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
+        return {
+            "_".join(filter(None, ("learning_rate", name))): tf.cast(one._decayed_lr(tf.float32), tf.float32)
+            for name, one in self._optimizers.items()
+        }
+
+
+def _check_groups(optimizers, groups):
+    if optimizers.keys() != groups.keys():
+        raise ConfigError(
+            f"Learner.optimizer has the keys {sorted(optimizers)}: there must be one optimizer for each group "
+            f"of the algorithm's variables, here {sorted(groups)}. (Where policy and value share their layers, "
+            "there is no group 'value'.)"
+        )
+    if len({id(one) for one in optimizers.values()}) < len(optimizers):
+        raise ConfigError(
+            "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, each "
+            "@Adam() makes one"
+        )
+
+
+def _prepare_optimizer(name, optimizer, progress):
+    """Checks an optimizer, and connects a schedule of its learning rate with the progress."""
+    setting = f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
+    if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
+        raise ConfigError(
+            f"{setting} is {optimizer!r}: it must be an instance of a class of tf.keras.optimizers.legacy; "
+            "in gin, @Adam() with parentheses"
+        )
+    learning_rate = optimizer._hyper.get("learning_rate", 0.0)
+    if isinstance(learning_rate, Schedule):
+        schedule = as_schedule(f"the learning_rate of {setting}", learning_rate, at_least=0)
+        optimizer.learning_rate = lambda: schedule(progress)
+    elif not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
+        learning_rate = optimizer.get_config().get("learning_rate", 0.0)
+        check_number(f"the learning_rate of {setting}", learning_rate, at_least=0)

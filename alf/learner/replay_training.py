@@ -1,32 +1,32 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ReplayTraining: how often, and from how much at a time, an algorithm learns from a replay buffer."""
-
-from fractions import Fraction
+"""ReplayTraining: updates from a replay buffer, as often as the settings ask for."""
 
 import gin
 import tensorflow as tf
 
+from alf.credit import Credit
+from alf.data_structures import PolicyState, count_transitions
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner.minibatches import repeat_update, shuffled_part
+from alf.nest_utils import zeros_from_spec
 
 
 @gin.configurable(module="alf.learner")
 class ReplayTraining:
-    """Trains an algorithm from a replay buffer, as often as is due.
+    """Trains on sequences from a replay buffer, for algorithms such as SAC and DQN.
 
     Args:
-        algorithm: `Algorithm`.
-        replayer: its `Replayer`, a buffer.
+        replayer: `SampleReplayer`.
         mini_batch_size: sequences of an update.
-        mini_batch_length: L, environment steps of each.
+        mini_batch_length: L, environment steps of each sequence.
         initial_collect_steps: environment steps that the buffer must hold before the first update.
-        replay_ratio: updates for each environment step after these, held exactly: what is due waits for the
-            next call, and what an update is late the environments wait for it.
-        num_updates_per_train_iter: in place of a replay ratio, updates of each call of `Algorithm.train`;
-            with `whole_replay_buffer_training`, passes over the buffer.
-        whole_replay_buffer_training: whether every update takes other sequences, all of the buffer's in
-            turn, shuffled, or draws them as the replayer does.
-        clear_replay_buffer: whether the buffer is emptied after each call of `Algorithm.train`.
+        replay_ratio: updates for each environment step after these, kept exactly. A fraction of an update
+            waits for the next call of `train`. While `train` makes late updates, the environments wait.
+        num_updates_per_train_iter: in place of a replay ratio, updates of each call of `train`; with
+            `whole_replay_buffer_training`, passes over the buffer.
+        whole_replay_buffer_training: whether the updates take all sequences of the buffer in turn, shuffled
+            for each pass, or draw them as the replayer does.
+        clear_replay_buffer: whether the buffer is emptied after each call of `train`.
 
     Raises:
         ConfigError: if a setting is wrong, or the replayer's capacity is too small for a sequence.
@@ -34,7 +34,6 @@ class ReplayTraining:
 
     def __init__(
         self,
-        algorithm,
         replayer,
         mini_batch_size=256,
         mini_batch_length=1,
@@ -59,98 +58,124 @@ class ReplayTraining:
                 "ReplayTraining.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
-        replayer.num_sequences(mini_batch_length)  # an error if it can never hold one
-        self._algorithm = algorithm
-        self._replayer = replayer
+        replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
+        self.replayer = replayer
         self._size = mini_batch_size
         self._length = mini_batch_length
         self._initial_collect_steps = initial_collect_steps
         self._takes_all = whole_replay_buffer_training
         self._clears = clear_replay_buffer
         self._num_updates = num_updates_per_train_iter
-        # Exactly: floats would lose an update now and then.
-        self._ratio = None if replay_ratio is None else Fraction(str(replay_ratio))
-        self._credit = Fraction(0)
-        self._has_collected = False
-        self._steps = 0
+        self._credit = None if replay_ratio is None else Credit(replay_ratio)
+        self._fresh_steps = 0  # observed since the last call of `train`
+        self._has_collected = False  # the initial steps
+        self._steps = 0  # after the initial ones
         self._updates = 0
 
-    def train(self, num_steps):
+    def check_batch_size(self, batch_size):
+        """Every number of environments will do."""
+
+    def observe(self, experience):
+        """Adds an `Experience` of [Q, T+1, B, ...] to the buffer."""
+        self.replayer.observe(experience)
+        self._fresh_steps += int(count_transitions(experience.step_type))
+
+    def train(self, learner):
         """Makes the updates that are due.
 
-        Args:
-            num_steps: int; environment steps since the last call.
-
         Returns:
-            dict of float32 scalars, averaged over the updates, and `replay_ratio`, updates for each
-            environment step so far; empty if there was no update.
+            dict of float32 scalars, averaged over the updates, and `replay_ratio`, the updates for each
+            environment step so far; empty if no update was due. And (), for there is no one batch.
         """
+        num_steps, self._fresh_steps = self._fresh_steps, 0
+        learner.progress.env_steps.assign_add(num_steps)
         if not self._has_collected:
-            if not self._holds_enough():
-                return {}
+            enough = max(1, self._initial_collect_steps)
+            if self.replayer.num_steps() < enough or not self.replayer.num_sequences(self._length):
+                return {}, ()
             self._has_collected, num_steps = True, 0
-        due = self._due(num_steps)
-        if self._takes_all:
-            summary, num_updates = self._train_on_all(due)
-        else:
-            summary, num_updates = self._train_on_samples(tf.constant(due)) if due else {}, due
-        if self._clears:
-            self._replayer.clear()
-        if not num_updates:
-            return {}
-        self._updates += num_updates
-        return {**summary, "replay_ratio": self._updates / self._steps if self._steps else float("inf")}
-
-    def _holds_enough(self):
-        enough = max(1, self._initial_collect_steps)
-        return self._replayer.num_steps() >= enough and self._replayer.num_sequences(self._length) > 0
-
-    def _due(self, num_steps):
-        """How many updates, or passes, are due now."""
         self._steps += num_steps
-        if self._ratio is None:
-            return self._num_updates
-        self._credit += self._ratio * num_steps
-        due = int(self._credit)
-        self._credit -= due
-        return due
+        num_due = self._num_updates
+        if self._credit is not None:
+            self._credit.earn(num_steps)
+            num_due = self._credit.take()
+        summary, num_updates = {}, num_due
+        if self._takes_all:
+            summary, num_updates = self._train_on_all(learner, num_due)
+        elif num_due:
+            summary = self._train_on_samples(learner, tf.constant(num_due))
+        if self._clears:
+            self.replayer.clear()
+        if not num_updates:
+            return {}, ()
+        self._updates += num_updates
+        ratio = self._updates / self._steps if self._steps else float("inf")
+        return {**summary, "replay_ratio": ratio}, ()
 
     @tf.function(autograph=False)
-    def _train_on_samples(self, num_updates):
+    def _train_on_samples(self, learner, num_updates):
         """Makes `num_updates` updates (int32 scalar, at least 1) with sequences that the replayer draws."""
 
         def update(i, nothing):
-            batch, sample = self._replayer.sample(self._size, self._length, self._algorithm.progress())
-            return self._update(batch, sample.sequences, sample.weight), nothing
+            batch, sample = self.replayer.sample(self._size, self._length, learner.progress)
+            return self._update(learner, batch, sample.sequences, sample.weight), nothing
 
         return repeat_update(update, num_updates, ())
 
-    def _train_on_all(self, num_passes):
+    def _train_on_all(self, learner, num_passes):
         """Makes passes over the buffer; returns the summary and the number of updates."""
-        sequences = self._replayer.all_sequences(self._length)
+        sequences = self.replayer.all_sequences(self._length)
         num_sequences = int(tf.size(sequences.start))
         if not num_sequences:
             return {}, 0
         size = min(self._size, num_sequences)
         num_updates = num_passes * (num_sequences // size)
-        return self._train_on_sequences(sequences, size, tf.constant(num_updates)), num_updates
+        return self._train_on_sequences(learner, sequences, size, tf.constant(num_updates)), num_updates
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def _train_on_sequences(self, sequences, size, num_updates):
+    def _train_on_sequences(self, learner, sequences, size, num_updates):
         """Makes `num_updates` updates with `size` sequences each, all in turn, shuffled for every pass."""
         num_sequences = tf.size(sequences.start)
 
         def update(i, order):
             part, order = shuffled_part(i, order, size)
             chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-            batch = self._replayer.gather(chosen, self._length)
-            return self._update(batch, chosen, tf.ones(size)), order
+            batch = self.replayer.gather(chosen, self._length)
+            return self._update(learner, batch, chosen, tf.ones(size)), order
 
         return repeat_update(update, num_updates, tf.range(num_sequences))
 
-    def _update(self, batch, sequences, weight):
-        summary, priority = self._algorithm.update_with_sequences(batch, weight)
+    def _update(self, learner, batch, sequences, weight):
+        """Makes one update with sequences, in the graph; returns the summary.
+
+        Args:
+            learner: `Learner`.
+            batch: `Experience` of [context + L + 1, B, ...] as the environments gave it.
+            sequences: `Sequences` of [B].
+            weight: float32 [B], of each sequence in the loss.
+        """
+        policy, batch_size = learner.policy, weight.shape[0]
+        # A file may hold info and recurrent states that this policy does not have.
+        state = PolicyState(
+            zeros_from_spec(policy.data_transformer.state_spec, batch_size),
+            batch.state.train if tf.nest.flatten(policy.state_spec) else (),
+        )
+        info = batch.info if tf.nest.flatten(policy.info_spec) else ()
+        batch = batch._replace(info=info, state=state)
+        batch, lag = learner.prepare(batch, policy.data_transformer.context, weight)
+        summary, priority = learner.update(batch)
         if tf.is_tensor(priority):
             with tf.control_dependencies(tf.nest.flatten(summary)):
-                self._replayer.update_priorities(sequences, priority)
-        return summary
+                self.replayer.update_priorities(sequences, priority)
+        return {**summary, **lag}
+
+    def get_state(self):
+        """What `set_state` needs, as JSON types: the fraction of an update that is owed, and the counts."""
+        credit = None if self._credit is None else self._credit.get_state()
+        return [credit, self._has_collected, self._steps, self._updates]
+
+    def set_state(self, state):
+        """Restores what `get_state` returned."""
+        credit, self._has_collected, self._steps, self._updates = state
+        if self._credit is not None and credit is not None:
+            self._credit.set_state(credit)

@@ -2,5 +2,7 @@
 """Policies: what acts, from the environment's time step to an action."""
 
 from alf.policies.actor_critic_policy import ActorCriticPolicy
+from alf.policies.off_policy import EpsilonGreedyPolicy, SacPolicy
+from alf.policies.policy import Policy
 
-__all__ = ["ActorCriticPolicy"]
+__all__ = ["ActorCriticPolicy", "EpsilonGreedyPolicy", "Policy", "SacPolicy"]

@@ -7,17 +7,17 @@ import gin
 import tensorflow as tf
 
 from alf.data_structures import FIRST, PolicyStep
-from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
+from alf.policies.policy import Policy
 
 
 class ActorCriticInfo(NamedTuple):
-    """What a policy thinks of an unroll.
+    """What the network computes of an unroll.
 
-    Fields:
-        params: nest of [T+1, B, ...]; the parameters of the distribution.
+    Attributes:
+        params: nest of [T+1, B, ...]; the parameters of the action distribution.
         value: float32 [T+1, B].
     """
 
@@ -26,20 +26,20 @@ class ActorCriticInfo(NamedTuple):
 
 
 @gin.configurable(module="alf.policies")
-class ActorCriticPolicy(tf.Module):
-    """A network and the distribution of the actions.
+class ActorCriticPolicy(Policy):
+    """Draws actions from a distribution whose parameters a network computes.
+
+    The network computes the value, too: with shared layers it is one more output of the network that acts.
 
     Args:
-        observation_spec, action_spec: nests of unbatched tensor specs.
-        network_ctor: callable (observation_spec, num_outputs) -> network, see `alf.networks`.
+        observation_spec, action_spec, data_transformer: as in `Policy`.
+        network_ctor: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
         action_ctor: callable (action_spec) -> `ActionDistribution`.
-        action_mask_key: which entry of the observation, then a dict, is the mask of the actions that are
-            allowed; the network gets the rest, the entry alone if it is one. None: all are allowed.
+        action_mask_key: which entry of the observation, a dict then, is the mask of the allowed actions. The
+            network gets the other entries, or the entry itself if one is left. None: all actions are allowed.
 
     Attributes:
         actions: the `ActionDistribution`.
-        state_spec: nest of unbatched tensor specs of the network's recurrent state.
-        info_spec: `ActionInfo` of unbatched tensor specs, of `PolicyStep.info`.
     """
 
     def __init__(
@@ -49,50 +49,45 @@ class ActorCriticPolicy(tf.Module):
         network_ctor=ActorCriticNetwork,
         action_ctor=make_action_distribution,
         action_mask_key=None,
+        data_transformer=None,
     ):
-        super().__init__(name="actor_critic_policy")
-        self.actions = action_ctor(action_spec)
+        actions = action_ctor(action_spec)
+        network_spec, mask_spec = split_mask(observation_spec, action_mask_key)
+        if mask_spec is not None:  # A mask that does not fit is an error here rather than in an actor thread.
+            actions.params(tf.zeros((actions.num_outputs,)), zeros_from_spec(mask_spec))
+        network = network_ctor(network_spec, actions.num_outputs)
+        info_spec = ActionInfo(actions.params_spec, actions.raw_spec)
+        super().__init__(observation_spec, action_spec, network.state_spec, info_spec, data_transformer)
+        self.actions = actions
+        self._network = network
         self._action_mask_key = action_mask_key
-        seen_spec, mask_spec = split_mask(observation_spec, action_mask_key)
-        if mask_spec is not None:  # what does not fit is an error here rather than in an actor thread
-            self.actions.params(tf.zeros((self.actions.num_outputs,)), zeros_from_spec(mask_spec))
-        self._network = network_ctor(seen_spec, self.actions.num_outputs)
-        self.state_spec = self._network.state_spec
-        self.info_spec = ActionInfo(self.actions.params_spec, self.actions.raw_spec)
 
-    def parameter_groups(self, optimizer):
-        """See `Algorithm.parameter_groups`; `optimizer` is what `separate_optimizers` returned."""
-        if not isinstance(optimizer, dict):
-            return [(optimizer, self.trainable_variables)]
-        of_value = self._network.value_variables
-        ids = {id(variable) for variable in of_value}
-        others = [variable for variable in self.trainable_variables if id(variable) not in ids]
-        return [(optimizer["policy"], others), (optimizer["value"], of_value)]
+    @property
+    def value_variables(self):
+        """The trainable variables that only the value depends on; () where all layers are shared."""
+        return self._network.value_variables
 
-    def separate_optimizers(self, optimizer, value_optimizer):
-        """The optimizers for `Algorithm`: `optimizer` alone, or a dict if `value_optimizer` is not None.
+    def rollout_step(self, time_step, state):
+        """Draws an action; `info` is an `ActionInfo`."""
+        return self._choose(self.actions.sample, time_step, state)
 
-        Raises:
-            ConfigError: if no variable belongs to the value alone.
-        """
-        if value_optimizer is None:
-            return optimizer
-        if not self._network.value_variables:
-            raise ConfigError(
-                "value_optimizer is set, but policy and value share their layers: set share_layers = False"
-            )
-        return {"policy": optimizer, "value": value_optimizer}
+    def predict_step(self, time_step, state):
+        """Takes the most likely action."""
+        return self._choose(self.actions.mode, time_step, state)
 
-    def sample(self, time_step, state):
-        """Draws actions for a `TimeStep` of [B, ...]; `info` is an `ActionInfo`."""
-        return self._act(time_step, state, self.actions.sample)
-
-    def mode(self, time_step, state):
-        """Takes the most likely actions."""
-        return self._act(time_step, state, self.actions.mode)
+    def _choose(self, choose, time_step, state):
+        observation, mask = split_mask(time_step.observation, self._action_mask_key)
+        outputs, state = self._network.policy(observation, state)
+        params = self.actions.params(outputs, mask)
+        raw = choose(params)
+        return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
 
     def unroll(self, experience, state):
-        """Goes through an `Experience` of [T+1, B, ...], `state` [B, ...] having entered row 0.
+        """Computes distributions and values of whole unrolls, to train on.
+
+        Args:
+            experience: `Experience` of [T+1, B, ...].
+            state: nest of [B, ...] like `state_spec` that entered row 0.
 
         Returns:
             `ActorCriticInfo`.
@@ -101,10 +96,3 @@ class ActorCriticPolicy(tf.Module):
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, state, is_first)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
-
-    def _act(self, time_step, state, draw):
-        observation, mask = split_mask(time_step.observation, self._action_mask_key)
-        outputs, state = self._network.policy(observation, state)
-        params = self.actions.params(outputs, mask)
-        raw = draw(params)
-        return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Algorithms, environments and observers that check what they are given, for tests of the pipeline.
+"""Policies, a learner, environments and observers that check what they are given, for tests of drivers.
 
 They are made from specs and refuse what does not fit them, so that a test fails where the mistake
 is made.
@@ -13,9 +13,10 @@ import tensorflow as tf
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
-from alf.algorithms import Algorithm
 from alf.data_structures import LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.nest_utils import add_leading_dims, to_tensor_spec
+from alf.policies import Policy
+from alf.replay import OneTimeReplayer, UnrollReplayer
 from alf.testing.toy_environments import CountingEnvironment
 
 INDEX = tf.TensorSpec((), tf.int32)
@@ -56,38 +57,29 @@ def assert_equal_nests(a, b):
         np.testing.assert_array_equal(x, y, err_msg=f"part {i} of {type(a).__name__}")
 
 
-class FrozenAlgorithm(Algorithm):
+class FrozenPolicy(Policy):
     """Acts by a fixed function of the observation, and notes in `info` all that it was shown.
 
-    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", the counter of
-    updates during the rollout step. Nothing is learned; a test may move `train_step_counter`.
-
-    Attributes:
-        observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
-        num_traces: how often `rollout_step` was traced.
-        rows: how many rows each trace of `rollout_step` had, a deque.
+    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` during
+    the rollout step.
 
     Args:
         env: environment whose specs to take.
-        train_state_spec: as in `Algorithm`.
+        state_spec: as in `Policy`.
         info_spec: dict of specs that adds to the one above.
+
+    Attributes:
+        num_traces: how often `rollout_step` was traced.
+        rows: how many rows each trace of `rollout_step` had, a deque.
     """
 
-    def __init__(self, env, train_state_spec=(), info_spec=None):
+    def __init__(self, env, state_spec=(), info_spec=None):
         observation_spec = to_tensor_spec(env.observation_spec())
         action_spec = to_tensor_spec(env.action_spec())
         reward_spec = tf.TensorSpec(env.reward_spec().shape, tf.float32)
-        self._time_step_spec = TimeStep(INDEX, reward_spec, SIGNAL, observation_spec, action_spec, INDEX)
-        info_spec = {"seen": self._time_step_spec, "version": VERSION, **(info_spec or {})}
-        super().__init__(
-            observation_spec,
-            action_spec,
-            optimizer=None,
-            train_state_spec=train_state_spec,
-            rollout_info_spec=info_spec,
-            name=type(self).__name__,
-        )
-        self.observed = collections.deque()
+        self.time_step_spec = TimeStep(INDEX, reward_spec, SIGNAL, observation_spec, action_spec, INDEX)
+        info_spec = {"seen": self.time_step_spec, "version": VERSION, **(info_spec or {})}
+        super().__init__(observation_spec, action_spec, state_spec, info_spec, name=type(self).__name__)
         self.rows = collections.deque()
         self.num_traces = 0
 
@@ -108,11 +100,11 @@ class FrozenAlgorithm(Algorithm):
         assert isinstance(time_step, TimeStep)
         rows = time_step.step_type.shape[0]
         assert rows is not None, "the number of rows must be static"
-        check_nest("time_step", time_step, self._time_step_spec, (rows,))
-        check_nest("state", state, self.train_state_spec, (rows,))
+        check_nest("time_step", time_step, self.time_step_spec, (rows,))
+        check_nest("state", state, self.state_spec, (rows,))
         self.num_traces += 1
         self.rows.append(rows)
-        version = tf.fill((rows,), self.train_step_counter.read_value())
+        version = tf.fill((rows,), self.progress.updates.read_value())
         return PolicyStep(
             action=self.act(time_step.observation),
             state=self.next_state(state),
@@ -125,33 +117,8 @@ class FrozenAlgorithm(Algorithm):
     def more_info(self, state):
         return {}
 
-    def observe(self, experience):
-        assert isinstance(experience, Experience)
-        num_unrolls, length, batch_size = experience.step_type.shape
-        spec = self._time_step_spec
-        rows = Experience(*spec, self.action_spec, self.rollout_info_spec, VERSION)
-        dims = (num_unrolls, length, batch_size)
-        check_nest("experience", experience._replace(state=PolicyState()), rows, dims)
-        check_nest("state", experience.state, self.policy_state_spec, (num_unrolls, batch_size))
-        self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 
-    def train_step(self, experience, state):
-        raise NotImplementedError
-
-    def calc_loss(self, experience, train_info):
-        raise NotImplementedError
-
-    def unrolls(self, num_envs):
-        """What was observed, a list per environment of `Experience`s of [T+1, B, ...]."""
-        unrolls = [[] for _ in range(num_envs)]
-        for experience in self.observed:
-            for q, env_id in enumerate(experience.env_id[:, 0, 0]):
-                unroll = tf.nest.map_structure(lambda x, q=q: x[q], experience)
-                unrolls[env_id // experience.env_id.shape[-1]].append(unroll)
-        return unrolls
-
-
-class CountingStateAlgorithm(FrozenAlgorithm):
+class CountingStatePolicy(FrozenPolicy):
     """Has a recurrent state that counts its steps; `info["state"]` is the state that entered.
 
     So it is the step within the episode, if the state is zero wherever an episode begins.
@@ -159,7 +126,7 @@ class CountingStateAlgorithm(FrozenAlgorithm):
 
     def __init__(self, env):
         count = tf.TensorSpec((), tf.int64)
-        super().__init__(env, train_state_spec=count, info_spec={"state": count})
+        super().__init__(env, state_spec=count, info_spec={"state": count})
 
     def next_state(self, state):
         return state + 1
@@ -168,10 +135,10 @@ class CountingStateAlgorithm(FrozenAlgorithm):
         return {"state": state}
 
 
-class FailingAlgorithm(FrozenAlgorithm):
+class FailingPolicy(FrozenPolicy):
     """Its rollout step fails, as it runs, at call `fail_at`.
 
-    With an assertion, or, if it is `out_of_range`, with the error that a closed queue raises too.
+    With an assertion, or, if `out_of_range` holds, with the error that a closed queue raises too.
     """
 
     def __init__(self, env, fail_at, out_of_range=False):
@@ -192,7 +159,7 @@ class FailingAlgorithm(FrozenAlgorithm):
             return super().rollout_step(time_step, state)
 
 
-class WrongAlgorithm(FrozenAlgorithm):
+class WrongPolicy(FrozenPolicy):
     """Answers `change(policy_step)`."""
 
     def __init__(self, env, change):
@@ -201,6 +168,56 @@ class WrongAlgorithm(FrozenAlgorithm):
 
     def rollout_step(self, time_step, state):
         return self._change(super().rollout_step(time_step, state))
+
+
+class RecordingLearner:
+    """Stands in for a `Learner`: keeps what it observes, and learns nothing.
+
+    A test may move `progress.updates`, the version of the weights.
+
+    Args:
+        policy: `FrozenPolicy`.
+        replayer: whose name errors show; its kind says whether fresh experience is needed.
+
+    Attributes:
+        policy, progress: as in `Learner`.
+        observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
+    """
+
+    def __init__(self, policy, replayer=None):
+        self.policy = policy
+        self.progress = policy.progress
+        self.replayer = replayer or OneTimeReplayer()
+        self.observed = collections.deque()
+
+    @property
+    def needs_fresh_experience(self):
+        return isinstance(self.replayer, UnrollReplayer)
+
+    def check_batch_size(self, batch_size):
+        assert isinstance(batch_size, int) and batch_size > 0
+
+    def observe(self, experience):
+        assert isinstance(experience, Experience)
+        num_unrolls, length, batch_size = experience.step_type.shape
+        policy = self.policy
+        rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, VERSION)
+        dims = (num_unrolls, length, batch_size)
+        check_nest("experience", experience._replace(state=PolicyState()), rows, dims)
+        check_nest("state", experience.state, policy.policy_step_spec.state, (num_unrolls, batch_size))
+        self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
+
+    def train(self):
+        return {}
+
+    def unrolls(self, num_envs):
+        """What was observed, a list per environment of `Experience`s of [T+1, B, ...]."""
+        unrolls = [[] for _ in range(num_envs)]
+        for experience in self.observed:
+            for q, env_id in enumerate(experience.env_id[:, 0, 0]):
+                unroll = tf.nest.map_structure(lambda x, q=q: x[q], experience)
+                unrolls[env_id // experience.env_id.shape[-1]].append(unroll)
+        return unrolls
 
 
 class RecordingObserver:

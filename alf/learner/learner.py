@@ -1,0 +1,253 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Learner: from observed experience to updated weights."""
+
+import gin
+import tensorflow as tf
+
+from alf.data_structures import FIRST
+from alf.errors import ConfigError, DivergedError, check_bool, check_int
+from alf.learner.minibatches import merge_unrolls
+from alf.learner.optimizers import GroupOptimizer
+from alf.learner.unroll_training import UnrollTraining
+from alf.tf_runtime import single_threaded
+
+_NOT_FINITE = "ALF: not finite"
+
+
+@gin.configurable(module="alf.learner")
+class Learner(tf.Module):
+    """Learns: owns the optimizers, the update, the counters and what experience is trained on.
+
+    A driver calls `observe` with the experience that it collected; the training loop calls `train`.
+
+    Args:
+        algorithm: `Algorithm`.
+        optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict with one for each of
+            `Algorithm.parameter_groups`; None if the algorithm's `update_with_gradient` needs none.
+        training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
+            batch of unrolls makes one update.
+        max_grad_norm: limit of the gradient's global norm, of the variables of each optimizer; None: no
+            limit.
+        max_policy_lag: steps whose action was chosen more updates ago than this have weight 0 in the loss,
+            and are counted; None keeps all.
+        jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
+            convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
+        train_step_counter: int64 variable of the user's that counts updates, too.
+
+    Attributes:
+        algorithm, policy: the algorithm and its policy.
+        progress: `Progress` of int64 variables: environment steps learned from, and updates.
+        dropped_steps: int64 variable; steps that were older than `max_policy_lag`.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+    """
+
+    def __init__(
+        self,
+        algorithm,
+        optimizer,
+        training=None,
+        max_grad_norm=None,
+        max_policy_lag=None,
+        jit_compile=False,
+        train_step_counter=None,
+    ):
+        super().__init__(name="learner")
+        if max_policy_lag is not None:
+            check_int("Learner.max_policy_lag", max_policy_lag, at_least=0)
+        check_bool("Learner.jit_compile", jit_compile)
+        self.algorithm = algorithm
+        self.policy = algorithm.policy
+        self.progress = algorithm.progress
+        self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
+        self._groups = algorithm.parameter_groups()
+        self._optimizer = None
+        if optimizer is not None:
+            self._optimizer = GroupOptimizer(optimizer, self._groups, self.progress, max_grad_norm)
+        elif max_grad_norm is not None:
+            raise ConfigError(
+                f"Learner.max_grad_norm is {max_grad_norm}: it has no effect without an optimizer"
+            )
+        self._max_policy_lag = max_policy_lag
+        self._own_counter = train_step_counter
+        self._training = training or UnrollTraining()
+        if jit_compile:
+            self._loss_and_gradients = tf.function(
+                self._loss_and_gradients, autograph=False, jit_compile=True
+            )
+
+    @property
+    def train_step_counter(self):
+        """int64 variable that counts updates: `progress.updates`."""
+        return self.progress.updates
+
+    @property
+    def replayer(self):
+        """The replayer that keeps the experience between `observe` and `train`."""
+        return self._training.replayer
+
+    @property
+    def needs_fresh_experience(self):
+        """Whether `train` learns only from what was observed since the last call."""
+        return isinstance(self._training, UnrollTraining)
+
+    def check_batch_size(self, batch_size):
+        """Raises ConfigError if a batch of so many environments cannot be trained on."""
+        self._training.check_batch_size(batch_size)
+
+    def observe(self, experience):
+        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
+        with single_threaded():
+            if self.policy.data_transformer.has_statistics:
+                self._update_statistics(experience)
+            self._training.observe(experience)
+
+    def train(self):
+        """Makes the updates that are due.
+
+        Returns:
+            dict of float32 scalars to show, averaged over the updates: the loss and its parts, gradient norm,
+            learning rate, policy lag; the number of dropped steps. Empty if no update was due.
+
+        Raises:
+            DivergedError: if the loss or its gradient is not finite; that update was not made.
+        """
+        with single_threaded():
+            try:
+                summary, experience = self._training.train(self)
+            except tf.errors.InvalidArgumentError as error:
+                raise self._explain(error) from None
+        if summary:
+            self.algorithm.after_train_iter(experience)
+            if self._max_policy_lag is not None:
+                summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
+        return summary
+
+    def get_state(self):
+        """The part of the state that no variable holds, as JSON types."""
+        return {"training": self._training.get_state(), "replayer": self.replayer.get_state()}
+
+    def set_state(self, state):
+        """Restores what `get_state` returned."""
+        self._training.set_state(state["training"])
+        self.replayer.set_state(state["replayer"])
+
+    def prepare(self, batch, context=0, weight=1.0):
+        """Makes of a batch what `Algorithm.train_step` gets, in the graph, once before its updates.
+
+        Args:
+            batch: `Experience` of [context + T + 1, B, ...] as the environments gave it, with a
+                `PolicyState`.
+            context: the first rows, which only the data transformer needs.
+            weight: float32 scalar or [B], of each column in the loss.
+
+        Returns:
+            `Experience` of [T+1, B, ...], whose state is the policy's recurrent state, and the policy lag
+            of its steps, a dict of float32 scalars.
+        """
+        state = batch.state.train
+        batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
+        batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
+        is_trained = tf.not_equal(batch.step_type[1:], FIRST)
+        lag = self.progress.updates - batch.policy_version[:-1]
+        summary = summarize_lag(lag, is_trained)
+        if self._max_policy_lag is not None:
+            is_old = is_trained & (lag > self._max_policy_lag)
+            is_trained &= ~is_old
+            self.dropped_steps.assign_add(tf.math.count_nonzero(is_old))
+        weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
+        return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
+
+    def update(self, batch):
+        """Makes one update, in the graph.
+
+        Args:
+            batch: `Experience` of [T+1, B, ...] from `prepare`.
+
+        Returns:
+            dict of float32 scalars to show, and `LossInfo.priority`.
+        """
+        train_info, loss_info, gradients = self._loss_and_gradients(batch)
+        optimizer = self._optimizer
+        learning_rates = {} if optimizer is None else optimizer.learning_rates()
+        norms = (
+            optimizer.norms(gradients) if optimizer else [tf.linalg.global_norm(tf.nest.flatten(gradients))]
+        )
+        norm = tf.linalg.global_norm(norms)
+        is_checked = _check_finite(loss_info.loss, norm, batch)
+        # The single-threaded executor runs in any order what does not depend on each other.
+        with tf.control_dependencies([is_checked]):
+            gradients = optimizer.limit(gradients, norms) if optimizer else gradients
+            self.algorithm.update_with_gradient(loss_info, gradients, optimizer)
+            self.algorithm.after_update(batch, train_info)
+            self.progress.updates.assign_add(1)
+            if self._own_counter is not None:
+                self._own_counter.assign_add(1)
+        extra = dict(loss_info.extra or {})
+        summary = {"loss": loss_info.loss, **extra, "gradient_norm": norm, **learning_rates}
+        return summary, loss_info.priority
+
+    @tf.function(autograph=False)
+    def _update_statistics(self, experience):
+        batch = merge_unrolls(experience)
+        self.policy.data_transformer.observe(batch, batch.state.transformer)
+
+    def _loss_and_gradients(self, batch):
+        """Returns what `train_step` and `calc_loss` return, and a dict of each group's gradients."""
+        with tf.GradientTape() as tape:
+            train_info = self.algorithm.train_step(batch, batch.state)
+            loss_info = self.algorithm.calc_loss(batch, train_info)
+        return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
+
+    def _explain(self, error):
+        """The error to raise in place of TensorFlow's: a `DivergedError` if something was not finite."""
+        if _NOT_FINITE not in str(error):
+            return error
+        for culprit in ("reward", "observation"):
+            if f"{_NOT_FINITE}: {culprit}" in str(error):
+                return DivergedError(f"the loss is not finite, because the environment's {culprit} is not")
+        return DivergedError(
+            f"the loss or its gradient is not finite after {int(self.progress.updates)} updates: lower the "
+            "optimizer's learning_rate or set max_grad_norm"
+        )
+
+
+def summarize_lag(lag, is_trained):
+    """Summarizes how many updates are between the weights that acted and the weights that learn now.
+
+    Args:
+        lag: int64 [T, B].
+        is_trained: bool [T, B], which steps count.
+
+    Returns:
+        dict of float32 scalars: policy_lag_min, policy_lag_mean, policy_lag_max.
+    """
+    lag = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
+    return {
+        "policy_lag_min": tf.reduce_min(lag),
+        "policy_lag_mean": tf.reduce_mean(lag),
+        "policy_lag_max": tf.reduce_max(lag),
+    }
+
+
+def _check_finite(loss, norm, batch):
+    """Fails while it runs if the loss or the gradient is not finite, and names what else is not.
+
+    Returns:
+        bool scalar on which depends what must not run then.
+    """
+
+    def all_finite(nest):
+        floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])
+
+    def fail():
+        culprit = tf.where(all_finite(batch.observation), "", ": observation")
+        culprit = tf.where(all_finite(batch.reward), culprit, ": reward")
+        failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([_NOT_FINITE, culprit])])
+        with tf.control_dependencies([failed]):
+            return tf.constant(False)
+
+    is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+    return tf.cond(is_finite, lambda: tf.constant(True), fail)

@@ -1,0 +1,130 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Policy: what acts. Actor threads, evaluators and exporters get a policy and never an algorithm."""
+
+import abc
+import copy
+
+import tensorflow as tf
+
+from alf.data_structures import PolicyState, PolicyStep
+from alf.errors import ConfigError
+from alf.nest_utils import add_leading_dims, find_mismatch, zero_where
+from alf.policies.data_transformers import Pipeline
+from alf.schedules import Progress
+
+
+class Policy(tf.Module, abc.ABC):
+    """Chooses actions: data transformer, acting networks, action distribution and the specs of its state.
+
+    A subclass makes its networks in `__init__` and implements `rollout_step`. It holds what acting needs:
+    critics, target networks and optimizers belong to the algorithm and the learner. `copy` must be able to
+    copy every attribute (`copy.deepcopy`), so no attribute may be a function that has captured a variable.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs of what the data transformer returns.
+        action_spec: nest of unbatched tensor specs, with bounds if there are any.
+        state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+        info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
+        data_transformer: `DataTransformer` of the environment's time steps; None changes nothing.
+        name: of the module.
+
+    Attributes:
+        observation_spec, action_spec, state_spec, info_spec, data_transformer: as above.
+        progress: `Progress` of int64 variables. The learner counts with them, and `updates` is the version of
+            the weights.
+
+    Raises:
+        ConfigError: if the data transformer returns other observations than `observation_spec` says.
+    """
+
+    def __init__(
+        self, observation_spec, action_spec, state_spec=(), info_spec=(), data_transformer=None, name="policy"
+    ):
+        super().__init__(name=name)
+        self.observation_spec = observation_spec
+        self.action_spec = action_spec
+        self.state_spec = state_spec
+        self.info_spec = info_spec
+        self.data_transformer = data_transformer or Pipeline(observation_spec, reward_spec=None)
+        mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
+        if mismatch:
+            raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
+        self.progress = Progress(
+            *(tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
+        )
+
+    @property
+    def policy_step_spec(self):
+        """`PolicyStep` of unbatched tensor specs, whose state is a `PolicyState`: what `rollout` returns."""
+        state = PolicyState(self.data_transformer.state_spec, self.state_spec)
+        return PolicyStep(self.action_spec, state, self.info_spec)
+
+    def rollout(self, time_step, state):
+        """Acts to collect experience: transforms the time step, then calls `rollout_step`.
+
+        Args:
+            time_step: `TimeStep` of [B, ...] as the environment gave it.
+            state: `PolicyState` of [B, ...]; it becomes zeros where `time_step` is FIRST.
+
+        Returns:
+            `PolicyStep` of [B, ...] like `policy_step_spec`.
+
+        Raises:
+            ConfigError: while tracing, if `rollout_step` returns something else than the specs say.
+        """
+        return self._act(self.rollout_step, time_step, state, self.info_spec)
+
+    def predict(self, time_step, state):
+        """Acts as well as it can: like `rollout`, with `predict_step`, and the info is ()."""
+        return self._act(self.predict_step, time_step, state, info_spec=None)
+
+    def _act(self, step, time_step, state, info_spec):
+        state = zero_where(time_step.is_first(), state)
+        transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
+        policy_step = step(transformed, state.train)
+        spec = self.policy_step_spec
+        if isinstance(policy_step, PolicyStep):
+            policy_step = policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
+            if info_spec is None:  # only training needs it
+                policy_step, spec = policy_step._replace(info=()), spec._replace(info=())
+        spec = add_leading_dims(spec, time_step.step_type.shape[0])
+        mismatch = find_mismatch(policy_step, spec)
+        if mismatch:
+            raise ConfigError(f"{step.__name__} does not return what the policy's specs say: {mismatch}")
+        return policy_step
+
+    @abc.abstractmethod
+    def rollout_step(self, time_step, state):
+        """Acts to collect experience. Runs inside a `tf.function`, in actor threads while the learner trains.
+
+        Args:
+            time_step: `TimeStep` of [B, ...], transformed.
+            state: nest of [B, ...] like `state_spec`; zeros in the rows where `time_step` is FIRST.
+
+        Returns:
+            `PolicyStep` of [B, ...]: action like `action_spec`, state like `state_spec`, info like
+            `info_spec`.
+        """
+
+    def predict_step(self, time_step, state):
+        """Acts as well as it can, for example greedily, for evaluation. Default: `rollout_step`.
+
+        Args and returns: as in `rollout_step`.
+        """
+        return self.rollout_step(time_step, state)
+
+    def copy(self):
+        """Makes another policy that computes the same, with variables of its own of the same values."""
+        return copy.deepcopy(self)
+
+    def assign(self, policy):
+        """Copies the values of another policy's variables, its progress included, also inside a graph.
+
+        Args:
+            policy: a `copy` of this policy, or the policy that this one is a copy of.
+
+        Returns:
+            list of operations; of None in eager mode.
+        """
+        pairs = zip(self.variables, policy.variables, strict=True)
+        return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]

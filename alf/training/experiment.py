@@ -1,0 +1,124 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Experiment: the parts of a run, built one from another."""
+
+import gin
+import numpy as np
+import tensorflow as tf
+
+from alf.algorithms import ImpalaAlgorithm
+from alf.data_structures import PolicyState
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
+from alf.environments import load
+from alf.errors import ConfigError, check_int
+from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.policies import ActorCriticPolicy
+from alf.policies.data_transformers import Pipeline
+from alf.replay import HybridReplayer, UnrollReplayer, check_same_rows, load_replayer, make_replayer, read_row_spec
+from alf.seeds import spawn_seeds
+
+
+@gin.configurable(module="alf.training")
+class Experiment:
+    """Builds environments, policy, algorithm, replayer, learner and driver, in this order.
+
+    Args:
+        env_ctor: callable (seed=int) -> batched environment.
+        num_envs: batched environments. 0 learns from `offline_buffer` alone.
+        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
+        policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
+            observations.
+        algorithm_ctor: callable (policy) -> `Algorithm`.
+        exp_replayer: where experience waits for the learner: "one_time", "cyclic_one_time", "mix_in",
+            "uniform" or "prioritized", see `alf.replay`.
+        offline_buffer: path of a file of a replay buffer. It is all the experience, or with environments a
+            part of every batch, see `HybridReplayer`.
+        learner_ctor: callable (algorithm, training=) -> `Learner`.
+        driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
+        unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
+        seed: of the run; every environment gets one of its own from it. None draws one.
+
+    Attributes:
+        policy, algorithm, learner, driver: the parts. The driver owns the environments.
+
+    Raises:
+        ConfigError: if a setting is wrong. The environments are closed then.
+    """
+
+    def __init__(
+        self,
+        env_ctor=load,
+        num_envs=2,
+        data_transformers=(),
+        policy_ctor=ActorCriticPolicy,
+        algorithm_ctor=ImpalaAlgorithm,
+        exp_replayer="one_time",
+        offline_buffer=None,
+        learner_ctor=Learner,
+        driver_ctor=AsyncOffPolicyDriver,
+        unroll_length=8,
+        seed=None,
+    ):
+        check_int("Experiment.num_envs", num_envs, at_least=0)
+        if not num_envs and offline_buffer is None:
+            raise ConfigError(
+                "Experiment.num_envs is 0: without environments there must be an offline_buffer"
+            )
+        if seed is not None:
+            check_int("Experiment.seed", seed, at_least=0)
+        # Before anything starts TensorFlow, which fixes its number of threads.
+        reserve_threads(2 * num_envs + 8)
+        env_seeds = seed_everything(seed, num_envs)
+
+        def build_learner(observation_spec, action_spec, reward_spec, make_training):
+            transformer = Pipeline(observation_spec, reward_spec, data_transformers)
+            self.policy = policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
+            self.algorithm = algorithm_ctor(self.policy)
+            self.learner = learner_ctor(self.algorithm, training=make_training(transformer.context))
+
+        def make_offline_training(context):
+            replayer = load_replayer(offline_buffer, context)
+            needed = PolicyState((), self.policy.state_spec)
+            needed = replayer.row_spec._replace(info=self.policy.info_spec, state=needed)
+            check_same_rows(needed, replayer.row_spec)
+            return ReplayTraining(replayer)
+
+        def make_online_training(context):
+            unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1))
+            replayer = make_replayer(exp_replayer, unroll_spec, num_envs, context)
+            if offline_buffer is not None:
+                replayer = HybridReplayer(replayer, load_replayer(offline_buffer, context))
+            is_unrolls = isinstance(replayer, UnrollReplayer)
+            return UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
+
+        if not num_envs:
+            rows = read_row_spec(offline_buffer)
+            build_learner(rows.observation, rows.action, rows.reward, make_offline_training)
+            self.driver = OfflineDriver(self.learner)
+            return
+        envs = []
+        try:
+            for env_seed in env_seeds:
+                envs.append(env_ctor(seed=env_seed))
+            specs = EnvSpecs(envs)
+            build_learner(specs.observation, specs.action, specs.reward, make_online_training)
+            self.driver = driver_ctor(envs, self.learner, unroll_length=unroll_length)
+        except BaseException:
+            for env in envs:
+                env.close()
+            raise
+
+
+def seed_everything(seed, num_envs):
+    """Seeds TensorFlow and NumPy, and makes a seed for each environment.
+
+    Args:
+        seed: int, or None to draw one.
+        num_envs: how many seeds.
+
+    Returns:
+        list of ints, see `spawn_seeds`.
+    """
+    if seed is not None:
+        tf.random.set_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002 (environments and algorithms may draw from it)
+    return spawn_seeds(seed, num_envs)
