@@ -1,15 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Replayers: where observed experience waits until it is trained on."""
 
+import inspect
+
 from alf.errors import ConfigError
+from alf.replay.buffer_file import read_row_spec
 from alf.replay.cyclic_one_time import CyclicOneTimeReplayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
 from alf.replay.mix_in import MixInReplayer
-from alf.replay.offline import load_replayer, read_row_spec
 from alf.replay.one_time import OneTimeReplayer
 from alf.replay.prioritized import PrioritizedReplayer
-from alf.replay.replayer import Replayer, Sample, Sequences
-from alf.replay.uniform import UniformReplayer
+from alf.replay.replayer import Replayer, Sample, SequenceReplayer, Sequences, UnrollReplayer
+from alf.replay.uniform import UniformReplayer, load_replayer
 
 __all__ = [
     "CyclicOneTimeReplayer",
@@ -19,8 +21,10 @@ __all__ = [
     "PrioritizedReplayer",
     "Replayer",
     "Sample",
+    "SequenceReplayer",
     "Sequences",
     "UniformReplayer",
+    "UnrollReplayer",
     "check_same_rows",
     "load_replayer",
     "make_replayer",
@@ -28,22 +32,29 @@ __all__ = [
 ]
 
 _KINDS = (OneTimeReplayer, CyclicOneTimeReplayer, MixInReplayer, UniformReplayer, PrioritizedReplayer)
-_REPLAYERS = {kind.name: kind for kind in _KINDS}
+_KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
 
 
 def make_replayer(name, unroll_spec, num_envs, context=0):
-    """Makes the replayer called `name`.
+    """Makes a replayer for a driver. Settings that are not arguments here are those that gin binds.
 
     Args:
-        name: "one_time", "cyclic_one_time", "mix_in", "uniform" or "prioritized".
+        name: "one_time", "cyclic_one_time", "mix_in", "uniform" or "prioritized". In place of a name it may
+            be a class or function, which is called with those of the other arguments that it takes, as
+            keywords; or a `Replayer`, which is returned.
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. A spec may be
             bounded: files of the buffer keep the bounds.
         num_envs: int; batched environments, whose `env_id`s are index * B + column.
-        context: int; rows before a sampled sequence that data transformers need.
+        context: int; time steps in front of a sampled sequence that data transformers need.
 
     Raises:
-        ConfigError: if there is none of that name, or a setting of it is wrong.
+        ConfigError: if no replayer has that name, or a setting of it is wrong.
     """
-    if name not in _REPLAYERS:
-        raise ConfigError(f"exp_replayer is {name!r}: it must be one of {sorted(_REPLAYERS)}")
-    return _REPLAYERS[name](unroll_spec, num_envs, context)
+    if isinstance(name, Replayer):
+        return name
+    kind = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
+    if not callable(kind):
+        raise ConfigError(f"exp_replayer is {name!r}: it must be one of {sorted(_KIND_OF_NAME)}")
+    settings = dict(unroll_spec=unroll_spec, num_envs=num_envs, context=context)
+    parameters = inspect.signature(kind).parameters
+    return kind(**{key: value for key, value in settings.items() if key in parameters})

@@ -4,40 +4,43 @@
 import gin
 import tensorflow as tf
 
-from alf.errors import check_int
-from alf.replay.one_time import nothing_to_train_on
-from alf.replay.replayer import Replayer
-from alf.replay.storage import check_memory, num_bytes
+from alf.replay.one_time import NOTHING_OBSERVED
+from alf.replay.replayer import UnrollReplayer
 from alf.replay.unroll_ring import UnrollRing
 
 
 @gin.configurable(module="alf.replay")
-class CyclicOneTimeReplayer(Replayer):
-    """Like `OneTimeReplayer`, but the oldest unrolls make way for new ones if there are too many.
+class CyclicOneTimeReplayer(UnrollReplayer):
+    """Like `OneTimeReplayer`, but when too many unrolls wait, it drops the oldest.
 
     Args:
-        unroll_spec, num_envs, context: as in `make_replayer`.
-        capacity: int; unrolls of a batched environment that are kept at most.
+        unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
+        max_unrolls: int; unrolls of a batched environment that may wait.
 
     Attributes:
-        num_dropped: int; unrolls that made way and were never handed out.
+        num_dropped: int; unrolls that were dropped and never handed out.
+
+    Raises:
+        ConfigError: if `max_unrolls` is no positive integer, or the machine has too little memory.
     """
 
     name = "cyclic_one_time"
 
-    def __init__(self, unroll_spec, num_envs, context=0, capacity=100):
-        del num_envs, context
-        check_int("CyclicOneTimeReplayer.capacity", capacity)
-        check_memory("CyclicOneTimeReplayer.capacity", capacity, capacity * num_bytes(unroll_spec))
-        self._ring = UnrollRing(unroll_spec, capacity)
-        rows, batch_size = unroll_spec.step_type.shape
-        self._steps_per_unroll = (rows - 1) * batch_size
+    def __init__(self, unroll_spec, max_unrolls=100):
+        self._ring = UnrollRing("CyclicOneTimeReplayer.max_unrolls", unroll_spec, max_unrolls)
+        num_time_steps, batch_size = unroll_spec.step_type.shape
+        self._steps_per_unroll = (num_time_steps - 1) * batch_size
         self._next = 0  # number of the first unroll that has not been handed out
         self.num_dropped = 0
 
+    @property
+    def num_dropped_steps(self):
+        """Environment steps in the unrolls that were dropped, counted as in `num_steps`; int."""
+        return self.num_dropped * self._steps_per_unroll
+
     def observe(self, experience):
         self._ring.write(experience)
-        oldest = self._ring.count - self._ring.capacity
+        oldest = self._ring.count - self._ring.max_unrolls
         if oldest > self._next:
             self.num_dropped += oldest - self._next
             self._next = oldest
@@ -45,7 +48,7 @@ class CyclicOneTimeReplayer(Replayer):
     def replay_all(self):
         num_fresh = self._ring.count - self._next
         if not num_fresh:
-            raise nothing_to_train_on()
+            raise RuntimeError(NOTHING_OBSERVED)
         experience = self._ring.read(tf.range(self._next, self._ring.count, dtype=tf.int64))
         self._next = self._ring.count
         return experience, num_fresh

@@ -6,25 +6,26 @@ import tensorflow as tf
 
 from alf.data_structures import PolicyState
 from alf.errors import ConfigError, check_number
-from alf.replay.replayer import Replayer, Sequences
+from alf.nest_utils import concat, find_mismatch
+from alf.replay.replayer import SequenceReplayer, Sequences
 
 
 @gin.configurable(module="alf.replay")
-class HybridReplayer(Replayer):
-    """Draws a proportion of every batch from an offline buffer, and the rest from an online one.
+class HybridReplayer(SequenceReplayer):
+    """Draws a proportion of every batch from an offline replayer, and the rest from an online one.
 
-    Only the online buffer changes, is counted, and is saved.
+    Only the online replayer observes, is counted, and is saved. `all_sequences` lists those of both.
+    `Sequences` name sequence (env, column, start) of the offline replayer as (-1 - env, column, start).
 
     Args:
-        online: the buffer that observes, a `Replayer`.
-        offline: a buffer that is full, see `load_replayer`; its rows must have the online buffer's specs.
-        offline_proportion: in (0, 1), of each batch; at least one sequence comes from each.
+        online: `SequenceReplayer` that observes.
+        offline: `SequenceReplayer` that is full already, see `load_replayer`. It must have the specs of the
+            online one.
+        offline_proportion: number in (0, 1), of each batch; at least one sequence comes from each replayer.
 
     Raises:
         ConfigError: if a setting is wrong, or the specs differ.
     """
-
-    is_buffer = True
 
     def __init__(self, online, offline, offline_proportion=0.5):
         check_number("HybridReplayer.offline_proportion", offline_proportion, above=0, at_most=1)
@@ -32,7 +33,7 @@ class HybridReplayer(Replayer):
             raise ConfigError(
                 "HybridReplayer.offline_proportion is 1: without fresh experience, set Trainer.num_envs = 0"
             )
-        if not online.is_buffer:
+        if not isinstance(online, SequenceReplayer):
             raise ConfigError(
                 f"exp_replayer is {online.name!r}: an offline buffer can be mixed with 'uniform' or "
                 "'prioritized' alone"
@@ -56,23 +57,46 @@ class HybridReplayer(Replayer):
     def num_sequences(self, length):
         return self._online.num_sequences(length)
 
+    def all_sequences(self, length):
+        offline = _flip_env(self._offline.all_sequences(length))
+        return concat([self._online.all_sequences(length), offline], axis=0)
+
+    def gather(self, sequences, length):
+        order = tf.argsort(tf.cast(sequences.env < 0, tf.int32), stable=True)
+        num_online = tf.math.count_nonzero(sequences.env >= 0)
+        online, offline = (
+            Sequences(*(tf.gather(x, part) for x in sequences))
+            for part in (order[:num_online], order[num_online:])
+        )
+        batch = _join(self._online.gather(online, length), self._offline.gather(_flip_env(offline), length))
+        order = tf.math.invert_permutation(order)
+        time_steps = tf.nest.map_structure(lambda x: tf.gather(x, order, axis=1), batch._replace(state=()))
+        return time_steps._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, order), batch.state))
+
+    def sample(self, batch_size, length, progress):
+        if batch_size < 2:
+            raise ConfigError(
+                f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
+            )
+        num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
+        online, online_sample = self._online.sample(batch_size - num_offline, length, progress)
+        offline, offline_sample = self._offline.sample(num_offline, length, progress)
+        offline_sample = offline_sample._replace(sequences=_flip_env(offline_sample.sequences))
+        return _join(online, offline), concat([online_sample, offline_sample], axis=0)
+
+    def update_priorities(self, sequences, priorities):
+        is_online = sequences.env >= 0
+        online = Sequences(*(tf.boolean_mask(x, is_online) for x in sequences))
+        self._online.update_priorities(online, tf.boolean_mask(priorities, is_online))
+
     def clear(self):
         self._online.clear()
 
-    def sample(self, batch_size, length, progress):
-        num_offline = self._num_offline(batch_size)
-        fresh, fresh_sample = self._online.sample(batch_size - num_offline, length, progress)
-        old, old_sample = self._offline.sample(num_offline, length, progress)
-        fresh = fresh._replace(state=fresh.state._replace(transformer=()))
-        old = like(fresh, old)
-        rows = _concat(1, fresh._replace(state=()), old._replace(state=()))
-        batch = rows._replace(state=_concat(0, fresh.state, old.state))
-        return batch, _concat(0, fresh_sample, old_sample)
+    def get_state(self):
+        return self._online.get_state()
 
-    def update_priorities(self, sequences, priorities):
-        num_fresh = sequences.start.shape[0] - self._num_offline(sequences.start.shape[0])
-        fresh = Sequences(*(x[:num_fresh] for x in sequences))
-        self._online.update_priorities(fresh, priorities[:num_fresh])
+    def set_state(self, state):
+        self._online.set_state(state)
 
     def save(self, path):
         self._online.save(path)
@@ -80,49 +104,39 @@ class HybridReplayer(Replayer):
     def load(self, path):
         self._online.load(path)
 
-    def _num_offline(self, batch_size):
-        if batch_size < 2:
-            raise ConfigError(
-                f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
-            )
-        return min(max(round(self._proportion * batch_size), 1), batch_size - 1)
-
 
 def check_same_rows(ours, theirs):
     """Checks that an offline buffer has what an algorithm needs.
 
     Args:
-        ours, theirs: `Experience` of unbatched specs, of what is needed and of the buffer. Its info and its
-            recurrent state do not matter where none is needed.
+        ours: `Experience` of unbatched specs that are needed. The buffer's info and recurrent state do not
+            matter where `ours` has none.
+        theirs: `Experience` of unbatched specs of the buffer.
 
     Raises:
         ConfigError: names the part that does not fit.
     """
-    for name, x, y in (
-        *zip(ours._fields[:-2], ours, theirs),
-        ("state", ours.state.train, theirs.state.train),
-    ):
-        optional = name in ("info", "state") and not tf.nest.flatten(x)
-        if not optional and not _are_alike(x, y):
-            raise ConfigError(f"the offline buffer does not fit: its {name} is {y}, {x} is needed")
+    fields = ours._fields[:-2]  # without state and weight
+    parts = [*zip(fields, ours, theirs), ("state", ours.state.train, theirs.state.train)]
+    for name, needed, held in parts:
+        optional = name in ("info", "state") and not tf.nest.flatten(needed)
+        if not optional and find_mismatch(held, needed):
+            raise ConfigError(f"the offline buffer does not fit: its {name} is {held}, {needed} is needed")
 
 
-def like(needed, batch):
-    """An offline `batch` with info, recurrent and transformers' state where `needed` has some."""
-    info = batch.info if tf.nest.flatten(needed.info) else needed.info
-    train = batch.state.train if tf.nest.flatten(needed.state.train) else needed.state.train
-    # The transformers of the file's run may have been others: what they start from is not in the file.
-    return batch._replace(info=info, state=PolicyState((), train))
+def _flip_env(sequences):
+    """Turns names of offline sequences into those that `HybridReplayer` gives them, and back."""
+    return sequences._replace(env=-1 - sequences.env)
 
 
-def _are_alike(x, y):
-    try:
-        tf.nest.assert_same_structure(x, y)
-    except (TypeError, ValueError):
-        return False
-    pairs = zip(tf.nest.flatten(x), tf.nest.flatten(y), strict=True)
-    return all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs)
+def _join(online, offline):
+    """Concatenates batches, an `Experience` of [context + L + 1, B, ...] each. They keep what both have.
 
-
-def _concat(axis, *nests):
-    return tf.nest.map_structure(lambda *x: tf.concat(x, axis), *nests)
+    Info and recurrent state of the offline batch are left out where the online batch has none. The state of
+    the data transformers is left out: those of the file's run may have been others.
+    """
+    info = offline.info if tf.nest.flatten(online.info) else online.info
+    train = offline.state.train if tf.nest.flatten(online.state.train) else online.state.train
+    state = concat([online.state.train, train], axis=0)
+    time_steps = concat([online._replace(state=()), offline._replace(info=info, state=())], axis=1)
+    return time_steps._replace(state=PolicyState((), state))

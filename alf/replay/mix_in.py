@@ -1,58 +1,54 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""MixInReplayer: what is new, and some of what is older."""
-
-from fractions import Fraction
+"""MixInReplayer: fresh unrolls, and with them some older ones."""
 
 import gin
 import tensorflow as tf
 
-from alf.errors import check_int, check_number
-from alf.replay.one_time import OneTimeReplayer, join_unrolls
-from alf.replay.replayer import Replayer
-from alf.replay.storage import check_memory, num_bytes
+from alf.credit import Credit
+from alf.errors import check_number
+from alf.nest_utils import concat
+from alf.replay.one_time import OneTimeReplayer
+from alf.replay.replayer import UnrollReplayer
 from alf.replay.unroll_ring import UnrollRing
 
 
 @gin.configurable(module="alf.replay")
-class MixInReplayer(Replayer):
+class MixInReplayer(UnrollReplayer):
     """Hands out every unroll once, and with them older ones, drawn uniformly with replacement.
 
-    As RLlib does for IMPALA ("mixin buffer").
+    RLlib does the same for IMPALA ("mixin buffer").
 
     Args:
-        unroll_spec, num_envs, context: as in `make_replayer`.
-        capacity: int; unrolls of a batched environment to draw from, the newest of those handed out.
-        replay_proportion: number; older unrolls for each new one, on average.
+        unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
+        max_unrolls: int; unrolls of a batched environment to draw from, the newest of those handed out.
+        replay_proportion: number; older unrolls for each fresh one, on average.
+
+    Raises:
+        ConfigError: if a setting is wrong, or the machine has too little memory.
     """
 
     name = "mix_in"
 
-    def __init__(self, unroll_spec, num_envs, context=0, capacity=100, replay_proportion=0.5):
-        check_int("MixInReplayer.capacity", capacity)
+    def __init__(self, unroll_spec, max_unrolls=100, replay_proportion=0.5):
         check_number("MixInReplayer.replay_proportion", replay_proportion, at_least=0)
-        check_memory("MixInReplayer.capacity", capacity, capacity * num_bytes(unroll_spec))
-        self._fresh = OneTimeReplayer(unroll_spec, num_envs, context)
-        self._older = UnrollRing(unroll_spec, capacity)
-        self._oldest = 0  # number of the oldest unroll to draw from
-        # Exactly: floats would lose an unroll now and then.
-        self._proportion = Fraction(str(replay_proportion))
-        self._credit = Fraction(0)  # older unrolls that are owed
+        self._fresh = OneTimeReplayer()
+        self._older = UnrollRing("MixInReplayer.max_unrolls", unroll_spec, max_unrolls)
+        self._oldest = 0  # number of the oldest unroll that `clear` has not forgotten
+        self._credit = Credit(replay_proportion)
 
     def observe(self, experience):
         self._fresh.observe(experience)
 
     def replay_all(self):
         fresh, num_fresh = self._fresh.replay_all()
-        oldest = max(self._oldest, self._older.count - self._older.capacity)
-        num_older = 0
-        if self._older.count > oldest:
-            self._credit += self._proportion * num_fresh
-            num_older = int(self._credit)
-            self._credit -= num_older
+        oldest = max(self._oldest, self._older.count - self._older.max_unrolls)
         experience = fresh
-        if num_older:
-            numbers = tf.random.uniform((num_older,), oldest, self._older.count, tf.int64)
-            experience = join_unrolls([fresh, self._older.read(numbers)])
+        if self._older.count > oldest:
+            self._credit.earn(num_fresh)
+            num_older = self._credit.take()
+            if num_older:
+                numbers = tf.random.uniform((num_older,), oldest, self._older.count, tf.int64)
+                experience = concat([fresh, self._older.read(numbers)], axis=0)
         self._older.write(fresh)
         return experience, num_fresh
 
@@ -62,3 +58,10 @@ class MixInReplayer(Replayer):
     def clear(self):
         self._fresh.clear()
         self._oldest = self._older.count
+
+    def get_state(self):
+        return {"credit": self._credit.get_state()}
+
+    def set_state(self, state):
+        if "credit" in state:
+            self._credit.set_state(state["credit"])

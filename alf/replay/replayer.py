@@ -1,22 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Replayer: the interface of all that keeps observed experience until it is trained on."""
+"""The two interfaces of what keeps observed experience until it is trained on.
+
+An `UnrollReplayer` hands out whole unrolls, most of them once. A `SequenceReplayer` keeps the newest
+experience and hands out sequences of time steps, as often as it is asked.
+"""
 
 import abc
 from typing import Any, NamedTuple
 
-from alf.errors import ConfigError
-
-ONE_TIME = ("one_time", "cyclic_one_time", "mix_in")
-BUFFERS = ("uniform", "prioritized")
-
 
 class Sequences(NamedTuple):
-    """Which sequences of time steps, of those that a buffer holds.
+    """Names sequences of time steps in a `SequenceReplayer`.
 
-    Fields:
+    Attributes:
         env: int64 [N]; index of the batched environment.
         column: int64 [N]; which of its B environments.
-        start: int64 [N]; the first time step, counted from the environment's first one.
+        start: int64 [N]; position of the first time step, counted from the environment's first one.
     """
 
     env: Any
@@ -25,12 +24,12 @@ class Sequences(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """How a batch was sampled.
+    """Says how a batch was sampled.
 
-    Fields:
+    Attributes:
         sequences: `Sequences` of [B].
-        weight: float32 [B]; the factor of each sequence's loss, at most 1, that makes up for how often it is
-            drawn. 1 where all are drawn equally often.
+        weight: float32 [B], at most 1; the factor of each sequence's loss, which corrects for how often the
+            sequence is drawn. 1 where all sequences are drawn equally often.
     """
 
     sequences: Any
@@ -38,117 +37,168 @@ class Sample(NamedTuple):
 
 
 class Replayer(abc.ABC):
-    """Keeps observed experience until it is trained on.
+    """What both interfaces share.
 
-    There are two families. The one-time kinds give whole unrolls, through `replay_all`; buffers give
-    sequences of time steps, through `sample` or `gather`. What a kind cannot do raises a `ConfigError`.
+    A replayer is no `tf.Module`: a checkpoint does not hold its experience.
 
-    It is no `tf.Module`: what it holds is not in a checkpoint. A buffer has files of its own.
+    Consecutive unrolls of an environment must be connected: the last time step of one is the first time step
+    of the next. Only an unroll that begins with a FIRST step may follow any other.
 
-    Consecutive unrolls of an environment must follow upon each other (row T of one is row 0 of the next),
-    or begin with a FIRST step.
+    Attributes:
+        name: str; what `make_replayer` calls it.
     """
 
-    name = None  # what `make_replayer` calls it
-    is_buffer = False  # whether it gives sequences of time steps
+    name = None
 
     @abc.abstractmethod
     def observe(self, experience):
-        """Adds an `Experience` of [Q, T+1, B, ...], Q unrolls in the order of their time."""
+        """Adds unrolls.
+
+        Args:
+            experience: `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
+
+        Raises:
+            ConfigError: if the experience does not have the specs of the replayer.
+        """
 
     @abc.abstractmethod
     def num_steps(self):
-        """Environment steps that are held now, int64 scalar; those that lead to a FIRST step included."""
+        """Counts the environment steps that it holds now; int64 scalar. Steps to a FIRST step count too."""
 
     @abc.abstractmethod
     def clear(self):
-        """Forgets everything."""
+        """Forgets all experience."""
 
+    def get_state(self):
+        """Returns the Python state that a checkpoint must hold: a dict of JSON types, here an empty one."""
+        return {}
+
+    def set_state(self, state):  # noqa: B027
+        """Restores what `get_state` returned. An empty dict changes nothing."""
+
+
+class UnrollReplayer(Replayer):
+    """Hands out whole unrolls, each as soon as possible."""
+
+    @abc.abstractmethod
     def replay_all(self):
         """Hands out unrolls to train on.
 
         Returns:
-            `Experience` of [Q', T+1, B, ...], and an int: how many of its unrolls, the leading ones, were
-            never handed out before.
+            `Experience` of [Q', T+1, B, ...], and an int: the number of fresh unrolls. They come first; no
+            call has handed them out before.
 
         Raises:
             RuntimeError: if nothing was observed since the last call.
         """
-        raise self._cannot("replay_all", ONE_TIME)
 
-    def sample(self, batch_size, length, progress):
-        """Draws sequences of `length` steps, with replacement; also inside a `tf.function`.
 
-        A sequence may hold the end of an episode and the begin of the next: its step types tell. With a
-        recurrent state, sequences start where unrolls did.
+class SequenceReplayer(Replayer):
+    """Keeps experience and hands out sequences of it, drawn at random or named by the caller.
+
+    A sequence of L steps has L + 1 time steps. It may hold the end of an episode and the beginning of the
+    next: its step types tell. With a recurrent state, sequences start where unrolls did. In front of each
+    sequence come `context` more time steps, which data transformers need.
+    """
+
+    @property
+    @abc.abstractmethod
+    def row_spec(self):
+        """`Experience` of the specs of one time step of one environment; bounds are kept."""
+
+    @abc.abstractmethod
+    def num_sequences(self, length):
+        """Counts the sequences that `sample` chooses from; they overlap.
 
         Args:
-            batch_size: int; how many.
-            length: int; in environment steps.
+            length: int; environment steps in a sequence.
+
+        Returns:
+            int64 scalar.
+
+        Raises:
+            ConfigError: if the replayer can never hold a sequence of this length.
+        """
+
+    @abc.abstractmethod
+    def sample(self, batch_size, length, progress):
+        """Draws sequences with replacement, in eager mode or in a graph.
+
+        Args:
+            batch_size: int; number of sequences.
+            length: int; environment steps in a sequence.
             progress: `alf.schedules.Progress`.
 
         Returns:
-            `Experience` of [context + length + 1, batch_size, ...], in which the sequence begins at row
-            `context`, and a `Sample`. `state.train` [batch_size, ...] entered row `context`;
-            `state.transformer` is zeros.
+            `Experience` of [context + length + 1, batch_size, ...], and a `Sample`. A sequence begins at
+            index `context`. `state.train` [batch_size, ...] is the state that entered there.
+            `state.transformer` is not stored: it is zeros or ().
 
         Raises:
-            InvalidArgumentError: if there is no whole sequence yet: ask `num_sequences` before.
-            ConfigError: if the buffer can never hold one.
+            InvalidArgumentError: if it holds no whole sequence yet. `num_sequences` tells.
+            ConfigError: if the replayer can never hold a sequence of this length.
         """
-        raise self._cannot("sample", BUFFERS)
 
-    def num_sequences(self, length):
-        """How many sequences of `length` steps, which overlap, `sample` chooses from; int64 scalar."""
-        raise self._cannot("sample", BUFFERS)
-
+    @abc.abstractmethod
     def all_sequences(self, length):
-        """Sequences of `length` steps that cover the buffer without overlap, for one pass over it.
+        """Lists sequences that cover the experience without overlap, for one pass over it.
 
-        Up to `length` - 1 of the oldest steps are left out, and `context` more. With a recurrent state
-        `length` should be a multiple of T.
+        The oldest steps are left out: `context` of each environment and up to `length` - 1 more. With a
+        recurrent state, `length` should be a multiple of T.
+
+        Args:
+            length: int; environment steps in a sequence.
 
         Returns:
-            `Sequences`, of each environment in the order of their time.
-        """
-        raise self._cannot("give all sequences", BUFFERS)
+            `Sequences`; those of one environment are in the order of time.
 
+        Raises:
+            ConfigError: if the replayer can never hold a sequence of this length.
+        """
+
+    @abc.abstractmethod
     def gather(self, sequences, length):
-        """Reads sequences, as `sample` returns them.
+        """Reads sequences.
 
         Args:
             sequences: `Sequences` of [N].
-            length: int; in environment steps.
+            length: int; environment steps in a sequence.
 
         Returns:
-            `Experience` of [context + length + 1, N, ...].
+            `Experience` of [context + length + 1, N, ...], as `sample` returns it.
         """
-        raise self._cannot("gather", BUFFERS)
 
     def update_priorities(self, sequences, priorities):
-        """Tells how much there is to learn from sequences. Kinds without priorities ignore it.
+        """Sets how much there is to learn from sequences. Kinds without priorities ignore it.
 
         Args:
             sequences: `Sequences` of [N].
-            priorities: float32 [N], finite and not negative, the TD errors' size for instance.
-        """
-        del sequences, priorities
-
-    def save(self, path):
-        """Writes what is held to a file; also from another thread, while experience is observed.
-
-        See `alf.replay.buffer_file` for the format.
-        """
-        raise self._cannot("be saved", BUFFERS)
-
-    def load(self, path):
-        """Replaces what is held by a file's content, of which a smaller buffer keeps the newest part.
+            priorities: float32 [N], finite and not negative; for example the size of TD errors.
 
         Raises:
-            ConfigError: if the file is damaged or does not fit; nothing has changed then.
+            InvalidArgumentError: if a priority is negative or not finite.
         """
-        raise self._cannot("be loaded", BUFFERS)
 
-    def _cannot(self, what, kinds):
-        kinds = " or ".join(repr(kind) for kind in kinds)
-        return ConfigError(f"exp_replayer is {self.name!r}, which cannot {what}: {kinds} can")
+    @abc.abstractmethod
+    def save(self, path):
+        """Writes the experience to a file in the format of `alf.replay.buffer_file`.
+
+        Another thread may observe meanwhile.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+
+    @abc.abstractmethod
+    def load(self, path):
+        """Replaces the experience by that of a file. A smaller replayer keeps the newest part.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            ConfigError: if the file is damaged or does not fit; the replayer has not changed then.
+        """

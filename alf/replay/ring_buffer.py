@@ -2,54 +2,60 @@
 """RingBuffer: the newest time steps of every environment."""
 
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.data_structures import PolicyState
-from alf.nest_utils import zeros_from_spec
+from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay.replayer import Sequences
 from alf.replay.spec_json import named_leaves
-from alf.replay.storage import allocate, check_experience, read_rows, write_rows
+from alf.replay.storage import allocate, check_experience, read_at, write_at
 
 
 class RingBuffer:
-    """The newest time steps of every environment, each stored once, in memory that does not grow.
+    """Keeps the newest time steps of every environment, each stored once, in memory that does not grow.
 
-    The time steps of an environment have positions, which count from 0 and never start again. The last row
-    of an unroll has the position of the next one's first row, which overwrites it. An environment has
-    `num_steps` + 1 slots; a position's slot is its remainder.
+    Positions: the time steps of an environment have positions, which count from 0 and never start again. The
+    last time step of an unroll and the first one of the next unroll have the same position; the later write
+    replaces the earlier one. A batched environment has `num_steps` + 1 slots. Position p is in slot
+    p modulo (`num_steps` + 1).
 
-    The recurrent state is stored once for each unroll: sequences start where unrolls did. `env_id` follows
-    from the slot. The state of data transformers is not stored.
+    Rows: a row is the place of one time step of one environment in the variables `rows`. The B environments
+    of a slot have consecutive rows.
 
-    One thread may write; others may read at the same time, as `claimed` explains.
+    The recurrent state is stored once for each unroll, so sequences start where unrolls did. `env_id` is not
+    stored, because it follows from the row. The state of data transformers is not stored either.
+
+    Threads: one thread writes, and others may read meanwhile, without a lock. To write an unroll, the writer
+    first raises `steps_after_write`, then overwrites slots, then raises `steps`. A reader first reads `steps`
+    and what it wants, and after that `steps_after_write`. It must throw away the time steps at positions
+    below `steps_after_write - num_steps`, because the writer may have overwritten them. All others are
+    intact.
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
         num_envs: int; batched environments.
-        num_steps: int; of each environment, at least T.
+        num_steps: int; environment steps kept of each environment, at least T.
 
     Attributes:
-        row_spec: `Experience` of unbatched specs; bounds are kept.
-        unroll_length, batch_size, num_envs, num_steps: T, B and the arguments.
+        row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
+        unroll_length, batch_size, num_envs, num_steps: ints; T, B and the arguments.
         num_rows: int; num_envs * (num_steps + 1) * B.
-        unit: int; sequences start at its multiples: T with a recurrent state, else 1.
+        start_stride: int; sequences start at multiples of it: T with a recurrent state, else 1.
         steps: int64 variable [num_envs]; position of the newest time step.
-        claimed: int64 variable [num_envs]; what `steps` will be after a write that has begun: it may have
-            overwritten time steps at `claimed - num_steps - 1` and before.
+        steps_after_write: int64 variable [num_envs]; `steps` after the write that goes on now, else `steps`.
         first: int64 variable [num_envs]; position of the first time step that is not forgotten.
-        rows: dict from name to variable [num_rows, ...], one for each leaf of a row.
+        rows: dict from name to variable [num_rows, ...], one for each leaf of `row_spec` that is stored.
         states: dict from name to variable [num_envs * unrolls, B, ...] of the recurrent state.
     """
 
     def __init__(self, unroll_spec, num_envs, num_steps):
-        rows, self.batch_size = unroll_spec.step_type.shape
-        self.unroll_length = rows - 1
+        num_time_steps, self.batch_size = unroll_spec.step_type.shape
+        self.unroll_length = num_time_steps - 1
         self.num_envs = num_envs
         self.num_steps = num_steps
         self.row_spec = make_row_spec(unroll_spec)
         self._unroll_spec = unroll_spec
         stored, state = stored_specs(self.row_spec)
-        self.unit = self.unroll_length if state else 1
+        self.start_stride = self.unroll_length if state else 1
         self.num_rows = num_envs * (num_steps + 1) * self.batch_size
         self.rows = {name: allocate(self.num_rows, s.shape, s.dtype) for name, s in stored.items()}
         self._state_slots = num_steps // self.unroll_length
@@ -58,7 +64,7 @@ class RingBuffer:
             for name, s in state.items()
         }
         with tf.device("CPU:0"):
-            self.steps, self.claimed, self.first = (
+            self.steps, self.steps_after_write, self.first = (
                 tf.Variable(tf.zeros(num_envs, tf.int64), trainable=False) for _ in range(3)
             )
 
@@ -77,33 +83,41 @@ class RingBuffer:
 
     def _write_unroll(self, unroll):
         env = tf.cast(unroll.env_id[0, 0] // self.batch_size, tf.int64)
-        start = read_rows(self.steps, env)
+        start = read_at(self.steps, env)
         end = start + self.unroll_length
         positions = tf.range(start, end + 1)[:, tf.newaxis]
-        rows = tf.reshape(self.row(env, positions, tf.range(self.batch_size, dtype=tf.int64)), (-1,))
-        with tf.control_dependencies([write_rows(self.claimed, env, end)]):
-            leaves = tf.nest.flatten(_stored(unroll))
+        rows = tf.reshape(self.row_of(env, tf.range(self.batch_size, dtype=tf.int64), positions), (-1,))
+        with tf.control_dependencies([write_at(self.steps_after_write, env, end)]):
+            leaves = tf.nest.flatten(_drop_unstored(unroll))
             writes = [
-                write_rows(variable, rows, tf.reshape(x, (-1, *x.shape[2:])))
+                write_at(variable, rows, tf.reshape(x, (-1, *x.shape[2:])))
                 for variable, x in zip(self.rows.values(), leaves, strict=True)
             ]
-            slot = self.state_row(env, start)
+            slot = self.state_slot_of(env, start)
             leaves = tf.nest.flatten(unroll.state.train)
-            writes += [write_rows(v, slot, x) for v, x in zip(self.states.values(), leaves, strict=True)]
+            writes += [write_at(v, slot, x) for v, x in zip(self.states.values(), leaves, strict=True)]
         with tf.control_dependencies(writes):
-            return write_rows(self.steps, env, end)
+            return write_at(self.steps, env, end)
 
-    def row(self, env, position, column):
-        """Index into `rows`' variables; int64, broadcast."""
+    def row_of(self, env, column, position):
+        """The row of a time step; int64 arguments, broadcast."""
         slot = position % (self.num_steps + 1)
         return (env * (self.num_steps + 1) + slot) * self.batch_size + column
 
-    def state_row(self, env, position):
-        """Index into `states`' variables of the unroll that began at a position; int64."""
+    def state_slot_of(self, env, position):
+        """The index in the variables `states` of the unroll that began at a position; int64, broadcast."""
         return env * self._state_slots + position // self.unroll_length % self._state_slots
 
+    def sequences_at(self, rows):
+        """The `Sequences` that start at rows, int64 [N]."""
+        columns, slots = self.batch_size, self.num_steps + 1
+        env = rows // (slots * columns)
+        slot = rows // columns % slots
+        newest = tf.gather(self.steps, env)
+        return Sequences(env, rows % columns, newest - (newest - slot) % slots)
+
     def oldest(self):
-        """Position of the oldest time step that is held, int64 [num_envs]."""
+        """Position of the oldest time step that it holds, int64 [num_envs]."""
         return tf.maximum(self.first, self.steps - self.num_steps)
 
     def clear(self):
@@ -111,26 +125,41 @@ class RingBuffer:
         self.first.assign(self.steps)
 
     def starts(self, length, context):
-        """Where sequences of `length` steps with `context` rows before them may start.
-
-        Returns:
-            low, high: int64 [num_envs]; at `unit` times low, low + 1, ... high - 1. None if they are equal.
-        """
-        low = -(-(self.oldest() + context) // self.unit)
-        high = (self.steps - length) // self.unit + 1
-        return low, tf.maximum(low, high)
-
-    def sequences(self, low, high, stride=1):
-        """Lists the `Sequences` that start at `unit` times low, low + stride, ... below high, of all columns.
+        """Says where sequences may start.
 
         Args:
-            low, high: int64 [num_envs].
+            length: int or int64 scalar; environment steps in a sequence.
+            context: int; time steps in front of it.
+
+        Returns:
+            low, high: int64 [num_envs]; at `start_stride` times low, low + 1, ... high - 1. There is no
+            sequence if they are equal.
+        """
+        low = -(-(self.oldest() + context) // self.start_stride)
+        high = (self.steps - length) // self.start_stride + 1
+        return low, tf.maximum(low, high)
+
+    def has_start(self, sequences, length, context):
+        """Says which sequences may start where they do, as `starts` defines it; bool [N]."""
+        low, high = self.starts(length, context)
+        nth = sequences.start // self.start_stride
+        in_range = (tf.gather(low, sequences.env) <= nth) & (nth < tf.gather(high, sequences.env))
+        return in_range & tf.equal(sequences.start % self.start_stride, 0)
+
+    def list_sequences(self, low, high, stride=1):
+        """Lists sequences of all columns.
+
+        Args:
+            low, high: int64 [num_envs], as `starts` returns them.
             stride: int64 scalar.
+
+        Returns:
+            the `Sequences` that start at `start_stride` times low, low + stride, ... below high.
         """
         counts = -((low - high) // stride)
         env = tf.repeat(tf.range(self.num_envs, dtype=tf.int64), counts)
         nth = tf.range(tf.reduce_sum(counts)) - tf.gather(tf.cumsum(counts, exclusive=True), env)
-        start = (tf.gather(low, env) + nth * stride) * self.unit
+        start = (tf.gather(low, env) + nth * stride) * self.start_stride
         columns = tf.range(self.batch_size, dtype=tf.int64)
         return Sequences(
             tf.repeat(env, self.batch_size),
@@ -138,70 +167,49 @@ class RingBuffer:
             tf.repeat(start, self.batch_size),
         )
 
-    def rows_of(self, sequences):
-        """Where in `rows` sequences start, int64 [N]."""
-        return self.row(sequences.env, sequences.start, sequences.column)
-
-    def sequences_at(self, rows):
-        """The `Sequences` that start at rows of `rows`, int64 [N]."""
-        columns, slots = self.batch_size, self.num_steps + 1
-        env = rows // (slots * columns)
-        slot = rows // columns % slots
-        newest = tf.gather(self.steps, env)
-        return Sequences(env, rows % columns, newest - (newest - slot) % slots)
-
     def read(self, sequences, before, after):
-        """Reads from `before` rows before the starts of sequences to `after` rows after them.
+        """Reads from `before` time steps before the starts of sequences to `after` time steps after them.
 
         Returns:
             `Experience` of [before + 1 + after, N, ...]; `state.train` [N, ...] entered at the starts,
             `state.transformer` is zeros.
         """
         env, column, start = sequences
-        rows = self.row(env, start + tf.range(-before, after + 1, dtype=tf.int64)[:, tf.newaxis], column)
-        leaves = [read_rows(variable, rows) for variable in self.rows.values()]
-        experience = tf.nest.pack_sequence_as(_stored(self.row_spec), leaves)
-        env_id = tf.cast(env * self.batch_size + column, tf.int32)
-        train = self._read_state(env, column, start)
-        count = env.shape[0] if env.shape[0] is not None else tf.shape(env)[0]
-        return experience._replace(
-            env_id=tf.ones_like(experience.step_type) * env_id,
-            state=PolicyState(zeros_from_spec(self.row_spec.state.transformer, count), train),
-        )
-
-    def _read_state(self, env, column, start):
-        index = tf.stack([self.state_row(env, start), column], axis=-1)
-        leaves = [
-            tf.raw_ops.ResourceGatherNd(resource=variable.handle, indices=index, dtype=variable.dtype)
+        offsets = tf.range(-before, after + 1, dtype=tf.int64)[:, tf.newaxis]
+        rows = self.row_of(env, column, start + offsets)
+        leaves = [read_at(variable, rows) for variable in self.rows.values()]
+        experience = tf.nest.pack_sequence_as(_drop_unstored(self.row_spec), leaves)
+        state_index = tf.stack([self.state_slot_of(env, start), column], axis=-1)
+        states = [
+            tf.raw_ops.ResourceGatherNd(resource=variable.handle, indices=state_index, dtype=variable.dtype)
             for variable in self.states.values()
         ]
-        return tf.nest.pack_sequence_as(self.row_spec.state.train, leaves)
+        count = env.shape[0] if env.shape[0] is not None else tf.shape(env)[0]
+        env_id = tf.cast(env * self.batch_size + column, tf.int32)
+        return experience._replace(
+            env_id=tf.ones_like(experience.step_type) * env_id,
+            state=PolicyState(
+                transformer=zeros_from_spec(self.row_spec.state.transformer, count),
+                train=tf.nest.pack_sequence_as(self.row_spec.state.train, states),
+            ),
+        )
 
 
 def make_row_spec(unroll_spec):
-    """Makes the unbatched specs of an unroll's; bounds are kept.
+    """Makes the specs of one time step of one environment; bounds are kept.
 
     Args:
         unroll_spec: `Experience` of tensor specs of [T+1, B, ...], state [B, ...].
     """
-
-    def without(num_dims):
-        def remove(spec):
-            shape = spec.shape[num_dims:]
-            if isinstance(spec, tensor_spec.BoundedTensorSpec):
-                return tensor_spec.BoundedTensorSpec(shape, spec.dtype, spec.minimum, spec.maximum, spec.name)
-            return tf.TensorSpec(shape, spec.dtype, spec.name)
-
-        return remove
-
-    rows = tf.nest.map_structure(without(2), unroll_spec._replace(state=()))
-    return rows._replace(state=tf.nest.map_structure(without(1), unroll_spec.state))
+    row_spec = remove_leading_dims(unroll_spec._replace(state=()), 2)
+    return row_spec._replace(state=remove_leading_dims(unroll_spec.state, 1))
 
 
 def stored_specs(row_spec):
-    """What a buffer stores: dicts from name to spec, of each time step and of the recurrent state."""
-    return dict(named_leaves(_stored(row_spec))), dict(named_leaves(row_spec.state.train, "state"))
+    """The leaves that a buffer stores: dicts from name to spec, of each row and of the recurrent state."""
+    rows = named_leaves(_drop_unstored(row_spec))
+    return dict(rows), dict(named_leaves(row_spec.state.train, "state"))
 
 
-def _stored(experience):
+def _drop_unstored(experience):
     return experience._replace(env_id=(), state=())

@@ -5,11 +5,12 @@ import collections
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
+
+from alf.nest_utils import BoundedTensorSpec
 
 
 def named_leaves(nest, prefix=""):
-    """Lists the leaves of a nest as (path, leaf), in `tf.nest`'s order: ("info/mean", spec), for instance."""
+    """Lists the leaves of a nest in the order of `tf.nest`, as (name, leaf): ("info/mean", spec), say."""
     if not tf.nest.is_nested(nest):
         return [(prefix, nest)]
     start = f"{prefix}/" if prefix else ""
@@ -18,42 +19,39 @@ def named_leaves(nest, prefix=""):
 
 
 def to_json(nest):
-    """Makes what `json.dumps` takes of a nest of tensor specs."""
+    """Turns a nest of tensor specs into what `json.dumps` takes."""
     if tf.nest.is_nested(nest):
         kind, children = _children(nest)
         value = {"kind": kind, "children": [[key, to_json(child)] for key, child in children]}
         return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
     value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
-    if isinstance(nest, tensor_spec.BoundedTensorSpec):
+    if isinstance(nest, BoundedTensorSpec):
         value.update(minimum=nest.minimum.tolist(), maximum=nest.maximum.tolist())
     return value
 
 
 def from_json(value):
-    """The nest that `to_json` was given. A named tuple's class is a new one of the same name and fields.
+    """Reverses `to_json`. A named tuple gets a new class of the same name and fields.
 
     Raises:
-        KeyError, TypeError, ValueError: if it is none.
+        KeyError, TypeError, ValueError: if `to_json` did not make it.
     """
     if "dtype" in value:
         shape, dtype = tuple(value["shape"]), tf.as_dtype(value["dtype"])
         if "minimum" not in value:
             return tf.TensorSpec(shape, dtype)
         bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
-        return tensor_spec.BoundedTensorSpec(shape, dtype, *bounds)
-    kind = value["kind"]
+        return BoundedTensorSpec(shape, dtype, *bounds)
     children = {key: from_json(child) for key, child in value["children"]}
-    if kind == "namedtuple":
+    if value["kind"] == "namedtuple":
         return collections.namedtuple(value["name"], children)(**children)
-    return {"dict": dict, "list": _values, "tuple": lambda x: tuple(_values(x))}[kind](children)
-
-
-def _values(children):
-    return list(children.values())
+    if value["kind"] == "dict":
+        return children
+    return {"list": list, "tuple": tuple}[value["kind"]](children.values())
 
 
 def _children(nest):
-    """The kind of a nest, and its (key, child) pairs."""
+    """Returns the kind of a nest, and its (key, child) pairs."""
     if isinstance(nest, collections.abc.Mapping):
         return "dict", [(key, nest[key]) for key in sorted(nest)]
     if hasattr(nest, "_fields"):

@@ -1,21 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""SumTree: numbers from which one draws in proportion to their size."""
+"""SumTree: numbers from which to draw in proportion to their size."""
 
 import tensorflow as tf
 
-from alf.replay.storage import read_rows
+from alf.replay.storage import read_at
 
 _FANOUT = 32  # children of a node: few levels, so few operations
 
 
 class SumTree:
-    """`size` numbers, none negative, zeros at first, and their sums.
+    """Holds numbers, none negative and all zero at first, and their sums.
 
-    Level k is a variable [n, 32]: the sum of its row i is element i of level k + 1. Every sum is computed
-    from its children when one of them changes, so rounding errors do not add up.
+    Level k is a variable [n, 32]. The sum of its element i, 32 numbers, is number i of level k + 1. When a
+    number changes, the sums above it are computed anew from their children, so rounding errors do not add up.
 
     Args:
-        size: int.
+        size: int; how many numbers.
     """
 
     def __init__(self, size):
@@ -31,31 +31,31 @@ class SumTree:
         return tf.reduce_sum(self._levels[-1])
 
     def get(self, indices):
-        """Numbers, float64 [N], at int64 [N]."""
+        """Returns the numbers, float64 [...], at int64 [...]."""
         return tf.raw_ops.ResourceGatherNd(
             resource=self._levels[0].handle, indices=_split(indices), dtype=tf.float64
         )
 
     @tf.function(autograph=False, reduce_retracing=True)
     def update(self, indices, values):
-        """Changes numbers.
+        """Changes some numbers.
 
         Args:
-            indices: int64 [N]; where one occurs twice, either value may stay.
+            indices: int64 [N]; if one occurs twice, either value may stay.
             values: float64 [N].
         """
         for i, level in enumerate(self._levels):
             tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
             if i + 1 < len(self._levels):
                 indices, _ = tf.unique(indices // _FANOUT)
-                values = tf.reduce_sum(read_rows(level, indices), axis=1)
+                values = tf.reduce_sum(read_at(level, indices), axis=1)
 
     def numbers(self):
         """All numbers, float64 [size]."""
         return tf.reshape(self._levels[0], (-1,))[: self._size]
 
     def assign(self, values):
-        """Changes all numbers; float64 [size]."""
+        """Changes all numbers to `values`, float64 [size]."""
         for level in self._levels:
             padding = level.shape.num_elements() - values.shape[0]
             values = tf.reshape(tf.pad(values, [[0, padding]]), level.shape)
@@ -63,18 +63,18 @@ class SumTree:
             values = tf.reduce_sum(values, axis=1)
 
     def find(self, targets):
-        """Finds where the running sum of the numbers exceeds each target. It is a number above zero.
+        """Finds where the running sum of the numbers first exceeds each target.
 
         Args:
             targets: float64 [N] in [0, total). The total must not be zero.
 
         Returns:
-            int64 [N].
+            int64 [N]; indices of numbers above zero.
         """
         index = tf.zeros_like(targets, tf.int64)
         for level in reversed(self._levels):
-            sums = tf.cumsum(read_rows(level, index), axis=1)
-            # Rounding may leave a target that is not below the last sum: the last number above zero, then.
+            sums = tf.cumsum(read_at(level, index), axis=1)
+            # By rounding, a target may not be below the last sum. Then the last number above zero is right.
             exceeds = (sums > targets[:, tf.newaxis]) | (sums == sums[:, -1:])
             child = tf.argmax(exceeds, axis=1)
             before = tf.gather(tf.pad(sums, [[0, 0], [1, 0]]), child, batch_dims=1)

@@ -1,16 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""UniformReplayer: sequences drawn uniformly from the newest experience."""
+"""UniformReplayer: sequences drawn uniformly from the newest experience, or from that of a file."""
 
 import gin
 import tensorflow as tf
 
+from alf.replay import buffer_file
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sample, Sequences
 
 
 @gin.configurable(module="alf.replay")
 class UniformReplayer(BufferReplayer):
-    """Keeps the newest experience of every environment; all its sequences are drawn equally often.
+    """Keeps the newest experience of every environment, and draws all its sequences equally often.
 
     Args:
         unroll_spec, num_envs, context, capacity: as in `BufferReplayer`.
@@ -18,19 +19,39 @@ class UniformReplayer(BufferReplayer):
 
     name = "uniform"
 
-    def __init__(self, unroll_spec, num_envs, context=0, capacity=1_000_000):
-        super().__init__(unroll_spec, num_envs, context, capacity)
-
     def sample(self, batch_size, length, progress):
         del progress
-        batch_columns = self._buffer.batch_size
+        num_columns = self._buffer.batch_size
         low, high = self._starts(length)
         ends = tf.cumsum(high - low)
         with tf.control_dependencies(self._assert_any(ends[-1], length)):
-            total = tf.maximum(ends[-1], 1) * batch_columns
+            total = tf.maximum(ends[-1], 1) * num_columns
         drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
-        nth, column = drawn // batch_columns, drawn % batch_columns
+        nth, column = drawn // num_columns, drawn % num_columns
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
-        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self._buffer.unit
+        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self._buffer.start_stride
         sequences = Sequences(env, column, start)
         return self.gather(sequences, length), Sample(sequences, tf.ones(batch_size))
+
+
+def load_replayer(path, context=0):
+    """Makes a `UniformReplayer` that holds all experience of a file. It needs no environments.
+
+    Its `row_spec` has the specs of the file. Every `policy_version` is 0, because those of the file count the
+    updates of another run.
+
+    Args:
+        path: of a file that `SequenceReplayer.save` wrote.
+        context: int; time steps in front of a sequence that data transformers need.
+
+    Raises:
+        ConfigError: if the file is damaged, or there is no such file.
+    """
+    unroll_spec, num_envs, num_steps = buffer_file.read_layout(path)
+    num_time_steps, batch_size = unroll_spec.step_type.shape
+    capacity = max(num_steps, num_time_steps - 1) * num_envs * batch_size
+    replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
+    replayer.load(path)
+    versions = replayer._buffer.rows["policy_version"]
+    versions.assign(tf.zeros_like(versions))
+    return replayer

@@ -1,55 +1,59 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""UnrollRing: the newest unrolls, as they came, in memory that does not grow."""
+"""UnrollRing: the newest unrolls, in memory that does not grow."""
 
 import tensorflow as tf
 
-from alf.replay.storage import allocate, check_experience, read_rows, write_rows
+from alf.errors import check_int
+from alf.replay.storage import allocate, check_experience, check_memory, num_bytes, read_at, write_at
 
 
 class UnrollRing:
-    """The newest `capacity` unrolls.
+    """Keeps the newest unrolls.
 
     Args:
-        unroll_spec: `Experience` of tensor specs of one unroll.
-        capacity: int; unrolls.
+        setting: name of the setting `max_unrolls`, for errors.
+        unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
+        max_unrolls: int; unrolls of a batched environment that are kept.
 
     Attributes:
-        capacity: int.
+        max_unrolls: int.
         count: int; unrolls written so far.
+
+    Raises:
+        ConfigError: if `max_unrolls` is no positive integer, or the machine has too little memory.
     """
 
-    def __init__(self, unroll_spec, capacity):
-        self.capacity = capacity
+    def __init__(self, setting, unroll_spec, max_unrolls):
+        check_int(setting, max_unrolls)
+        check_memory(setting, max_unrolls, max_unrolls * num_bytes(unroll_spec))
+        self.max_unrolls = max_unrolls
         self.count = 0
         self._spec = unroll_spec
-        self._unrolls = [allocate(capacity, s.shape, s.dtype) for s in tf.nest.flatten(unroll_spec)]
+        self._variables = [allocate(max_unrolls, s.shape, s.dtype) for s in tf.nest.flatten(unroll_spec)]
 
     def write(self, experience):
-        """Adds an `Experience` of [Q, T+1, B, ...], of which the last `capacity` unrolls stay."""
-        num_unrolls = experience.step_type.shape[0]
-        self.count += num_unrolls
-        if num_unrolls > self.capacity:
-            experience = tf.nest.map_structure(lambda x: x[-self.capacity :], experience)
-        self._write(experience, tf.constant(self.count, tf.int64))
+        """Adds an `Experience` of [Q, T+1, B, ...]. Only the newest `max_unrolls` unrolls stay."""
+        count = self.count + experience.step_type.shape[0]
+        self._write(experience, tf.constant(count, tf.int64))
+        self.count = count
 
+    @tf.function(autograph=False, reduce_retracing=True)
     def read(self, numbers):
-        """Returns unrolls, an `Experience` of [Q, T+1, B, ...].
+        """Reads unrolls.
 
         Args:
-            numbers: int64 [Q]; which unrolls, counted from the first one written; each among the newest.
+            numbers: int64 [Q]; counted from the first unroll ever written. Each must still be there.
+
+        Returns:
+            `Experience` of [Q, T+1, B, ...].
         """
-        return self._read(numbers)
+        unrolls = [read_at(variable, numbers % self.max_unrolls) for variable in self._variables]
+        return tf.nest.pack_sequence_as(self._spec, unrolls)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _write(self, experience, count):
         check_experience(experience, self._spec)
-        num_unrolls = tf.shape(experience.step_type, tf.int64)[0]
-        numbers = tf.range(count - num_unrolls, count)
-        for variable, x in zip(self._unrolls, tf.nest.flatten(experience), strict=True):
-            write_rows(variable, numbers % self.capacity, x)
-
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _read(self, numbers):
-        slots = numbers % self.capacity
-        unrolls = [read_rows(variable, slots) for variable in self._unrolls]
-        return tf.nest.pack_sequence_as(self._spec, unrolls)
+        newest = [x[-self.max_unrolls :] for x in tf.nest.flatten(experience)]
+        slots = tf.range(count - tf.shape(newest[0], tf.int64)[0], count) % self.max_unrolls
+        for variable, x in zip(self._variables, newest, strict=True):
+            write_at(variable, slots, x)

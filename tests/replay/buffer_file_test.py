@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tf_agents.specs import tensor_spec
 
 from alf.data_structures import PolicyState
 from alf.errors import ConfigError
+from alf.nest_utils import BoundedTensorSpec
 from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, buffer_file, load_replayer
 from alf.testing.fakes import assert_equal_nests
 from tests.replay.streams import Streams, to_numpy
@@ -31,7 +31,7 @@ def everything(replayer):
     content = []
     buffer = replayer._buffer
     for env, (first, last) in enumerate(zip(buffer.oldest().numpy(), buffer.steps.numpy())):
-        start = -(-first // buffer.unit) * buffer.unit
+        start = -(-first // buffer.start_stride) * buffer.start_stride
         at = Sequences(*(tf.constant([x], tf.int64) for x in (env, 0, start)))
         rows = to_numpy(buffer.read(at, start - first, last - start))
         states = []
@@ -174,20 +174,20 @@ def test_bfloat16_is_kept(path):
 def test_saved_while_written_to(recurrent, writes_per_chunk, path, monkeypatch):
     """Between any two chunks more is observed; the file must hold nothing that was overwritten."""
     monkeypatch.setattr(buffer_file, "_CHUNK_BYTES", 40)
-    read_rows, saving = buffer_file.read_rows, [False]
+    read_at, saving = buffer_file.read_at, [False]
     replayer, streams = make(recurrent=recurrent, capacity=4 * 30)
     replayer.observe(streams.next_unrolls([0, 1] * 10 + [0, 0]))
     steps = list(streams.steps)
 
-    def read_and_write(variable, rows):
-        chunk = read_rows(variable, rows)
+    def read_and_write(variable, indices):
+        chunk = read_at(variable, indices)
         if saving[0] and writes_left:
             writes_left.pop()
             replayer.observe(streams.next_unrolls([1] * writes_per_chunk))
         return chunk
 
     writes_left = [None] * 4
-    monkeypatch.setattr(buffer_file, "read_rows", read_and_write)
+    monkeypatch.setattr(buffer_file, "read_at", read_and_write)
     saving[0] = True
     replayer.save(path)
     saving[0] = False
@@ -229,7 +229,7 @@ def test_saved_in_another_thread(path, monkeypatch):
 
 def test_an_offline_buffer_needs_nothing_but_the_file(path):
     streams = Streams(recurrent=True, num_envs=3)
-    bounds = tensor_spec.BoundedTensorSpec(streams.unroll_spec.action.shape, tf.int64, 0, 99, "action")
+    bounds = BoundedTensorSpec(streams.unroll_spec.action.shape, tf.int64, 0, 99, "action")
     spec = streams.unroll_spec._replace(action=bounds)
     replayer = UniformReplayer(spec, 3, capacity=10_000)
     replayer.observe(streams.next_unrolls([0, 0, 0, 2, 1]))
@@ -306,9 +306,9 @@ DAMAGES = {
     "pickle": (lambda path: rewrite(path, begin=np.array([None, 4])), "cannot be read"),
     "layout": (
         lambda path: change_header(path, batch_size=4),
-        "2 environments of batch size 4, here are 2 of 2",
+        "batch_size is 4 in the file, 2 here",
     ),
-    "unroll_length": (lambda path: change_header(path, unroll_length=4), "unroll_length 4; here it is 3"),
+    "unroll_length": (lambda path: change_header(path, unroll_length=4), "unroll_length is 4 in the file, 3 here"),
 }
 
 
@@ -401,7 +401,7 @@ def test_a_file_is_replaced_only_by_a_complete_one(path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(buffer_file, "read_rows", fail)
+    monkeypatch.setattr(buffer_file, "read_at", fail)
     with pytest.raises(OSError, match="disk full"):
         replayer.save(path)
     with open(path, "rb") as file:

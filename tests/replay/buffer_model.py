@@ -15,9 +15,9 @@ class BufferModel:
     def __init__(self, streams, capacity, context):
         self._context = context
         self._batch_size = streams.batch_size
-        self._unit = 1
+        self._start_stride = 1
         if streams.unroll_spec.state.train:
-            self._unit = streams.unroll_length
+            self._start_stride = streams.unroll_length
         num_steps = -(-capacity // (streams.num_envs * streams.batch_size))
         self.held = [collections.deque(maxlen=num_steps + 1) for _ in range(streams.num_envs)]
 
@@ -41,6 +41,6 @@ class BufferModel:
             (env, column, position)
             for env, positions in enumerate(self.held)
             for i, position in enumerate(positions)
-            if i >= self._context and i + length < len(positions) and position % self._unit == 0
+            if i >= self._context and i + length < len(positions) and position % self._start_stride == 0
             for column in range(self._batch_size)
         }

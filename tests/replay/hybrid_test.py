@@ -90,7 +90,8 @@ def test_priorities_are_those_of_the_online_part(tmp_path):
     hybrid = make_hybrid(tmp_path, offline_proportion=0.5, online="prioritized")
     given = []
     hybrid._online.update_priorities = lambda *args: given.append(args)
-    sequences = Sequences(*(tf.range(8, dtype=tf.int64) for _ in range(3)))
+    env = tf.constant([0, 1, 2, 3, -1, -2, -3, -4], tf.int64)  # the last four are of the offline replayer
+    sequences = Sequences(env, *(tf.range(8, dtype=tf.int64) for _ in range(2)))
     hybrid.update_priorities(sequences, tf.range(8.0))
     ((fresh, priorities),) = given
     np.testing.assert_array_equal(fresh.start, range(4))

@@ -69,34 +69,6 @@ def test_forgets_what_was_cleared(name, streams):
     assert_equal_nests(to_numpy(replayer.replay_all()[0]), to_numpy(second))
 
 
-@pytest.mark.parametrize("name", ONE_TIME)
-def test_cannot_do_what_buffers_can(name, streams):
-    replayer = make(name, streams)
-    assert not replayer.is_buffer
-    for what, call in [
-        ("sample", lambda: replayer.sample(1, 1, None)),
-        ("sample", lambda: replayer.num_sequences(1)),
-        ("give all sequences", lambda: replayer.all_sequences(1)),
-        ("gather", lambda: replayer.gather(None, 1)),
-        ("be saved", lambda: replayer.save("file")),
-        ("be loaded", lambda: replayer.load("file")),
-    ]:
-        message = f"exp_replayer is '{name}', which cannot {what}: 'uniform' or 'prioritized' can"
-        with pytest.raises(ConfigError, match=message):
-            call()
-    replayer.update_priorities(None, None)
-
-
-@pytest.mark.parametrize("name", ["uniform", "prioritized"])
-def test_buffers_cannot_replay_all(name, streams):
-    replayer = make_replayer(name, streams.unroll_spec, streams.num_envs)
-    assert replayer.is_buffer
-    with pytest.raises(
-        ConfigError, match=f"'{name}', which cannot replay_all: 'one_time' or .* or 'mix_in' can"
-    ):
-        replayer.replay_all()
-
-
 def test_unknown_replayer(streams):
     with pytest.raises(ConfigError, match="exp_replayer is 'unifrom': .*one_time.*uniform"):
         make("unifrom", streams)
@@ -110,8 +82,8 @@ def test_every_call_makes_another_one(streams):
 
 
 @functools.cache
-def make_cyclic(capacity):
-    return CyclicOneTimeReplayer(Streams().unroll_spec, 2, capacity=capacity)
+def make_cyclic(max_unrolls):
+    return CyclicOneTimeReplayer(Streams().unroll_spec, max_unrolls)
 
 
 @settings(max_examples=30, deadline=None)
@@ -119,9 +91,9 @@ def make_cyclic(capacity):
     st.sampled_from([1, 4]),
     st.lists(st.one_of(st.integers(1, 7), st.sampled_from(["replay_all", "clear"])), max_size=12),
 )
-def test_the_oldest_make_way_and_are_counted(capacity, actions):
+def test_the_oldest_make_way_and_are_counted(max_unrolls, actions):
     streams = Streams()
-    replayer = make_cyclic(capacity)
+    replayer = make_cyclic(max_unrolls)
     replayer.clear()
     waiting, num_dropped = [], replayer.num_dropped
     for action in actions:
@@ -132,8 +104,8 @@ def test_the_oldest_make_way_and_are_counted(capacity, actions):
             unrolls = streams.next_unrolls([i % 2 for i in range(action)])
             replayer.observe(unrolls)
             waiting += [tf.nest.map_structure(lambda x, q=q: x[q : q + 1], unrolls) for q in range(action)]
-            num_dropped += max(0, len(waiting) - capacity)
-            waiting = waiting[-capacity:]
+            num_dropped += max(0, len(waiting) - max_unrolls)
+            waiting = waiting[-max_unrolls:]
         elif waiting:
             experience, num_fresh = replayer.replay_all()
             assert num_fresh == len(waiting)
@@ -141,6 +113,7 @@ def test_the_oldest_make_way_and_are_counted(capacity, actions):
             waiting = []
         assert replayer.num_steps() == len(waiting) * 3 * 2
         assert replayer.num_dropped == num_dropped
+        assert replayer.num_dropped_steps == num_dropped * 3 * 2
 
 
 def first_rewards(experience):
@@ -151,7 +124,7 @@ def first_rewards(experience):
 @pytest.mark.parametrize("proportion", [0, 0.3, 1, 2.5])
 def test_older_unrolls_come_in_proportion(proportion):
     streams = Streams(num_envs=1)
-    replayer = MixInReplayer(streams.unroll_spec, 1, capacity=4, replay_proportion=proportion)
+    replayer = MixInReplayer(streams.unroll_spec, max_unrolls=4, replay_proportion=proportion)
     older, num_older, num_fresh = [], 0, 0
     for i in range(20):
         fresh = streams.next_unrolls([0] * (1 + i % 3))
@@ -173,7 +146,7 @@ def test_older_unrolls_come_in_proportion(proportion):
 
 def test_older_unrolls_are_drawn_uniformly():
     streams = Streams(num_envs=1)
-    replayer = MixInReplayer(streams.unroll_spec, 1, capacity=5, replay_proportion=2000)
+    replayer = MixInReplayer(streams.unroll_spec, max_unrolls=5, replay_proportion=2000)
     tf.random.set_seed(1)
     for _ in range(2):
         replayer.observe(streams.next_unrolls([0] * 7))  # more than fit
@@ -185,7 +158,7 @@ def test_older_unrolls_are_drawn_uniformly():
 
 def test_nothing_cleared_is_mixed_in():
     streams = Streams(num_envs=1)
-    replayer = MixInReplayer(streams.unroll_spec, 1, capacity=5, replay_proportion=3)
+    replayer = MixInReplayer(streams.unroll_spec, max_unrolls=5, replay_proportion=3)
     for _ in range(2):
         replayer.observe(streams.next_unrolls([0]))
         replayer.replay_all()
@@ -198,19 +171,19 @@ def test_nothing_cleared_is_mixed_in():
 
 @pytest.mark.parametrize("kind", [CyclicOneTimeReplayer, MixInReplayer])
 def test_settings(kind, streams):
-    for capacity in (0, 2.5, True):
-        with pytest.raises(ConfigError, match=f"{kind.__name__}.capacity is {capacity}"):
-            kind(streams.unroll_spec, 2, capacity=capacity)
-    with pytest.raises(ConfigError, match=f"{kind.__name__}.capacity is {10**12}: that takes"):
-        kind(streams.unroll_spec, 2, capacity=10**12)
+    for max_unrolls in (0, 2.5, True):
+        with pytest.raises(ConfigError, match=f"{kind.__name__}.max_unrolls is {max_unrolls}"):
+            kind(streams.unroll_spec, max_unrolls)
+    with pytest.raises(ConfigError, match=f"{kind.__name__}.max_unrolls is {10**12}: that takes"):
+        kind(streams.unroll_spec, 10**12)
 
 
 def test_a_negative_proportion_is_refused(streams):
     with pytest.raises(ConfigError, match="MixInReplayer.replay_proportion is -1"):
-        MixInReplayer(streams.unroll_spec, 2, replay_proportion=-1)
+        MixInReplayer(streams.unroll_spec, replay_proportion=-1)
 
 
 def test_one_time_needs_no_specs(streams):
-    replayer = OneTimeReplayer(None, 1)
+    replayer = OneTimeReplayer()
     replayer.observe(streams.next_unrolls([0]))
     assert replayer.replay_all()[1] == 1

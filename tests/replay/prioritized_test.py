@@ -134,7 +134,7 @@ def test_another_length_keeps_priorities():
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_priorities_are_those_of_the_model(recurrent, actions):
     replayer, streams, draw = make_once(recurrent)
-    for positions in (replayer._buffer.steps, replayer._buffer.claimed):
+    for positions in (replayer._buffer.steps, replayer._buffer.steps_after_write):
         positions.assign(tf.zeros_like(positions))
     replayer.clear()
     streams.steps = [0, 0]

@@ -78,7 +78,7 @@ def make_once(kind, layout):
 def as_new(kind, layout):
     """A replayer into which nothing was ever put, its streams, and graphs that look and sample."""
     replayer, streams, *graphs = make_once(kind, layout)
-    for positions in (replayer._buffer.steps, replayer._buffer.claimed):
+    for positions in (replayer._buffer.steps, replayer._buffer.steps_after_write):
         positions.assign(tf.zeros_like(positions))
     replayer.clear()
     streams.steps = [0] * layout.num_envs
@@ -241,7 +241,7 @@ def test_gin_sets_them():
 
 def test_experience_of_another_spec_is_refused():
     replayer, _ = make()
-    with pytest.raises(ConfigError, match=r"unrolls of int32 \(4, 3\), unroll_spec says"):
+    with pytest.raises(ConfigError, match=r"unroll_spec: it has int32 \(1, 4, 3\) instead of int32 \(None, 4, 2\)"):
         replayer.observe(Streams(batch_size=3).next_unrolls([0]))
     with pytest.raises(ConfigError, match="structure"):
         replayer.observe(Streams().next_unrolls([0])._replace(info=()))
