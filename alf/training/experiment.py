@@ -13,7 +13,14 @@ from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
-from alf.replay import HybridReplayer, UnrollReplayer, check_same_rows, load_replayer, make_replayer, read_row_spec
+from alf.replay import (
+    HybridReplayer,
+    UnrollReplayer,
+    check_same_rows,
+    load_replayer,
+    make_replayer,
+    read_row_spec,
+)
 from alf.seeds import spawn_seeds
 
 
