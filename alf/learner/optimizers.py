@@ -97,9 +97,8 @@ def _check_groups(optimizers, groups):
     if optimizers.keys() != groups.keys():
         raise ConfigError(
             f"Learner.optimizer has the keys {sorted(optimizers)}: there must be one optimizer for each "
-            f"group of the algorithm's variables, "
-            f"here {sorted(groups)}. (Where policy and value share their layers, "
-            "there is no group 'value'.)"
+            f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share their "
+            "layers, there is no group 'value'.)"
         )
     if len({id(one) for one in optimizers.values()}) < len(optimizers):
         raise ConfigError(
