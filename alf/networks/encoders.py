@@ -116,10 +116,11 @@ class KerasEncoder(Module):
         shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
         if shapes[0] != shapes[1]:
             raise ConfigError(self._cannot_copy(f"variables {shapes[0]} became {shapes[1]}"))
-        ours = {id(v.handle): v.name for v in self.variables}
-        used = {id(v.handle) for v in (*new.variables, *tape.watched_variables())}
-        if shared := [name for handle, name in ours.items() if handle in used]:
-            raise ConfigError(self._cannot_copy(f"the copy uses the original's {', '.join(shared)}"))
+        handles = {id(v.handle) for v in new.variables}
+        shared = [v.name for v in self.variables if id(v.handle) in handles]
+        shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
+        if shared:
+            raise ConfigError(self._cannot_copy(f"the copy uses variables of others, {', '.join(shared)}"))
         return new
 
     def _encode_zeros(self):
