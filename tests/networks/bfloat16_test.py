@@ -11,11 +11,13 @@ import tensorflow as tf
 from alf.algorithms import ActorCriticPolicy
 from alf.errors import ConfigError
 from alf.networks import (
+    GRU,
+    LSTM,
     ActorCriticNetwork,
     CriticsNetwork,
-    ImpalaResNetwork,
-    KerasNetwork,
-    NatureNetwork,
+    ImpalaResEncoder,
+    KerasEncoder,
+    NatureEncoder,
     ObservationEncoder,
     PolicyNetwork,
     QValueNetwork,
@@ -27,14 +29,18 @@ NESTED = {"image": IMAGE, "more": (VECTOR, tf.TensorSpec((), tf.int32))}
 T, B = 4, 3
 
 
-def keras_network(spec, num_outputs, **kwargs):
-    def model_ctor(spec):
-        initializer = tf.keras.initializers.Orthogonal(seed=0)
-        return tf.keras.layers.Dense(8, "tanh", kernel_initializer=initializer)
-
-    return KerasNetwork(spec, num_outputs, model_ctor, **kwargs)
+def make_model(spec):
+    initializer = tf.keras.initializers.Orthogonal(seed=0)
+    return tf.keras.layers.Dense(8, "tanh", kernel_initializer=initializer)
 
 
+def encoder_network(encoder_ctor):
+    """Makes a constructor of networks whose heads follow the encoder."""
+    return functools.partial(ActorCriticNetwork, fc_layer_params=(), encoder_ctor=encoder_ctor)
+
+
+nature_network, res_network = encoder_network(NatureEncoder), encoder_network(ImpalaResEncoder)
+keras_network = encoder_network(functools.partial(KerasEncoder, model_ctor=make_model))
 mlp_network = functools.partial(ActorCriticNetwork, fc_layer_params=(16, 8))
 vector_encoder = functools.partial(ObservationEncoder, vector_layer_params=(8,))
 # Name: constructor, observation spec.
@@ -43,13 +49,13 @@ NETWORKS = {
     "separate": (functools.partial(mlp_network, share_layers=False), VECTOR),
     "nested": (functools.partial(mlp_network, encoder_ctor=vector_encoder), NESTED),
     "layer_norm": (functools.partial(mlp_network, layer_norm=True), VECTOR),
-    "gru": (functools.partial(mlp_network, rnn_cell="gru"), VECTOR),
-    "lstm": (functools.partial(mlp_network, rnn_cell="lstm"), VECTOR),
-    "nature": (NatureNetwork, IMAGE),
-    "res": (functools.partial(ImpalaResNetwork, rnn_cell="lstm"), IMAGE),
-    "keras": (functools.partial(keras_network, rnn_cell="gru"), VECTOR),
-    "actor": (functools.partial(PolicyNetwork, rnn_cell="gru"), VECTOR),
-    "q": (functools.partial(QValueNetwork, rnn_cell="lstm"), VECTOR),
+    "gru": (functools.partial(mlp_network, rnn_ctor=GRU), VECTOR),
+    "lstm": (functools.partial(mlp_network, rnn_ctor=LSTM), VECTOR),
+    "nature": (nature_network, IMAGE),
+    "res": (functools.partial(res_network, rnn_ctor=LSTM), IMAGE),
+    "keras": (functools.partial(keras_network, rnn_ctor=GRU), VECTOR),
+    "actor": (functools.partial(PolicyNetwork, rnn_ctor=GRU), VECTOR),
+    "q": (functools.partial(QValueNetwork, rnn_ctor=LSTM), VECTOR),
 }
 all_networks = pytest.mark.parametrize("name", NETWORKS)
 
@@ -108,7 +114,7 @@ def test_bfloat16_is_close_to_float32(name):
 
 
 def test_critics():
-    make = functools.partial(CriticsNetwork, VECTOR, 2, fc_layer_params=(8,), rnn_cell="gru")
+    make = functools.partial(CriticsNetwork, VECTOR, 2, fc_layer_params=(8,), rnn_ctor=GRU)
     values = []
     for network in same_weights(make):
         features, state = network.features(
@@ -175,7 +181,7 @@ def test_an_encoder_may_choose_its_own():
 
 def test_a_checkpoint_fits_both(tmp_path):
     old, new = (
-        mlp_network(VECTOR, 3, rnn_cell="lstm", compute_dtype=dtype) for dtype in ("bfloat16", "float32")
+        mlp_network(VECTOR, 3, rnn_ctor=LSTM, compute_dtype=dtype) for dtype in ("bfloat16", "float32")
     )
     path = tf.train.Checkpoint(network=old).write(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(network=new).read(path).assert_consumed().assert_existing_objects_matched()
@@ -183,7 +189,7 @@ def test_a_checkpoint_fits_both(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("network_ctor", [mlp_network, NatureNetwork, ImpalaResNetwork, keras_network])
+@pytest.mark.parametrize("network_ctor", [mlp_network, nature_network, res_network, keras_network])
 def test_it_is_checked(network_ctor):
     with pytest.raises(ConfigError, match="compute_dtype is 'float16': it must be one of 'float32', 'bfl"):
         network_ctor(IMAGE, 3, compute_dtype="float16")

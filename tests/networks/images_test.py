@@ -49,8 +49,8 @@ def test_res_encoder_is_the_literal_network():
     encoder = ImpalaResEncoder(spec)
     for v in encoder.trainable_variables:
         v.assign_add(tf.random.stateless_normal(v.shape, (0, 1), stddev=0.05))
-    convolutions = [x for x in encoder._layers.layers if isinstance(x, tf.keras.layers.Conv2D)]
-    dense = encoder._layers.layers[-1]
+    convolutions = tf.nest.flatten(encoder._sections)
+    dense = encoder._dense
     observation = images(spec)
     x = np.moveaxis(observation.numpy(), 1, 3).astype(np.float32) / 255
     for _ in range(3):
@@ -77,7 +77,8 @@ def test_bfloat16_has_float32_variables_and_close_features(encoder_ctor):
 
 def test_channels_come_first():
     encoder = NatureEncoder(tf.TensorSpec((1, 36, 40), tf.uint8))
-    assert encoder._layers.input_shape == (None, 36, 40, 1)
+    assert encoder._convolutions[0].kernel.shape == (8, 8, 1, 32)
+    assert encoder._dense.kernel.shape == (1 * 1 * 64, 512)  # 36 -> 8 -> 3 -> 1 pixel, 40 -> 9 -> 3 -> 1
 
 
 @pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
