@@ -2,6 +2,8 @@
 """Action distributions against their closed forms, TensorFlow Probability and their own samples."""
 
 import collections
+import copy
+import inspect
 import math
 
 import gin
@@ -9,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
-from tf_agents.specs import tensor_spec
 
 from alf.errors import ConfigError
+from alf.nest_utils import BoundedTensorSpec
+from alf.ops import losses
 from alf.policies import action_distributions as distributions
 from alf.policies.action_distributions import (
     BetaActions,
@@ -29,11 +32,11 @@ Pair = collections.namedtuple("Pair", "first second")
 
 
 def integers(low, high, shape=(), dtype=tf.int64):
-    return tensor_spec.BoundedTensorSpec(shape, dtype, low, high)
+    return BoundedTensorSpec(shape, dtype, low, high)
 
 
 def box(shape=(3,), low=-1.0, high=1.0, dtype=tf.float32):
-    return tensor_spec.BoundedTensorSpec(shape, dtype, low, high)
+    return BoundedTensorSpec(shape, dtype, low, high)
 
 
 UNBOUNDED = tf.TensorSpec((3,), tf.float32)
@@ -130,7 +133,7 @@ def test_structures_shapes_and_dtypes_are_those_of_the_specs(case, leading, in_g
         tf.nest.assert_same_structure(spec, result[name])
         for x, s in zip(tf.nest.flatten(result[name]), tf.nest.flatten(spec), strict=True):
             assert x.dtype == s.dtype and x.shape == (*leading, *s.shape), name
-            if isinstance(s, tensor_spec.BoundedTensorSpec) and case not in ("gaussian", "nest"):
+            if isinstance(s, BoundedTensorSpec) and case not in ("gaussian", "nest"):
                 assert np.all(x >= s.minimum) and np.all(x <= s.maximum)
     np.testing.assert_allclose(result["number"][2], np.zeros(leading), atol=1e-6, err_msg="KL(p || p)")
 
@@ -203,6 +206,25 @@ def test_log_prob_is_the_sum_of_the_parts(case):
         column = lambda nest, i: tf.nest.map_structure(lambda x: x[:, i : i + 1], nest)  # noqa: E731
         expected = sum(one.log_prob(column(params, i), column(raw, i)) for i in range(raw.shape[1]))
     np.testing.assert_allclose(actions.log_prob(params, raw), expected, rtol=1e-5, atol=1e-5)
+
+
+@every_case
+def test_a_copy_computes_the_same_with_variables_of_its_own(case):
+    actions = make(case)
+    for variable in actions.variables:
+        variable.assign_add(tf.fill(variable.shape, 0.25))
+    twin = copy.deepcopy(actions)
+    assert not {id(v) for v in actions.variables} & {id(v) for v in twin.variables}
+    outputs, other = (normal(4, actions.num_outputs, seed=seed) for seed in (0, 1))
+    results = []
+    for one in (actions, twin):
+        tf.random.set_seed(0)
+        results.append(everything(one, outputs, other))
+    tf.nest.map_structure(np.testing.assert_array_equal, *results)
+    for variable in actions.trainable_variables:
+        variable.assign_add(tf.ones(variable.shape))
+    tf.random.set_seed(0)
+    tf.nest.map_structure(np.testing.assert_array_equal, everything(twin, outputs, other), results[0])
 
 
 # One integer.
@@ -287,6 +309,39 @@ def test_bits_keep_their_shape():
     action = actions.action(tf.constant([[0, 1, 1, 0]]))
     assert action.dtype == tf.int8
     np.testing.assert_array_equal(action, [[[0, 1], [1, 0]]])
+
+
+@pytest.mark.parametrize("spec", [UNEVEN, BITS, {"a": UNEVEN, "b": (BITS,)}], ids=["uneven", "even", "nest"])
+def test_symmetric_kl_to_uniform_is_the_sum_of_the_parts(spec):
+    actions = make_action_distribution(spec)
+    params = actions.params(normal(2, 3, actions.num_outputs))
+    divergence = actions.symmetric_kl_to_uniform(params)
+    assert divergence.shape == (2, 3) and divergence.dtype == tf.float32
+    expected = np.zeros((2, 3))
+    for logits in tf.nest.flatten(params):
+        for i in range(logits.shape[-2]):
+            log_p = log_softmax(logits[..., i, :])
+            exists = log_p > -1e8
+            p, u = np.exp(log_p), exists / exists.sum(axis=-1, keepdims=True)
+            expected += 0.5 * ((p - u) * np.where(exists, log_p, 0)).sum(axis=-1)
+    # A sum of at most 20 terms below 10 in float32.
+    np.testing.assert_allclose(divergence, expected, atol=200 * np.finfo(np.float32).eps)
+
+
+def test_symmetric_kl_to_uniform_of_one_integer_is_over_the_allowed_ones():
+    actions = make_action_distribution(integers(3, 7))
+    outputs, mask = normal(4, 5), np.array([1, 0, 1, 1, 0])
+    divergence = actions.symmetric_kl_to_uniform(actions.params(outputs, np.tile(mask, (4, 1))))
+    expected = losses.symmetric_kl_to_uniform(tf.boolean_mask(outputs, mask, axis=1))
+    np.testing.assert_allclose(divergence, expected, rtol=1e-5)
+    assert np.all(divergence.numpy() > 0.01)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "tanh", "beta", "nest"])
+def test_symmetric_kl_to_uniform_is_refused_for_floats(case):
+    actions = make(case)
+    with pytest.raises(ConfigError, match="is for integer actions alone, not for (Gauss|TanhGauss|Beta)"):
+        actions.symmetric_kl_to_uniform(actions.params(normal(2, actions.num_outputs)))
 
 
 # Masks.
@@ -734,5 +789,7 @@ def test_settings_are_checked(spec, options, message):
 
 
 def test_the_cases_are_of_every_kind():
-    kinds = distributions.ActionDistribution.__subclasses__()
-    assert {type(make(case)) for case in CASES} == set(kinds)
+    classes = vars(distributions).values()
+    kinds = {c for c in classes if inspect.isclass(c) and issubclass(c, distributions.ActionDistribution)}
+    kinds = {kind for kind in kinds if not inspect.isabstract(kind)}
+    assert len(kinds) == 6 and {type(make(case)) for case in CASES} == kinds
