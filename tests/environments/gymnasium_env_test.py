@@ -9,8 +9,7 @@ from tf_agents.specs import array_spec
 
 from alf.environments import GymnasiumEnvironment, load
 from alf.environments.spaces import spec_from_space
-
-from .contract import FIRST, LAST, MID, EnvironmentContract, rollout
+from alf.testing.environment_contract import FIRST, LAST, MID, EnvironmentContract, rollout
 
 NEXT_STEP = gymnasium.vector.AutoresetMode.NEXT_STEP
 

@@ -10,8 +10,7 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
-
-from .contract import LAST
+from alf.testing.environment_contract import LAST
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from alf.testing import toy_environments as toy
-
-from .contract import FIRST, LAST, MID, EnvironmentContract, rollout
+from alf.testing.environment_contract import FIRST, LAST, MID, EnvironmentContract, rollout
 
 
 class TestCountingContract(EnvironmentContract):

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from absl import logging
 
-from alf.workers import EnvBatch, WorkerError, WorkerPool
+from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings
 from tests.workers import envs
 from tests.workers.envs import CountEnv, ProcessEnv
 
@@ -25,10 +25,11 @@ FIRST, MID, LAST = 0, 1, 2
 PID, SEED, EPISODE, STEP = range(4)  # of the observation
 
 
-def make(cls=CountEnv, size=5, num_workers=2, special=None, **kwargs):
+def make(cls=CountEnv, size=5, num_workers=2, special=None, **settings):
     """A pool of `size` environments; `special` are the arguments of the last one."""
     env_fns = [cls] * (size - 1) + [functools.partial(cls, **(special or {}))]
-    return contextlib.closing(WorkerPool(env_fns, range(100, 100 + size), num_workers, **kwargs))
+    settings = WorkerSettings(**settings)
+    return contextlib.closing(WorkerPool(env_fns, range(100, 100 + size), num_workers, settings=settings))
 
 
 def observed(pool):
