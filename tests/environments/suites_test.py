@@ -7,9 +7,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from alf.data_structures import LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, load_atari
 from alf.errors import ConfigError
-from alf.testing.environment_contract import LAST, EnvironmentContract, rollout
+from alf.testing import EnvironmentContract, rollout
 
 
 class TestAtari(EnvironmentContract):

@@ -82,6 +82,48 @@ class ProcessEnv(CountEnv):
         return np.array(["tensorflow" in sys.modules, len(os.sched_getaffinity(0)), threads, 0], np.float64)
 
 
+class VectorRewardEnv(CountEnv):
+    """Its reward is a vector of 2."""
+
+    reward_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, -reward]), *rest
+
+
+class WrongShapeEnv(CountEnv):
+    """Observes 1 number where its space has 4; NumPy would broadcast it."""
+
+    def _observe(self):
+        return super()._observe()[:1]
+
+
+class SlowEnv(gymnasium.Env):
+    """Sleeps for `seconds` in every step."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, seconds=0.0):
+        self._seconds = seconds
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        if self._seconds:
+            time.sleep(self._seconds)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class RefusesRandomActions(SlowEnv):
+    """Raises an exception in every step."""
+
+    def step(self, action):
+        raise ValueError("not now")
+
+
 class NotPicklable(Exception):
     """An exception that cannot travel."""
 
