@@ -88,7 +88,7 @@ class LinearSchedule(Schedule):
 
 @gin.configurable(module="alf")
 class PiecewiseSchedule(Schedule):
-    """Has a given value at each boundary. It has the first value before the first boundary, and stays at the last.
+    """Has a given value at each boundary: the first one also before it, the last one also after it.
 
     Args:
         boundaries: list of numbers of env steps or updates, strictly increasing.
