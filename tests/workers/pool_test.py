@@ -167,6 +167,22 @@ def test_commands_after_an_exception_are_not_answered_by_it():
         np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
 
 
+def test_a_worker_that_hangs_beside_an_exception_cannot_reply_late():
+    env_fns = [
+        functools.partial(CountEnv, at=1, act=envs.raise_own_error),
+        functools.partial(CountEnv, at=1, act=envs.sleep_for_long),
+    ]
+    settings = WorkerSettings(step_timeout=2.0)
+    with contextlib.closing(WorkerPool(env_fns, range(2), 2, settings=settings)) as pool:
+        pool.reset()
+        with pytest.raises(KeyError):
+            pool.step()
+        assert not alive(pool.pids[1])
+        pool.reset()
+        assert pool.num_restarts == 1
+        np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
+
+
 def test_environments_with_other_spaces_are_refused():
     with pytest.raises(ValueError, match="spaces"), make(special={"action_space": envs.spaces.Discrete(9)}):
         pass
