@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PythonEnvironment: the contract, seeds, every space, in this process and in workers alike."""
+"""PythonEnvironment in this process and in workers: the contract, seeds, every space."""
 
 import functools
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Atari, EnvPool and MuJoCo: the contract, the settings, what is said of a missing package."""
+"""Atari, EnvPool and MuJoCo: the contract, the settings, and the errors for missing packages."""
 
 import sys
 
