@@ -212,6 +212,11 @@ def test_settings_are_checked(settings, message):
         PythonEnvironment([CountEnv] * 2, **settings)
 
 
+def test_no_environment_at_all_is_refused():
+    with pytest.raises(ConfigError, match="number of env_fns is 0"):
+        PythonEnvironment([])
+
+
 def test_what_is_no_environment_is_refused():
     with pytest.raises(ValueError, match="neither a gymnasium.Env nor a TF-Agents PyEnvironment"):
         load(dict, 2, num_workers=0)
