@@ -241,7 +241,9 @@ def test_gin_sets_them():
 
 def test_experience_of_another_spec_is_refused():
     replayer, _ = make()
-    with pytest.raises(ConfigError, match=r"unroll_spec: it has int32 \(1, 4, 3\) instead of int32 \(None, 4, 2\)"):
+    with pytest.raises(
+        ConfigError, match=r"unroll_spec: it has int32 \(1, 4, 3\) instead of int32 \(None, 4, 2\)"
+    ):
         replayer.observe(Streams(batch_size=3).next_unrolls([0]))
     with pytest.raises(ConfigError, match="structure"):
         replayer.observe(Streams().next_unrolls([0])._replace(info=()))
