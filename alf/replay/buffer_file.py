@@ -92,19 +92,11 @@ def load(path, buffer, priorities=None):
             cannot be read any more after it was checked, the buffer is empty.)
     """
     with _open(path) as (archive, header):
-        theirs = _describe(**header)
-        ours = _describe(buffer.row_spec, **{key: getattr(buffer, key) for key in _LAYOUT})
-        different = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
-        if different:
-            shown = (
-                f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
-                for k in different[:5]
-            )
-            raise ConfigError(f"the replay buffer {path!r} has other specs: {'; '.join(shown)}")
+        _check_specs(path, header, buffer)
         bad = archive.testzip()
         if bad is not None:
             raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
-        # Positions advance by whole unrolls, so far that no sequence from before seems to be held still.
+        # Positions advance by whole unrolls, and so far that none of them names an old time step.
         num_unrolls = -(-(buffer.num_steps + 1) // buffer.unroll_length)
         last = buffer.steps.numpy() + num_unrolls * buffer.unroll_length
         begin, end = _read_ranges(archive, "")
@@ -208,12 +200,26 @@ def _make_tables(buffer, priorities):
     return tables if states else tables[:1]
 
 
-def _describe(row_spec, num_envs, batch_size, unroll_length, **_):
-    """Says what a file and a buffer must have in common; dict from name to text or number."""
-    rows, states = stored_specs(row_spec)
-    leaves = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in {**rows, **states}.items()}
-    layout = {"num_envs": num_envs, "batch_size": batch_size}
-    return {**leaves, **layout, **({"unroll_length": unroll_length} if states else {})}
+def _check_specs(path, header, buffer):
+    """Raises ConfigError unless the file's specs and environments are those of the buffer."""
+
+    def describe(row_spec, num_envs, batch_size, unroll_length, **_):
+        rows, states = stored_specs(row_spec)
+        leaves = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in {**rows, **states}.items()}
+        layout = {"num_envs": num_envs, "batch_size": batch_size}
+        return {**leaves, **layout, **({"unroll_length": unroll_length} if states else {})}
+
+    theirs = describe(**header)
+    ours = describe(buffer.row_spec, **{key: getattr(buffer, key) for key in _LAYOUT})
+    different = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
+    if different:
+        shown = (
+            f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
+            for k in different[:5]
+        )
+        raise ConfigError(
+            f"the replay buffer {path!r} has other specs: {'; '.join(shown)}. load_replayer takes any file"
+        )
 
 
 def _fits(archive, table, first, last):
