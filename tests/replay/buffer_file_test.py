@@ -310,7 +310,7 @@ DAMAGES = {
     ),
     "unroll_length": (
         lambda path: change_header(path, unroll_length=4),
-        "unroll_length is 4 in the file, 3 here",
+        "unroll_length is 4 in the file",
     ),
 }
 
