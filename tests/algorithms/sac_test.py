@@ -11,7 +11,7 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from alf.algorithms import SacAlgorithm
-from alf.algorithms.sac import of_input_alone
+from alf.algorithms.sac import pass_gradient_to_input_only
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.learner import Learner
@@ -166,8 +166,8 @@ def test_info_of_a_discrete_policy():
     logits = algorithm.policy.network(experience.observation)[0].numpy()
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     for choices, rows, critic in (
-        (info.now, slice(0, -1), algorithm._critic),
-        (info.then, slice(1, None), algorithm._target_critic),
+        (info.actions, slice(0, -1), algorithm._critic),
+        (info.next_actions, slice(1, None), algorithm._target_critic),
     ):
         np.testing.assert_allclose(choices.log_prob, log_p[rows], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(choices.prob, np.exp(log_p[rows]), rtol=1e-3, atol=1e-6)
@@ -189,8 +189,8 @@ def test_info_of_a_box():
     info, _ = loss_of(algorithm, experience)
     outputs = algorithm.policy.network(experience.observation)[0].numpy().astype(np.float64)
     for choices, rows, critic, raw in (
-        (info.now, slice(0, -1), algorithm._critic, drawn[0]),
-        (info.then, slice(1, None), algorithm._target_critic, drawn[1]),
+        (info.actions, slice(0, -1), algorithm._critic, drawn[0]),
+        (info.next_actions, slice(1, None), algorithm._target_critic, drawn[1]),
     ):
         loc, log_std = np.split(outputs[rows], 2, axis=-1)
         x = raw.numpy().astype(np.float64)
@@ -267,11 +267,11 @@ def test_noise_is_new_each_time_and_of_unit_variance():
     np.testing.assert_allclose([np.mean(draws), np.std(draws)], [0.0, 1.0], atol=0.05)
 
 
-def test_of_input_alone():
+def test_pass_gradient_to_input_only():
     w, x = tf.Variable([2.0, 3.0]), tf.constant([[1.0, 4.0], [-1.0, 0.5]])
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y = of_input_alone(lambda x: tf.reduce_sum(w * x**2, axis=-1, keepdims=True), x)
+        y = pass_gradient_to_input_only(lambda x: tf.reduce_sum(w * x**2, axis=-1, keepdims=True), x)
         loss = tf.reduce_sum([[1.0], [10.0]] * y)
     np.testing.assert_allclose(y, [[2 + 48.0], [2 + 0.75]])
     to_x, to_w = tape.gradient(loss, (x, w))
