@@ -135,8 +135,8 @@ class AsyncOffPolicyDriver(Driver):
             raise RuntimeError("start() works once: make a new driver to start again")
         with single_threaded():
             self._threads = self._make_threads()
-            if self._parameter_update_period is not None:
-                self._copy_weights()
+        if self._parameter_update_period is not None:  # The learner may have loaded a checkpoint.
+            self._policy.assign(self.learner.policy)
         for thread in self._threads:
             thread.start()
 
