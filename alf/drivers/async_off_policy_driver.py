@@ -82,6 +82,10 @@ class AsyncOffPolicyDriver(Driver):
         _check_capacities(
             specs.num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches
         )
+        if max_waiting_batches == 0 and unroll_length == 0:
+            raise ConfigError(
+                "max_waiting_batches is 0: unroll_length must not be 0 then, because no unroll ever waits"
+            )
         check_bool("one_env_at_a_time", one_env_at_a_time)
         check_number("stop_timeout", stop_timeout, above=0)
         if parameter_update_period is not None:
@@ -173,9 +177,7 @@ class AsyncOffPolicyDriver(Driver):
             Exception: whatever ended a thread, as it was raised there.
         """
         if not self._threads or self._stopped:
-            raise RuntimeError(
-                "run_async() needs a driver that runs: call start() first, and not after stop()"
-            )
+            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
         self._raise_if_stopping()
         try:
             with single_threaded():
