@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Semaphore: permits are conserved, who holds them excludes others, and whoever waits is woken."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -11,13 +12,19 @@ from alf.drivers.semaphore import Semaphore
 from alf.tf_runtime import single_threaded
 
 
-def run_in_thread(function):
+@pytest.fixture(params=[single_threaded, contextlib.nullcontext], ids=["one thread", "thread pool"])
+def executor(request):
+    """The executor of the drivers' threads; and TensorFlow's own, which runs all that is ready at once."""
+    return request.param
+
+
+def run_in_thread(function, executor=single_threaded):
     """Starts `function` in a thread; returns it, and the list of what it returned or raised."""
     outcome = []
 
     def call():
         try:
-            with single_threaded():
+            with executor():
                 outcome.append(function())
         except Exception as error:
             outcome.append(error)
@@ -27,10 +34,10 @@ def run_in_thread(function):
     return thread, outcome
 
 
-def trace(function, *signature):
-    """Traces a `tf.function` now, with the executor of the drivers' threads."""
-    with single_threaded():
-        function = tf.function(function, input_signature=signature, autograph=False)
+def trace(function, executor=single_threaded):
+    """Traces a `tf.function` without arguments now, for an executor."""
+    with executor():
+        function = tf.function(function, input_signature=(), autograph=False)
         function.get_concrete_function()
     return function
 
@@ -68,7 +75,7 @@ class Inside:
         return np.int64(num_permits)
 
 
-def make_holder(semaphore, inside, num_permits, times=1):
+def make_holder(semaphore, inside, num_permits, times=1, executor=single_threaded):
     """A traced function that holds permits `times` times in a graph loop."""
 
     def body(i):
@@ -77,7 +84,8 @@ def make_holder(semaphore, inside, num_permits, times=1):
         with tf.control_dependencies([held]):
             return i + 1
 
-    return trace(lambda: tf.while_loop(lambda i: i < times, body, [tf.constant(0)], parallel_iterations=1))
+    loop = lambda: tf.while_loop(lambda i: i < times, body, [tf.constant(0)], parallel_iterations=1)  # noqa: E731
+    return trace(loop, executor)
 
 
 @pytest.mark.parametrize("num_permits", [1, 3])
@@ -95,20 +103,21 @@ def test_permits_are_conserved_among_many_holders(num_permits):
     assert count_free(semaphore) == num_permits
 
 
-def test_hold_excludes():
+def test_hold_excludes(executor):
     """While all permits are held, nobody else gets in; when they are given back, the next one does."""
     semaphore = Semaphore(2, "permits")
     first, second = Inside(waits=True), Inside()
-    all_of_them, one = make_holder(semaphore, first, 2), make_holder(semaphore, second, 1)
-    running = run_in_thread(all_of_them)
+    all_of_them = make_holder(semaphore, first, 2, executor=executor)
+    one = make_holder(semaphore, second, 1, executor=executor)
+    running, _ = run_in_thread(all_of_them, executor)
     assert first.entered.wait(20)
-    assert count_free(semaphore) == 0
-    waiting, outcome = run_in_thread(one)
+    waiting, outcome = run_in_thread(one, executor)
     waiting.join(0.2)
     assert waiting.is_alive() and second.calls == 0
+    assert count_free(semaphore) == 0
     first.leave.set()
     waiting.join(20)
-    running[0].join(20)
+    running.join(20)
     assert not isinstance(outcome[0], Exception) and second.calls == 1
     assert count_free(semaphore) == 2
 
@@ -126,7 +135,7 @@ def test_several_hold_one_permit_each_at_the_same_time():
     assert count_free(semaphore) == 2
 
 
-def test_permits_are_taken_before_the_call_and_given_back_after_it():
+def test_permits_are_taken_before_the_call_and_given_back_after_it(executor):
     """In a graph whose operations are run in any order that their dependencies allow."""
     semaphore = Semaphore(2, "permits")
     free = []
@@ -147,13 +156,13 @@ def test_permits_are_taken_before_the_call_and_given_back_after_it():
 
     for _ in range(3):
         free.clear()
-        with single_threaded():
+        with executor():
             outputs, after = graph(tf.constant(1))
         assert free == [2, 0, 2]
         assert (outputs["a"], outputs["b"][0], outputs["b"][1], after) == (7, 2.0, (), 9)
 
 
-def test_a_permit_is_not_taken_before_the_inputs_are_there():
+def test_a_permit_is_not_taken_before_the_inputs_are_there(executor):
     """Otherwise an actor would hold a permit for as long as it waits for a request."""
     semaphore, late = Semaphore(1, "permits"), Inside(waits=True)
 
@@ -161,7 +170,7 @@ def test_a_permit_is_not_taken_before_the_inputs_are_there():
         x = tf.numpy_function(late, [1], tf.int64)
         return semaphore.hold(1, x, lambda: x + 1)
 
-    thread, outcome = run_in_thread(trace(graph))
+    thread, outcome = run_in_thread(trace(graph, executor), executor)
     assert late.entered.wait(20)
     thread.join(0.1)
     assert count_free(semaphore) == 1
