@@ -13,17 +13,17 @@ import time
 import tensorflow as tf
 from absl import app, flags
 
-from alf.networks.recurrent import Rnn
+from alf.networks import GRU, LSTM
 
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Measurements of each kind.", lower_bound=1)
 _CALLS = flags.DEFINE_integer("calls", 5, "Unrolls of each measurement.", lower_bound=1)
 _THREADS = flags.DEFINE_integer("threads", 1, "Threads of TensorFlow, 0 for one per core.", lower_bound=0)
 _LENGTH, _BATCH_SIZES, _UNITS = 32, (8, 64), (64, 256)
-_CELLS = {"gru": tf.keras.layers.GRU, "lstm": tf.keras.layers.LSTM}
+_CELLS = {GRU: tf.keras.layers.GRU, LSTM: tf.keras.layers.LSTM}
 
 
 def _while_loop(rnn, x, state, is_first):
-    """`Rnn.unroll`, with a loop in the graph; returns the outputs alone."""
+    """The recurrent layer's `unroll`, with a loop in the graph; returns the outputs alone."""
     length, batch_size = is_first.shape
     x = tf.reshape(rnn._project(x), (length, batch_size, -1))
     weights = rnn._step_weights()
@@ -56,7 +56,7 @@ def _with_gradient(forward, x, variables, **kwargs):
 
 def make_kinds(cell, batch_size, units):
     """Returns a dict from the kind of unroll to a function without arguments."""
-    rnn = Rnn(cell, units, units, seed=0)
+    rnn = cell(units, units, seed=0)
     x = tf.random.stateless_normal((_LENGTH * batch_size, units), (0, 1))
     state = tf.nest.map_structure(lambda s: tf.zeros((batch_size, *s.shape)), rnn.state_spec)
     is_first = tf.random.stateless_uniform((_LENGTH, batch_size), (0, 2)) < 0.02
@@ -112,7 +112,7 @@ def main(argv):
                     print("| " + " | ".join(header) + " |\n|" + " --- |" * len(header))
                 ours, *others = seconds.values()
                 ratios = [statistics.median(a / b for a, b in zip(other, ours)) for other in others]
-                cells = [cell, str(units), str(batch_size), f"{1000 * statistics.median(ours):.1f}"]
+                cells = [cell.__name__, str(units), str(batch_size), f"{1000 * statistics.median(ours):.1f}"]
                 cells += [f"x {ratio:.2f}" for ratio in ratios]
                 print("| " + " | ".join(cells) + " |", flush=True)
 

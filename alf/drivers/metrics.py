@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Metrics over `LogRecord`s, in NumPy: the log thread must not hold the GIL for long."""
+"""Metrics over `LogRecord`s, in NumPy, because the log thread must not hold the GIL for long."""
 
 import abc
 import collections
@@ -10,11 +10,11 @@ from alf.data_structures import FIRST, LAST
 
 
 class Metric(abc.ABC):
-    """An observer with a result.
+    """A number that is computed from all `LogRecord`s.
 
-    A metric is called with every `LogRecord` in order per environment, from one thread; `result` may be
-    read from another one. `get_state` and `set_state` carry it through a checkpoint as JSON; episodes that
-    were under way are not part of it, since environments start anew.
+    One thread calls a metric with every record, for each environment in the order of time. Another thread may
+    read `result`. A checkpoint holds `get_state` as JSON, without the unfinished episodes: in a new run the
+    environments start new episodes.
     """
 
     name = None
@@ -25,11 +25,11 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def result(self):
-        """The metric's value now, an int or a float; NaN while there is none."""
+        """Returns the current value, an int or a float; NaN while there is none."""
 
     @abc.abstractmethod
     def get_state(self):
-        """What `set_state` needs, as JSON types."""
+        """Returns the state for `set_state`, as JSON types."""
 
     @abc.abstractmethod
     def set_state(self, state):
@@ -51,7 +51,7 @@ class _Counter(Metric):
 
 
 class EnvironmentSteps(_Counter):
-    """Steps taken in all environments; the row of a reset is not a step."""
+    """Number of steps in all environments; the row of a reset is not a step."""
 
     name = "EnvironmentSteps"
 
@@ -60,7 +60,7 @@ class EnvironmentSteps(_Counter):
 
 
 class NumberOfEpisodes(_Counter):
-    """Episodes that ended."""
+    """Number of episodes that ended."""
 
     name = "NumberOfEpisodes"
 
@@ -69,40 +69,37 @@ class NumberOfEpisodes(_Counter):
 
 
 class _EpisodeAverage(Metric):
-    """Average over the last `buffer_size` episodes of a sum over each episode's steps."""
+    """Average over the last `buffer_size` episodes of a sum over the steps of each.
+
+    Attributes:
+        full: whether `buffer_size` episodes have ended.
+    """
 
     def __init__(self, buffer_size=100):
         self._buffer = collections.deque(maxlen=buffer_size)
-        self._sums = {}  # first env id of a batch -> sum so far [B] of the episodes under way
+        self._sums = {}  # first env id of a batch -> sums [B] of the unfinished episodes
 
     def __call__(self, record):
         key = int(record.env_id[0])
         length, batch_size = record.step_type.shape
-        # A row for each environment: the sum so far, the steps, and a zero so that no part is empty.
-        width = length + 2
-        values = np.zeros((batch_size, width))
-        values[:, 0] = self._sums.get(key, 0.0)
-        values[:, 1:-1] = self._values(record).T
-        # Its parts begin with the row, with a FIRST step and after a LAST one.
-        begun_env, begun_t = np.nonzero((record.step_type == FIRST).T)
-        ended_env, ended_t = np.nonzero((record.step_type == LAST).T)
-        after_last = ended_env * width + ended_t + 2
-        rows = np.arange(batch_size) * width
-        starts = np.unique(np.concatenate([rows, begun_env * width + begun_t + 1, after_last]))
-        stops = np.append(starts[1:], batch_size * width)
-        sums = np.add.reduceat(values.ravel(), starts)
-        self._sums[key] = sums[stops % width == 0]  # of the episodes under way
-        # Parts that a LAST step ends are episodes; a part that another ends was broken off.
-        episodes = sums[np.searchsorted(stops, after_last)]
-        self._buffer.extend(episodes[np.argsort(ended_t, kind="stable")].tolist())
+        # Number the episodes, environment by environment. An episode begins at a FIRST step; the one in row 0
+        # may have begun in an earlier record.
+        first = record.step_type == FIRST
+        begins = first.copy()
+        begins[0] = True
+        number = (np.cumsum(begins.T) - 1).reshape(batch_size, length).T
+        # Sum up the values with the same number.
+        sums = np.bincount(number.ravel(), self._values(record).ravel())
+        sums[number[0]] += np.where(first[0], 0.0, self._sums.get(key, 0.0))
+        self._buffer.extend(sums[number[record.step_type == LAST]].tolist())
+        self._sums[key] = sums[number[-1]]
 
     @abc.abstractmethod
     def _values(self, record):
-        """What each step adds, [T, B]."""
+        """Returns what each step adds, [T, B]; 0 at FIRST steps."""
 
     @property
     def full(self):
-        """Whether `buffer_size` episodes have ended."""
         return len(self._buffer) == self._buffer.maxlen
 
     def result(self):
@@ -118,7 +115,7 @@ class _EpisodeAverage(Metric):
 
 
 class AverageReturn(_EpisodeAverage):
-    """Average undiscounted return of the last episodes; vector rewards are summed."""
+    """Average undiscounted return of the last episodes; the components of a vector reward are added."""
 
     name = "AverageReturn"
 

@@ -27,28 +27,28 @@ def load_atari(
     max_episode_frames=108_000,
     num_threads=0,
 ):
-    """Returns B games as one batched environment that steps in C++, outside the GIL.
+    """Returns B Atari games as one batched environment. It steps in C++, without the GIL.
 
     The defaults are the usual protocol (Mnih et al. 2015, Machado et al. 2018, arXiv 1709.06009) without
-    sticky actions. Rewards are the game's: clipping belongs to the learner.
+    sticky actions. Rewards are those of the game: the learner clips them if it should.
 
     Args:
-      name: such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
-      batch_size: int, B.
-      seed: int or None; each game gets one of its own from it, for the first reset.
-      frame_skip: frames that an action is repeated for; the observation is the maximum over the last two.
-      screen_size: pixels, height and width.
-      grayscale: whether observations are grey.
-      num_stack: observations that are stacked: uint8 [B, num_stack, height, width].
-      sticky_actions: probability that the emulator repeats the action before; 0.25 in the later protocol.
-      noop_max: an episode begins with a random number of no-ops, at most so many.
-      episodic_life: whether the loss of a life ends an episode, as a termination.
-      full_action_space: whether there are all 18 actions, or those that the game knows.
-      max_episode_frames: time limit in frames (30 minutes), a truncation.
-      num_threads: C++ threads; 0 takes one for each core.
+        name: such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
+        batch_size: int, B.
+        seed: int or None; each game gets its own seed from it, for the first reset.
+        frame_skip: int, frames that an action is repeated for; an observation is the maximum of the last two.
+        screen_size: int, height and width in pixels.
+        grayscale: bool, whether observations are gray.
+        num_stack: int, how many observations are stacked: uint8 [B, num_stack, height, width].
+        sticky_actions: probability that the emulator repeats the previous action; 0.25 in the later protocol.
+        noop_max: int; an episode begins with a random number of no-ops, at most this many.
+        episodic_life: bool, whether the loss of a life ends the episode, as a termination.
+        full_action_space: bool, whether all 18 actions are offered, or only those that the game uses.
+        max_episode_frames: int, time limit in frames (default: 30 minutes), a truncation.
+        num_threads: int, C++ threads; 0 starts one for each core.
 
     Raises:
-      ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
+        ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
     """
     vector_env = import_extra("ale_py.vector_env", "atari")
     for setting, value in (
@@ -60,7 +60,7 @@ def load_atari(
     ):
         check_int(f"load_atari.{setting}", value)
     env = vector_env.AtariVectorEnv(
-        _game(name),
+        _find_game(name),
         num_envs=batch_size,
         num_threads=num_threads,
         max_num_frames_per_episode=max_episode_frames,
@@ -76,16 +76,16 @@ def load_atari(
         reward_clipping=False,
         autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
     )
-    # Its observations are new arrays at every step.
     seeds = None if seed is None else np.array(spawn_seeds(seed, batch_size))
+    # ale-py returns new observation arrays at every step.
     return GymnasiumEnvironment(env, seed=seeds, copy_observations=False)
 
 
-def _game(name):
-    """From a name in any of the usual spellings to ale-py's, which is snake case."""
+def _find_game(name):
+    """Returns ale-py's name of a game, which is snake case, for a name in any usual spelling."""
     roms = import_extra("ale_py.roms", "atari").get_all_rom_ids()
-    plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
     games = {rom.replace("_", ""): rom for rom in roms}
+    plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
     if plain not in games:
         raise ConfigError(f"load_atari.name: no Atari game {name!r}; there are {', '.join(sorted(roms))}")
     return games[plain]

@@ -15,14 +15,14 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
-      name: an id of EnvPool's, such as "Pong-v5" or "HalfCheetah-v4".
-      batch_size: int, B.
-      seed: int or None for one that is always the same: EnvPool has no other default.
-      num_threads: C++ threads; 0 takes one for each core.
-      **kwargs: EnvPool's settings of the environment.
+        name: an id of EnvPool, such as "Pong-v5" or "HalfCheetah-v4".
+        batch_size: int, B.
+        seed: int, or None for EnvPool's default seed, which is always the same.
+        num_threads: int, C++ threads; 0 starts one for each core.
+        **kwargs: EnvPool's settings of the environment.
 
     Raises:
-      ConfigError: if envpool is missing, or the id is unknown.
+        ConfigError: if envpool is missing, or the id is unknown.
     """
     envpool = import_extra("envpool", "envpool")
     check_int("load_envpool.batch_size", batch_size)
@@ -33,25 +33,18 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
     if seed is not None:
         kwargs["seed"] = seed
     env = envpool.make(name, env_type="gymnasium", num_envs=batch_size, num_threads=num_threads, **kwargs)
-    return GymnasiumEnvironment(_VectorEnv(env, batch_size))
+    return GymnasiumEnvironment(_EnvPoolVectorEnv(env, batch_size))
 
 
-class _VectorEnv:
-    """Gives EnvPool's object the names that `gymnasium.vector.VectorEnv` has."""
+class _EnvPoolVectorEnv:
+    """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`."""
 
     def __init__(self, env, num_envs):
-        self._env = env
         self.num_envs = num_envs
         self.single_observation_space = env.observation_space
         self.single_action_space = env.action_space
         self.metadata = env.metadata
+        self.unwrapped = self
         self.step = env.step
         self.close = env.close
-
-    @property
-    def unwrapped(self):
-        return self
-
-    def reset(self, seed=None):
-        """Resets; EnvPool was seeded when it was made."""
-        return self._env.reset()
+        self.reset = lambda seed=None: env.reset()  # EnvPool was seeded when it was made.

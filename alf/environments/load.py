@@ -10,7 +10,7 @@ import gymnasium
 
 from alf.environments.atari import load_atari
 from alf.environments.envpool_env import load_envpool
-from alf.environments.extras import missing_extra
+from alf.environments.extras import import_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
@@ -23,24 +23,24 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
     Args:
-      name: a Gymnasium id such as "CartPole-v1"; "module:id" imports the module first, which registers
-        the id. "ALE/Pong-v5" is left to `load_atari`, "envpool:Pong-v5" to `load_envpool`. Or a callable
-        that returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
-      batch_size: int, how many sub-environments, B.
-      seed: int or None, for the first reset.
-      max_episode_steps: int, the time limit in steps, which ends an episode with discount 1; None for the
-        limit that is registered with the id.
-      num_workers: "auto" steps an id's own vector environment (NumPy or C++) in this process, where it
-        has one that imports, and anything else in worker processes. An int steps single environments in
-        that many workers, or in this process if it is 0: see `PythonEnvironment`.
-      **kwargs: for the constructor of the environment, or for the callable.
+        name: a Gymnasium id such as "CartPole-v1"; "module:id" first imports the module, which registers the
+            id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5". Or a callable that
+            returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
+        batch_size: int, number of sub-environments, B.
+        seed: int or None, for the first reset.
+        max_episode_steps: int, time limit in steps; it ends an episode with discount 1. None for the limit
+            that is registered with the id.
+        num_workers: "auto" or int. With "auto", an id that has its own vector environment (NumPy or C++)
+            steps in this process, if that can be imported; for anything else `PythonEnvironment` chooses. An
+            int is the number of worker processes that step single environments; 0 steps them in this process.
+        **kwargs: for the constructor of the environment, or for the callable.
 
     Returns:
-      A `GymnasiumEnvironment` or a `PythonEnvironment` of B sub-environments.
+        A `GymnasiumEnvironment` or a `PythonEnvironment` of B sub-environments.
 
     Raises:
-      ConfigError: an unknown `name`, or a `batch_size`, `max_episode_steps` or `num_workers` that cannot
-        be. Errors of the environment itself pass through.
+        ConfigError: if `name` is unknown, or `batch_size`, `max_episode_steps` or `num_workers` is wrong.
+        Exception: what the environment itself raises.
     """
     check_int("load.batch_size", batch_size)
     if str(name).startswith(("ALE/", "envpool:")):
@@ -52,21 +52,22 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
     if callable(name):
         return PythonEnvironment([functools.partial(name, **kwargs)] * batch_size, seed, num_workers)
     spec = _find_spec(name)
-    if num_workers == "auto" and _vector_entry_imports(spec):
+    if num_workers == "auto" and _can_import_vector_entry(spec):
         env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed)
-    # The spec instead of the id: a worker need not import what registered it. The checker would look at
-    # every step.
+    # The spec instead of the id: a worker need not import the module that registered the id. The checker
+    # of Gymnasium would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
     try:
         return PythonEnvironment([make] * batch_size, seed, num_workers)
-    except gymnasium.error.DependencyNotInstalled as error:
-        if "mujoco" not in str(spec.entry_point):
-            raise
-        raise missing_extra("mujoco", "mujoco") from error
+    except gymnasium.error.DependencyNotInstalled:
+        if "mujoco" in str(spec.entry_point):
+            import_extra("mujoco", "mujoco")  # Its error says how to install it.
+        raise
 
 
 def _load_native(name, batch_size, seed, max_episode_steps, num_workers, kwargs):
+    """Loads an environment whose batch steps in C++: of ale-py or EnvPool."""
     if num_workers != "auto":
         raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
     if name.startswith("envpool:"):
@@ -90,8 +91,8 @@ def _find_spec(name):
         raise ConfigError(f"load.name: no Gymnasium environment {name!r} ({error}).{hint}") from error
 
 
-def _vector_entry_imports(spec):
-    """Whether `spec` has a vector environment whose packages are installed."""
+def _can_import_vector_entry(spec):
+    """Whether `spec` has its own vector environment, and that can be imported."""
     entry_point = spec.vector_entry_point
     if entry_point is None or callable(entry_point):
         return entry_point is not None

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PythonEnvironment: Gymnasium environments of one each, as a batched TF-Agents environment."""
+"""PythonEnvironment: single Gymnasium environments as one batched TF-Agents environment."""
 
 import contextlib
 import os
@@ -7,42 +7,46 @@ import os
 import gin
 import numpy as np
 import tensorflow as tf
-from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from alf.environments.spaces import action_converter, map_space, spec_from_space
+from alf.environments.batched_environment import BatchedEnvironment
+from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, check_int, check_number
 from alf.seeds import spawn_seeds
-from alf.workers import EnvBatch, WorkerPool
+from alf.workers import EnvBatch, WorkerPool, WorkerSettings
 
-# Where workers overtake in training, measured with CartPole on 2 cores: 5 environments of 12 microseconds.
+# A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
+# CartPole, 12 microseconds a step: workers overtake at 5 environments.
 _MESSAGE_SECONDS = 80e-6
-_MAX_CHEAP = 32  # environments: more are not tried, a step of any in Python takes 2 microseconds
+# More environments than this are never cheap enough: a step of any in Python takes at least 2 microseconds.
+_MAX_CHEAP = 32
 
 
 @gin.configurable(module="alf.environments")
-class PythonEnvironment(py_environment.PyEnvironment):
-    """B Gymnasium environments, in worker processes or in this one, as one batched environment.
+class PythonEnvironment(BatchedEnvironment):
+    """B single environments as one batched environment, in worker processes or in this process.
 
-    See `alf.data_structures` for the convention of time steps, and `alf.workers.WorkerPool` for what
-    happens when a worker dies: its rows begin new episodes.
+    `alf.data_structures` has the convention of time steps. `alf.workers.WorkerPool` says what happens when a
+    worker dies: its environments begin new episodes.
 
     Args:
-      env_fns: B callables without arguments, each returns a `gymnasium.Env`, or a TF-Agents
-        `PyEnvironment` of one environment. For workers they must be fit for cloudpickle.
-      seed: int or None. Environment i is reset with a seed of its own, from `SeedSequence(seed)`: the same
-        whatever the number of workers.
-      num_workers: worker processes, at most B; 0 steps all in this process. "auto" takes half the cores
-        of this machine, so that two batched environments use all; but it steps in this process where a
-        message to a worker would take longer than all B steps, which it tries with one environment.
-      max_random_steps: before its first step each environment takes a random number of random actions,
-        at most so many, so that episodes of equal length do not end together.
-      start_timeout, step_timeout, max_restarts, pin_workers, single_threaded: as in `WorkerPool`.
+        env_fns: B callables without arguments. Each returns a `gymnasium.Env`, or a TF-Agents `PyEnvironment`
+            of one environment. For workers, cloudpickle must be able to pickle them.
+        seed: int or None. Each environment gets its own seed from `SeedSequence(seed)`, the same one for any
+            number of workers.
+        num_workers: int, worker processes, at most B; 0 steps all environments in this process. "auto" steps
+            one environment for a trial: if all B steps take less time than a message to a worker, it steps
+            them in this process, else in workers on half of the cores, so that two batched environments use
+            all cores.
+        max_random_steps: int; before its first step each environment takes a random number of random actions,
+            at most this many, so that episodes of equal length do not end together.
+        start_timeout, step_timeout, max_restarts, pin_workers, single_threaded: as in
+            `alf.workers.WorkerSettings`.
 
     Raises:
-      ConfigError: if a setting is wrong or a space has no spec.
-      Exception: what an environment raises.
+        ConfigError: if a setting is wrong or a space has no spec.
+        Exception: what an environment raises.
     """
 
     def __init__(
@@ -57,83 +61,56 @@ class PythonEnvironment(py_environment.PyEnvironment):
         pin_workers=False,
         single_threaded=True,
     ):
-        super().__init__()
         env_fns = list(env_fns)
+        check_int("the number of env_fns", len(env_fns))
         num_workers = _choose_num_workers(num_workers, env_fns)
         check_int("PythonEnvironment.max_random_steps", max_random_steps, at_least=0)
         check_number("PythonEnvironment.start_timeout", start_timeout, above=0)
         check_number("PythonEnvironment.step_timeout", step_timeout, above=0)
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
-        self._batch_size = len(env_fns)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
             self._batch = EnvBatch(env_fns, seeds, max_random_steps)
         else:
-            self._batch = WorkerPool(
-                env_fns,
-                seeds,
-                num_workers,
-                max_random_steps,
-                start_timeout,
-                step_timeout,
-                max_restarts,
-                pin_workers,
-                single_threaded,
-            )
+            settings = WorkerSettings(start_timeout, step_timeout, max_restarts, pin_workers, single_threaded)
+            self._batch = WorkerPool(env_fns, seeds, num_workers, max_random_steps, settings)
+        layout = self._batch.layout
         try:
-            self._make_specs(self._batch.layout)
+            super().__init__(
+                len(env_fns),
+                spec_from_space(layout.observation_space, "observation"),
+                spec_from_space(layout.action_space, "action"),
+                array_spec.ArraySpec(layout.reward_shape, np.float32, "reward"),
+            )
         except BaseException:
             self.close()
             raise
-
-    @property
-    def batched(self):
-        return True
-
-    @property
-    def batch_size(self):
-        return self._batch_size
+        self._to_env = map_space(
+            layout.action_space, lambda space: make_action_converter(space, self._batch_size)
+        )
 
     @property
     def num_restarts(self):
         """How often a worker process was restarted."""
         return self._batch.num_restarts
 
-    def observation_spec(self):
-        return self._observation_spec
-
-    def action_spec(self):
-        return self._action_spec
-
-    def reward_spec(self):
-        return self._reward_spec
-
     def close(self):
-        """Closes the environments and ends the workers; may be repeated."""
+        """Closes the environments and ends the workers; may be called again."""
         self._batch.close()
-
-    def _make_specs(self, layout):
-        self._observation_spec = spec_from_space(layout.observation_space, "observation")
-        self._action_spec = spec_from_space(layout.action_space, "action")
-        self._reward_spec = array_spec.ArraySpec(layout.reward_shape, np.float32, "reward")
-        self._convert_action = map_space(
-            layout.action_space, lambda space: action_converter(space, self._batch_size)
-        )
 
     def _reset(self):
         self._batch.reset()
-        return self._time_step()
+        return self._copy_time_step()
 
     def _step(self, action):
-        for array, x in zip(
-            self._batch.arrays.action, tf.nest.flatten(self._convert_action(action)), strict=True
-        ):
+        action = tf.nest.flatten(self._to_env(action))
+        for array, x in zip(self._batch.arrays.action, action, strict=True):
             array[...] = x
         self._batch.step()
-        return self._time_step()
+        return self._copy_time_step()
 
-    def _time_step(self):
-        """Copies the arrays: the next step writes them again."""
+    def _copy_time_step(self):
+        """Returns copies of the arrays, because the next step writes into them."""
         arrays = self._batch.arrays
         observation = [x.copy() for x in arrays.observation]
         return ts.TimeStep(
@@ -156,11 +133,12 @@ def _choose_num_workers(num_workers, env_fns):
 
 
 def _is_cheap(env_fns):
-    """Whether one step of all environments takes less than a message to a worker and back."""
+    """Whether one step of all environments takes less time than a message to a worker and back."""
     if len(env_fns) > _MAX_CHEAP:
         return False
     try:
         with contextlib.closing(EnvBatch(env_fns[:1], [0])) as batch:
-            return len(env_fns) * batch.time_step() < _MESSAGE_SECONDS
-    except Exception:  # the workers will say what is wrong; or random actions are not all allowed
+            return len(env_fns) * batch.measure_step_seconds() < _MESSAGE_SECONDS
+    except Exception:
+        # Not every environment allows random actions. Other faults will show again in the worker.
         return False

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""From Gymnasium spaces to specs, and from a policy's actions to those that a space contains."""
+"""Gymnasium spaces: their specs, and conversion of batched arrays to what they contain."""
 
 import numpy as np
 from gymnasium import spaces
@@ -12,22 +12,22 @@ def spec_from_space(space, name="space"):
     """Returns the unbatched spec of a Gymnasium space.
 
     Args:
-      space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them.
-      name: str, the name of the spec, and of the space in errors.
+        space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them.
+        name: str, the name of the spec; errors call the space by it.
 
     Returns:
-      A nest of `ArraySpec` (a Box without any bound) and `BoundedArraySpec`, with the
-      dtypes of the space. Dict becomes dict and Tuple becomes tuple.
+        A nest of `BoundedArraySpec`, or `ArraySpec` for a Box without any bound, with the dtypes of the
+        space. A Dict becomes a dict, a Tuple a tuple.
 
     Raises:
-      ConfigError: any other space.
+        ConfigError: if it is any other space.
     """
     if isinstance(space, spaces.Dict):
         return {k: spec_from_space(v, f"{name}/{k}") for k, v in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(spec_from_space(v, f"{name}/{i}") for i, v in enumerate(space.spaces))
     if isinstance(space, spaces.Box):
-        if not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
+        if not _has_bounds(space):
             return array_spec.ArraySpec(space.shape, space.dtype, name)
         low, high = space.low, space.high
     elif isinstance(space, spaces.Discrete):
@@ -38,39 +38,42 @@ def spec_from_space(space, name="space"):
         low, high = 0, 1
     else:
         raise ConfigError(
-            f"No spec for the {name} space {space}: supported are Box, Discrete, "
-            "MultiDiscrete, MultiBinary, and Dict and Tuple of them."
+            f"No spec for the {name} space {space}: supported are Box, Discrete, MultiDiscrete, MultiBinary, "
+            "and Dict and Tuple of them."
         )
     return array_spec.BoundedArraySpec(space.shape, space.dtype, low, high, name)
 
 
-def map_space(space, make):
-    """Returns a function that converts a nest of batched arrays, leaf by leaf.
+def map_space(space, make_converter):
+    """Returns a function that converts a nest of batched arrays, each array by its own converter.
 
-    The nest is walked here, once, and not in every step as `tf.nest` would.
+    The space is walked once, here; `tf.nest` would walk the nest at every step.
 
     Args:
-      space: a Gymnasium space that has a spec.
-      make: a function from a leaf of `space` to a function from array to array.
+        space: a Gymnasium space that has a spec.
+        make_converter: a function from a leaf of `space` to a function from array to array.
     """
     if isinstance(space, spaces.Dict):
-        parts = {k: map_space(v, make) for k, v in space.spaces.items()}
+        parts = {k: map_space(v, make_converter) for k, v in space.spaces.items()}
         return lambda nest: {k: convert(nest[k]) for k, convert in parts.items()}
     if isinstance(space, spaces.Tuple):
-        parts = tuple(map_space(v, make) for v in space.spaces)
+        parts = tuple(map_space(v, make_converter) for v in space.spaces)
         return lambda nest: tuple(convert(x) for convert, x in zip(parts, nest))
-    return make(space)
+    return make_converter(space)
 
 
-def action_converter(space, batch_size):
-    """Returns a function from an action to what the batched `space` contains.
+def make_action_converter(space, batch_size):
+    """Returns a function from a batch of a policy's actions to actions that the leaf `space` contains.
 
-    It raises ValueError for a wrong shape and TypeError for floats where `space` has
-    integers; an action outside the bounds of a Box is clipped. One outside the range of
-    a discrete space is an error of the policy, left to the environment to refuse.
+    The function raises ValueError for a wrong shape, and TypeError for floats where `space` has integers. It
+    clips actions to the bounds of a Box. It does not clip those of a discrete space: an action out of range
+    is an error of the policy, which the environment reports.
+
+    Args:
+        space: Box, Discrete, MultiDiscrete or MultiBinary.
+        batch_size: int, B; the actions are [B, *space.shape].
     """
-    dtype = space.dtype
-    shape = (batch_size,) + tuple(space.shape)
+    dtype, shape = space.dtype, (batch_size, *space.shape)
 
     def convert(action):
         action = np.asarray(action).astype(dtype, casting="same_kind", copy=False)
@@ -78,10 +81,11 @@ def action_converter(space, batch_size):
             raise ValueError(f"The action has shape {action.shape} instead of {shape}.")
         return action
 
-    if not isinstance(space, spaces.Box):
+    if not (isinstance(space, spaces.Box) and _has_bounds(space)):
         return convert
-    low, high = space.low, space.high
-    if not (np.isfinite(low).any() or np.isfinite(high).any()):
-        return convert
-    # Two ufuncs cost half of what np.clip does on small arrays.
-    return lambda action: np.minimum(np.maximum(convert(action), low), high)
+    # Two ufuncs take half the time of np.clip on small arrays.
+    return lambda action: np.minimum(np.maximum(convert(action), space.low), space.high)
+
+
+def _has_bounds(box):
+    return np.isfinite(box.low).any() or np.isfinite(box.high).any()

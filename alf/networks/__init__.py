@@ -1,26 +1,20 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Networks: an encoder of observations, a recurrent layer if wanted, and a head or several."""
+"""Networks: an encoder of observations, hidden layers, a recurrent layer if wanted, and one or more heads."""
 
-from alf.networks.actor_critic import (
-    ActorCriticNetwork,
-    ImpalaResNetwork,
-    KerasNetwork,
-    NatureNetwork,
-)
-from alf.networks.encoders import ObservationEncoder
+from alf.networks.actor_critic import ActorCriticNetwork
+from alf.networks.encoders import KerasEncoder, ObservationEncoder
 from alf.networks.images import ImpalaResEncoder, NatureEncoder
-from alf.networks.network import Network
 from alf.networks.off_policy import CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.networks.recurrent import GRU, LSTM
 
 __all__ = [
     "ActorCriticNetwork",
     "CriticsNetwork",
+    "GRU",
     "ImpalaResEncoder",
-    "ImpalaResNetwork",
-    "KerasNetwork",
+    "KerasEncoder",
+    "LSTM",
     "NatureEncoder",
-    "NatureNetwork",
-    "Network",
     "ObservationEncoder",
     "PolicyNetwork",
     "QValueNetwork",

@@ -1,33 +1,36 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Encoders: from observations to features.
 
-An encoder has a `size`, and is called with (observation, training): a nest of [N, *shape], and whether the
-call trains; it returns float32 [N, size].
+An encoder is made by `encoder_ctor(observation_spec, seed=...)`. It has a `size`, and is called with
+(observation, training): a nest of [N, *shape], and whether the call trains. It returns float32 [N, size].
+Those of images are in `images`.
 """
 
 import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_bool, check_int
+from alf.errors import ConfigError, check_int
 from alf.nest_utils import zeros_from_spec
+from alf.networks.copying import Module
 from alf.networks.images import NatureEncoder
-from alf.networks.layers import check_layers, mlp, split_seed
+from alf.networks.layers import Mlp, check_ctor, check_layers, split_seed
 
 
 @gin.configurable(module="alf.networks")
-class ObservationEncoder(tf.Module):
+class ObservationEncoder(Module):
     """Encodes each part of an observation by its kind, and concatenates the features.
 
     An image, uint8 [channels, height, width], goes through an encoder of its own. A scalar integer with
-    bounds becomes one-hot. Anything else is flattened, and goes through hidden layers of its own if wanted.
+    bounds becomes one-hot. Anything else is flattened, and goes through the hidden layers of
+    `vector_layer_params`, each part through its own.
 
     Args:
         observation_spec: nest of unbatched tensor specs.
         image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image.
-        max_one_hot: integers of more values than that are numbers like any others.
-        vector_layer_params: units of the hidden layers of each part that is flattened; () for none.
+        max_one_hot: an integer with more values than this is flattened, like any other number.
+        vector_layer_params: units of the hidden layers for each flattened part; () for none.
         activation: of these layers, a name that Keras knows.
-        seed: of the initialisers; None draws one.
+        seed: of the initializers; None draws one.
     """
 
     def __init__(
@@ -42,10 +45,8 @@ class ObservationEncoder(tf.Module):
         super().__init__(name="observation_encoder")
         check_int("ObservationEncoder.max_one_hot", max_one_hot, at_least=0)
         check_layers("ObservationEncoder.vector_layer_params", vector_layer_params, activation)
-        if not callable(image_encoder_ctor):
-            raise ConfigError(
-                f"image_encoder_ctor is {image_encoder_ctor!r}: it must be a function that makes an encoder"
-            )
+        name = "ObservationEncoder.image_encoder_ctor"
+        check_ctor(name, image_encoder_ctor, "an encoder", "ImpalaResEncoder")
         specs = tf.nest.flatten(observation_spec)
         self._parts = []
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
@@ -59,75 +60,39 @@ class ObservationEncoder(tf.Module):
         self.size = sum(part.size for part in self._parts)
 
     def __call__(self, observation, training=False):
+        """Nest of [N, *shape] -> float32 [N, size]."""
         xs = tf.nest.flatten(observation)
         features = [part(x, training) for part, x in zip(self._parts, xs, strict=True)]
         return features[0] if len(features) == 1 else tf.concat(features, axis=-1)
 
 
-class MlpEncoder(tf.Module):
-    """Hidden layers after another encoder.
-
-    Args:
-        encoder: whose features enter.
-        units, activation, seed, layer_norm, spectral_norm: as in `layers.mlp`.
-    """
-
-    def __init__(self, encoder, units, activation, seed, layer_norm=False, spectral_norm=False):
-        super().__init__(name="mlp_encoder")
-        self.size = units[-1]
-        self._encoder = encoder
-        self._layers = mlp(encoder.size, units, activation, seed, layer_norm, spectral_norm)
-
-    def __call__(self, observation, training=False):
-        x = self._layers(self._encoder(observation, training), training=training)
-        return tf.cast(x, tf.float32)
-
-
-def mlp_encoder_maker(
-    observation_spec, encoder_ctor, units, activation, layer_norm=False, spectral_norm=False
-):
-    """How to make an encoder of any observation with hidden layers after it: callable (seed=) -> encoder.
-
-    Args:
-        observation_spec: nest of unbatched tensor specs.
-        encoder_ctor: callable (observation_spec, seed=) -> encoder.
-        units: sizes of the hidden layers, the setting `fc_layer_params`; () for none.
-        activation, layer_norm, spectral_norm: as in `layers.mlp`.
-    """
-    check_layers("fc_layer_params", units, activation)
-    check_bool("layer_norm", layer_norm)
-    check_bool("spectral_norm", spectral_norm)
-    if not callable(encoder_ctor):
-        raise ConfigError(f"encoder_ctor is {encoder_ctor!r}: it must be a function that makes an encoder")
-
-    def make_encoder(seed):
-        encoder_seed, seed = split_seed(seed, 2)
-        encoder = encoder_ctor(observation_spec, seed=encoder_seed)
-        if not units:
-            return encoder
-        return MlpEncoder(encoder, tuple(units), activation, seed, layer_norm, spectral_norm)
-
-    return make_encoder
-
-
-class KerasEncoder(tf.Module):
+@gin.configurable(module="alf.networks")
+class KerasEncoder(Module):
     """A Keras layer or model of the user's.
 
     Args:
         observation_spec: nest of unbatched tensor specs.
-        model_ctor: callable (observation_spec) -> layer or model from a nest of [N, *shape] to [N, F].
+        model_ctor: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer, from a nest
+            of [N, *shape] to features [N, F]. Its layers that are made without a dtype compute in that of the
+            network. If its `call` takes `training`, that is False in `policy` and whenever the algorithm does
+            not train.
+        seed: not used, the model has its own initializers.
+
+    Raises:
+        ConfigError: if `model_ctor` makes anything else; in `copy.deepcopy`, if the model cannot be copied.
     """
 
-    def __init__(self, observation_spec, model_ctor):
+    def __init__(self, observation_spec, model_ctor, seed=None):
+        del seed
         super().__init__(name="keras_encoder")
-        if not callable(model_ctor):
-            raise ConfigError(f"model_ctor is {model_ctor!r}: it must be a function that makes a Keras model")
+        check_ctor("KerasEncoder.model_ctor", model_ctor, "a Keras model", "my_model")
+        self._spec = observation_spec
         self._model = model_ctor(observation_spec)
         if not isinstance(self._model, tf.keras.layers.Layer):
             raise ConfigError(
                 f"model_ctor made {self._model!r}: it must make a tf.keras.Model or tf.keras.layers.Layer"
             )
-        features = self._model(zeros_from_spec(observation_spec, 2), training=False)
+        features = self._encode_zeros()
         if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
             shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
             raise ConfigError(
@@ -137,11 +102,40 @@ class KerasEncoder(tf.Module):
         self.size = features.shape[-1]
 
     def __call__(self, observation, training=False):
+        """Nest of [N, *shape] -> float32 [N, size]."""
         # Keras leaves `training` out where `call` does not take it.
         return tf.cast(self._model(observation, training=training), tf.float32)
 
+    def __deepcopy__(self, memo):
+        try:
+            new = super().__deepcopy__(memo)
+            with tf.GradientTape() as tape:
+                new._encode_zeros()
+        except Exception as error:
+            raise ConfigError(self._cannot_copy(error)) from error
+        shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
+        if shapes[0] != shapes[1]:
+            raise ConfigError(self._cannot_copy(f"variables {shapes[0]} became {shapes[1]}"))
+        handles = {id(v.handle) for v in new.variables}
+        shared = [v.name for v in self.variables if id(v.handle) in handles]
+        shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
+        if shared:
+            raise ConfigError(self._cannot_copy(f"the copy uses variables of others, {', '.join(shared)}"))
+        return new
 
-class _OneHotEncoder(tf.Module):
+    def _encode_zeros(self):
+        """Features of 2 observations; the first call builds the model."""
+        return self._model(zeros_from_spec(self._spec, 2), training=False)
+
+    def _cannot_copy(self, reason):
+        return (
+            f"the model of KerasEncoder.model_ctor, {self._model!r}, cannot be copied, which target networks "
+            f"and actors need: {reason}. Make each layer and variable an attribute of the model, and use "
+            "them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
+        )
+
+
+class _OneHotEncoder(Module):
     def __init__(self, spec):
         super().__init__(name="one_hot_encoder")
         self.size = _num_values(spec)
@@ -151,18 +145,17 @@ class _OneHotEncoder(tf.Module):
         return tf.one_hot(tf.cast(observation, tf.int64) - self._minimum, self.size)
 
 
-class _VectorEncoder(tf.Module):
+class _VectorEncoder(Module):
     def __init__(self, spec, units, activation, seed):
         super().__init__(name="vector_encoder")
         self._rank = spec.shape.rank
         self._input_size = spec.shape.num_elements()
-        self.size = units[-1] if units else self._input_size
-        self._layers = mlp(self._input_size, units, activation, seed) if units else None
+        self._layers = Mlp(self._input_size, units, activation, seed)
+        self.size = self._layers.size
 
     def __call__(self, observation, training=False):
         x = observation if self._rank == 1 else tf.reshape(observation, (-1, self._input_size))
-        x = tf.cast(x, tf.float32)
-        return x if self._layers is None else tf.cast(self._layers(x), tf.float32)
+        return self._layers(tf.cast(x, tf.float32), training)
 
 
 def _num_values(spec):

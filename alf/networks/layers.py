@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
+from alf.networks.copying import Module
 
 HIDDEN_GAIN = 2**0.5
 
@@ -21,6 +22,22 @@ def check_layers(name, units, activation):
         raise ConfigError(f"activation is {activation!r}: Keras has none of that name") from None
 
 
+def check_ctor(name, value, what, example):
+    """Raises ConfigError unless the setting `name` is a function or class.
+
+    Args:
+        name: of the setting, as gin writes it.
+        value: of the setting.
+        what: the function must make, for the error.
+        example: of a class, for the error.
+    """
+    if not callable(value):
+        raise ConfigError(
+            f"{name} is {value!r}: it must be a function or class that makes {what}. "
+            f"In gin write, without parentheses: {name} = @{example}"
+        )
+
+
 def split_seed(seed, num):
     """Makes `num` seeds of one, so that layers of one shape differ; None stays None."""
     if seed is None:
@@ -29,37 +46,60 @@ def split_seed(seed, num):
 
 
 def orthogonal(gain, seed):
+    """The initializer of all kernels: orthogonal, times `gain`."""
     return tf.keras.initializers.Orthogonal(gain, seed=seed)
+
+
+def build_layer(layer, input_shape):
+    """Creates the variables of a Keras layer now, and returns the layer."""
+    with tf.name_scope(layer.name):
+        layer.build(tf.TensorShape(input_shape))
+    return layer
 
 
 def dense(size, units, gain, seed, dtype="float32"):
     """A linear layer: [N, size] -> `dtype` [N, units]; None for that of the `compute_in` around."""
     layer = tf.keras.layers.Dense(units, kernel_initializer=orthogonal(gain, seed), dtype=dtype)
-    return tf.keras.Sequential([tf.keras.Input((size,)), layer])
+    return build_layer(layer, (None, size))
 
 
-def mlp(size, units, activation, seed, layer_norm=False, spectral_norm=False):
-    """Hidden layers: [N, size] -> [N, units[-1]], in the dtype of the `compute_in` around.
+class Mlp(Module):
+    """Hidden layers, which compute in the dtype of the `compute_in` around.
 
     Args:
         size: of the input.
-        units: sizes of the layers.
+        units: sizes of the layers; () for no layer.
         activation: a name that Keras knows.
-        seed: of the initialisers, or None.
-        layer_norm: whether each layer is normalised before its activation (arXiv 1607.06450).
+        seed: of the initializers, or None.
+        layer_norm: whether each layer is normalized before its activation (arXiv 1607.06450).
         spectral_norm: whether the layers are `SpectralDense`.
+
+    Attributes:
+        size: of the output.
     """
-    layer_ctor = SpectralDense if spectral_norm else tf.keras.layers.Dense
-    layers = [tf.keras.Input((size,))]
-    for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):
-        kernel = orthogonal(HIDDEN_GAIN, layer_seed)
-        if layer_norm:
-            layers.append(layer_ctor(n, use_bias=False, kernel_initializer=kernel))
-            layers.append(tf.keras.layers.LayerNormalization(epsilon=1e-5))
-            layers.append(tf.keras.layers.Activation(activation))
-        else:
-            layers.append(layer_ctor(n, activation, kernel_initializer=kernel))
-    return tf.keras.Sequential(layers)
+
+    def __init__(self, size, units, activation, seed, layer_norm=False, spectral_norm=False):
+        super().__init__(name="mlp")
+        layer_ctor = SpectralDense if spectral_norm else tf.keras.layers.Dense
+        self._layers = []
+        for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):
+            kernel = orthogonal(HIDDEN_GAIN, layer_seed)
+            if layer_norm:
+                layer = layer_ctor(n, use_bias=False, kernel_initializer=kernel)
+                norm = tf.keras.layers.LayerNormalization(epsilon=1e-5)
+                self._layers += [build_layer(layer, (None, size)), build_layer(norm, (None, n))]
+                self._layers.append(tf.keras.layers.Activation(activation))
+            else:
+                layer = layer_ctor(n, activation, kernel_initializer=kernel)
+                self._layers.append(build_layer(layer, (None, size)))
+            size = n
+        self.size = size
+
+    def __call__(self, x, training=False):
+        """[N, size of the input] -> float32 [N, size]."""
+        for layer in self._layers:
+            x = layer(x, training=training)
+        return tf.cast(x, tf.float32)
 
 
 class SpectralDense(tf.keras.layers.Dense):

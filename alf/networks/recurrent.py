@@ -1,10 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Recurrent layers: the same cell, a pure function, makes one step or a whole unroll."""
 
+import gin
 import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
+from alf.networks.copying import Module
 from alf.networks.layers import dense, orthogonal, split_seed
 
 
@@ -57,48 +59,42 @@ def _product(x, kernel):
     return tf.cast(tf.matmul(tf.cast(x, kernel.dtype), kernel), x.dtype)
 
 
-class Rnn(tf.Module):
-    """A recurrent layer.
+class Rnn(Module):
+    """What recurrent layers have in common; `GRU` and `LSTM` are the two.
 
-    Its products are in the dtype of the `compute_in` around; the rest is float32, the state above all, which
-    would lose what it adds up.
+    Products are in the dtype of the `compute_in` around. The rest is float32, above all the state, which
+    adds up small numbers.
 
     Args:
-        cell: "gru", or "lstm", whose forget gate starts with a bias of 1.
-        input_size: of the features that enter.
-        units: size of the output.
-        seed: of the initialisers; None draws one.
-        recurrence: through how many steps of an unroll gradients go back; None for all. Every so many steps
-            the state that enters is a constant to them. Outputs are the same.
+        num_gates: how many vectors of `units` numbers a step makes of the input and of the state.
+        input_size, units, recurrence, seed: as in `GRU`.
 
     Attributes:
         size: of the output.
         state_spec: nest of unbatched tensor specs of the state.
     """
 
-    def __init__(self, cell, input_size, units, seed=None, recurrence=None):
-        _check_rnn(cell, units, recurrence)
-        super().__init__(name=cell)
+    def __init__(self, num_gates, input_size, units, recurrence, seed):
+        name = type(self).__name__
+        super().__init__(name=name.lower())
+        if input_size is None:
+            raise ConfigError(
+                f"{name}() got no input_size, which the network gives. In gin write, without parentheses: "
+                f"ActorCriticNetwork.rnn_ctor = @{name}. In Python: rnn_ctor={name}"
+            )
+        check_int(f"{name}.units", units)
+        if recurrence is not None:
+            check_int(f"{name}.recurrence", recurrence)
         self.size = units
         self._recurrence = recurrence
         self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
-        vector = tf.TensorSpec((units,), tf.float32)
         input_seed, seed = split_seed(seed, 2)
-        num_gates = 3 if cell == "gru" else 4
         self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed, dtype=None)
-        kernel = tf.Variable(orthogonal(1.0, seed)((units, num_gates * units)), name="recurrent_kernel")
-        if cell == "gru":
-            self.state_spec = vector
-            self._step = gru_step
-            self._weights = [kernel, tf.Variable(tf.zeros(units), name="candidate_bias")]
-        else:
-            self.state_spec = (vector, vector)
-            self._step = lstm_step
-            self._weights = [kernel]
-            self._input_layer.layers[0].bias.assign(np.repeat((0.0, 1.0, 0.0, 0.0), units))
+        kernel = orthogonal(1.0, seed)((units, num_gates * units))
+        self._weights = [tf.Variable(kernel, name="recurrent_kernel")]
 
     def step(self, x, state):
-        """One step: float32 [B, input_size], state of [B, ...] -> float32 [B, size], the new state."""
+        """One step: float32 [B, input_size], state of [B, ...] -> float32 [B, size], and the new state."""
         return self._step(self._project(x), state, *self._step_weights())
 
     def unroll(self, x, state, is_first):
@@ -137,9 +133,43 @@ class Rnn(tf.Module):
         return [tf.cast(kernel, self._compute_dtype), *(tf.convert_to_tensor(w) for w in others)]
 
 
-def _check_rnn(cell, units, recurrence):
-    if cell not in ("gru", "lstm"):
-        raise ConfigError(f"rnn_cell is {cell!r}: it must be None, 'gru' or 'lstm'")
-    check_int("rnn_units", units)
-    if recurrence is not None:
-        check_int("recurrence", recurrence)
+@gin.configurable(module="alf.networks")
+class GRU(Rnn):
+    """A GRU, see `gru_step`.
+
+    Args:
+        input_size: of the features that enter; the network gives it.
+        units: size of the output and of the state.
+        recurrence: through how many steps of an unroll gradients go back; None for all. After so many steps
+            the state enters the next one as a constant. Outputs stay the same, only gradients change.
+        seed: of the initializers; None draws one.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+    """
+
+    _step = staticmethod(gru_step)
+
+    def __init__(self, input_size=None, units=64, recurrence=None, seed=None):
+        super().__init__(3, input_size, units, recurrence, seed)
+        self.state_spec = tf.TensorSpec((units,), tf.float32)
+        self._weights.append(tf.Variable(tf.zeros(units), name="candidate_bias"))
+
+
+@gin.configurable(module="alf.networks")
+class LSTM(Rnn):
+    """An LSTM, see `lstm_step`, whose forget gate starts with a bias of 1.
+
+    Args:
+        input_size, units, recurrence, seed: as in `GRU`.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+    """
+
+    _step = staticmethod(lstm_step)
+
+    def __init__(self, input_size=None, units=64, recurrence=None, seed=None):
+        super().__init__(4, input_size, units, recurrence, seed)
+        self.state_spec = (tf.TensorSpec((units,), tf.float32),) * 2
+        self._input_layer.bias.assign(np.repeat((0.0, 1.0, 0.0, 0.0), units))

@@ -1,28 +1,27 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Per-step losses of actor-critic algorithms: pure functions of tensors.
 
-All are float32 [T, B] in and out, to be minimised, without coefficients. Rows
-that are no transitions count too: reduce with ``weighted_mean`` and the
-``weight`` of the ``Experience``. The exception is a loss of a policy's
-logits, which takes any leading dimensions.
+All are float32 [T, B] in and out, to be minimised, without coefficients. Rows that are no transitions have a
+loss too: reduce with `weighted_mean` and the `weight` of the `Experience`. The exception is a loss of a
+policy's logits, which takes any leading dimensions.
 """
 
 import tensorflow as tf
 
 from alf.ops.returns import check_time_major
 
-# Far below every logit of a network, far above those that mask an action.
-_FORBIDDEN_BELOW = -1e8
+# The logit of a forbidden action: its probability is 0 in float32, yet sums of its log-probability and the
+# gradients of entropy and KL divergence stay finite.
+FORBIDDEN_LOGIT = -1e9
 
 
 def policy_gradient_loss(log_prob, advantages):
-    """``-advantage * log pi(a)``; its gradient is the policy gradient, negated.
+    """`-advantage * log pi(a)`; its gradient is the policy gradient, negated.
 
     Args:
-        log_prob: float32 [T, B], log-probability of the action taken under the
-            policy being learned.
-        advantages: float32 [T, B], no gradient flows into them. V-trace's
-            ``pg_advantages`` already hold the importance weight.
+        log_prob: float32 [T, B], log-probability of the action taken under the policy being learned.
+        advantages: float32 [T, B], no gradient flows into them. V-trace's `pg_advantages` already hold the
+            importance weight.
 
     Returns:
         float32 [T, B].
@@ -34,15 +33,14 @@ def policy_gradient_loss(log_prob, advantages):
 def ppo_policy_loss(log_ratio, advantages, clip_range):
     """PPO's clipped surrogate, negated (arXiv 1707.06347, eq. 7).
 
-    ``-min(ratio * A, clip(ratio, 1 / (1 + clip_range), 1 + clip_range) * A)``
+    `-min(ratio * A, clip(ratio, 1 / (1 + clip_range), 1 + clip_range) * A)`
 
-    The lower limit is Sample Factory's, in place of 1 - clip_range: the limits
-    are symmetric in log space, and positive however large clip_range is.
+    The lower limit is Sample Factory's, instead of 1 - clip_range: the limits are symmetric in log space, and
+    positive for every clip_range.
 
     Args:
-        log_ratio: float32 [T, B], log-probability of the action taken, under
-            the policy being learned *minus* under the policy that acted. For a
-            composite action, of the sum over its parts.
+        log_ratio: float32 [T, B], log-probability of the action taken, under the policy being learned *minus*
+            under the policy that acted. For a composite action, of the sum over its parts.
         advantages: float32 [T, B], A; no gradient flows into them.
         clip_range: float or float32 scalar tensor, at least 0.
 
@@ -57,7 +55,7 @@ def ppo_policy_loss(log_ratio, advantages, clip_range):
 
 
 def ppo_clipped(log_ratio, clip_range):
-    """Where the ratio is outside the limits of ``ppo_policy_loss``, for display.
+    """Tells where the ratio is outside the limits of `ppo_policy_loss`, for display.
 
     Args:
         log_ratio: float32 [T, B].
@@ -71,7 +69,7 @@ def ppo_clipped(log_ratio, clip_range):
 
 
 def value_loss(values, targets):
-    """``0.5 * (target - value) ** 2``.
+    """`0.5 * (target - value) ** 2`.
 
     Args:
         values: float32 [T, B], V of the observations that the rows start from.
@@ -85,18 +83,18 @@ def value_loss(values, targets):
 
 
 def clipped_value_loss(values, old_values, targets, clip_range):
-    """The value loss of PPO's reference code, which distrusts large changes.
+    """The value loss of PPO's reference code, which limits how far a value moves.
 
-    ``0.5 * max((value - target) ** 2, (clipped - target) ** 2)`` with
-    ``clipped = old_value + clip(value - old_value, -clip_range, clip_range)``
+    `0.5 * max((value - target) ** 2, (clipped - target) ** 2)` with
+    `clipped = old_value + clip(value - old_value, -clip_range, clip_range)`
 
     Args:
         values: float32 [T, B], V of the observations that the rows start from.
-        old_values: float32 [T, B], V of the same from before the update, or of
-            the policy that acted; no gradient flows into them.
+        old_values: float32 [T, B], V of the same observations before the update, or of the policy that acted;
+            no gradient flows into them.
         targets: float32 [T, B], no gradient flows into them.
-        clip_range: float or float32 scalar tensor, above 0, in units of the
-            values: it depends on the scale of the rewards.
+        clip_range: float or float32 scalar tensor, above 0, in units of the values: it depends on the scale
+            of the rewards.
 
     Returns:
         float32 [T, B].
@@ -110,7 +108,7 @@ def clipped_value_loss(values, old_values, targets, clip_range):
 
 
 def entropy_loss(entropy):
-    """``-entropy``: minimising it keeps the policy exploring.
+    """`-entropy`: minimising it keeps the policy exploring.
 
     Args:
         entropy: float32 [T, B], of the policy at each observation.
@@ -123,30 +121,33 @@ def entropy_loss(entropy):
 
 
 def symmetric_kl_to_uniform(logits):
-    """How far a categorical policy is from uniform: Sample Factory's exploration loss.
+    """The divergence of a categorical policy from the uniform one: Sample Factory's exploration loss.
 
-    ``0.5 * (KL(pi || u) + KL(u || pi))``, u being uniform over the actions that
-    are allowed: the sum over them of ``0.5 * (pi - u) * log pi``.
+    `0.5 * (KL(pi || u) + KL(u || pi))`, where u is uniform over the allowed actions. This is the sum over the
+    allowed actions of `0.5 * (pi - u) * log pi`.
 
-    Unlike that of the entropy, its gradient stays where one action has all the
-    probability. No component of it exceeds ``0.5 * (1 + log n)``, so the loss
-    is not clamped at 30 as it is there: that would stop the gradient when it
-    is needed most.
+    Unlike the gradient of the entropy, its gradient does not vanish where one action has all the probability.
+    No component of the gradient exceeds `0.5 * (1 + log n)`. So the loss is not clamped at 30 as in Sample
+    Factory: that would stop the gradient when it is needed most.
 
     Args:
-        logits: float32 [..., n]; below -1e8, the action is forbidden.
+        logits: float32 [..., n]; an action is forbidden if its logit is below -1e8.
 
     Returns:
         float32 [...]; 0 where every action is forbidden.
+
+    Raises:
+        ValueError: if the dtype or the rank is wrong.
     """
     logits = tf.convert_to_tensor(logits)
     if logits.dtype != tf.float32 or not logits.shape.rank:
         raise ValueError(
             f"logits must be float32 of rank 1 or more, not {logits.dtype.name} of shape {logits.shape}"
         )
-    forbidden = logits < _FORBIDDEN_BELOW
+    # The limit is far below every logit of a network.
+    forbidden = logits < 0.1 * FORBIDDEN_LOGIT
     count = tf.reduce_sum(tf.cast(~forbidden, tf.float32), axis=-1, keepdims=True)
-    # Finite, even where it was -inf: 0 * inf would make the gradient NaN.
+    # Forbidden logits must be finite here, even if they were -inf: 0 * inf would make the gradient NaN.
     log_pi = tf.nn.log_softmax(tf.where(forbidden, tf.float32.min, logits))
     terms = (tf.exp(log_pi) - 1.0 / count) * log_pi
     return 0.5 * tf.reduce_sum(tf.where(forbidden, 0.0, terms), axis=-1)
@@ -160,13 +161,13 @@ def normalize_advantages(advantages, mask):
         mask: bool [T, B].
 
     Returns:
-        float32 [T, B], ``(A - mean) / (std + 1e-8)`` with the standard
-        deviation of the population: equal numbers, or a single one, become 0.
+        float32 [T, B], `(A - mean) / (std + 1e-8)` with the standard deviation of the population: equal
+        numbers, or a single one, become 0.
     """
     (advantages,) = check_time_major(advantages=advantages)
     (mask,) = check_time_major(advantages.shape, dtype=tf.bool, mask=mask)
     count = tf.maximum(tf.reduce_sum(tf.cast(mask, tf.float64)), 1.0)
-    # In float64 the mean of equal numbers is that number. An error of rounding would be scaled up to 1.
+    # In float64 the mean of equal float32 numbers is that number. A rounding error would be scaled up to 1.
     x = tf.where(mask, tf.cast(advantages, tf.float64), 0.0)
     x = tf.where(mask, x - tf.reduce_sum(x) / count, 0.0)
     std = tf.sqrt(tf.reduce_sum(tf.square(x)) / count)
@@ -174,14 +175,14 @@ def normalize_advantages(advantages, mask):
 
 
 def weighted_mean(x, weight):
-    """Mean of ``weight * x`` over where the weight is above 0; 0 if it is nowhere.
+    """Mean of `weight * x` over the rows whose weight is above 0; 0 if there are none.
 
     Args:
         x: float32 [T, B]; may be infinite or NaN where the weight is 0.
-        weight: float32 [T, B], at least 0, such as ``Experience.weight``.
+        weight: float32 [T, B], at least 0, such as `Experience.weight`.
 
     Returns:
-        float32 scalar, ``sum(weight * x) / count(weight > 0)``.
+        float32 scalar, `sum(weight * x) / count(weight > 0)`.
     """
     (x,) = check_time_major(x=x)
     (weight,) = check_time_major(x.shape, weight=weight)

@@ -1,37 +1,33 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Returns, advantages and V-trace: pure functions of time-major float32 tensors.
 
-One time convention holds for every function. An unroll has T + 1 time steps,
-hence T rows of transitions; row t goes from time step t to time step t + 1:
+One time convention holds for every function. An unroll has T + 1 time steps, hence T rows of transitions;
+row t goes from time step t to time step t + 1:
 
-* ``values`` [T + 1, B]: V of every observation of the unroll. ``v_tm1`` is
-  ``values[:-1]`` and ``v_t`` is ``values[1:]``.
-* ``r_t`` [T, B]: the reward that arrived with time step t + 1.
-* ``discount_t`` [T, B]: gamma times the environment's discount of time step
-  t + 1. It is 0 only on termination; a truncated episode keeps gamma, so the
-  value of its final observation, which is in ``v_t``, bootstraps it.
-* ``is_first`` [T + 1, B], bool: the time step starts an episode. A row that
-  leads to one is no transition, whether the episode before it ended (LAST) or
-  was broken off: whatever its inputs hold (NaN included), all its outputs are
-  0, and nothing crosses it. Mask the losses with ``transitions(is_first).valid``.
+* `values` [T + 1, B]: V of every observation of the unroll. `v_tm1` is `values[:-1]`, `v_t` is `values[1:]`.
+* `r_t` [T, B]: the reward that arrived with time step t + 1.
+* `discount_t` [T, B]: gamma times the environment's discount of time step t + 1. It is 0 only on termination.
+  A truncated episode keeps gamma: the value of its final observation, which is in `v_t`, bootstraps it.
+* `is_first` [T + 1, B], bool: the time step starts an episode. A row that leads to such a time step is no
+  transition. The episode before it ended (LAST) or was broken off. All outputs of this row are 0, even if its
+  inputs are NaN, and nothing crosses it. Mask the losses with `transitions(is_first).valid`.
 
-Every output is [T, B], float32, and passes no gradient.
+Every output is float32 [T, B] and passes no gradient.
 """
 
+import numbers
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from alf.errors import check_int
-
 
 class Transitions(NamedTuple):
-    """Which rows of an unroll are real, and where the recursion continues.
+    """Which rows of an unroll are transitions, and where the recursion continues.
 
     Attributes:
         valid: bool [T, B]; row t is a transition: time step t + 1 is not FIRST.
-        trace: bool [T, B]; row t + 1 is in the unroll and belongs to the same
-            episode, so that row t may use what was computed for it.
+        trace: bool [T, B]; row t + 1 is in the unroll and belongs to the same episode, so row t may use its
+            result.
     """
 
     valid: tf.Tensor
@@ -39,12 +35,12 @@ class Transitions(NamedTuple):
 
 
 class NStepTransitions(NamedTuple):
-    """See ``n_step_transitions``.
+    """The result of `n_step_transitions`.
 
     Attributes:
         reward: float32 [T, B], the discounted sum of the rewards.
         discount: float32 [T, B], of the value that bootstraps.
-        end: int32 [T, B], the time step of the unroll whose value that is.
+        end: int32 [T, B], the time step of the unroll whose value bootstraps.
     """
 
     reward: tf.Tensor
@@ -53,14 +49,14 @@ class NStepTransitions(NamedTuple):
 
 
 class GAEReturns(NamedTuple):
-    """See ``generalized_advantage``; both are float32 [T, B]."""
+    """The result of `generalized_advantage`; both are float32 [T, B]."""
 
     advantages: tf.Tensor
     value_targets: tf.Tensor
 
 
 class VTraceReturns(NamedTuple):
-    """See ``vtrace``; all are float32 [T, B]."""
+    """The result of `vtrace`; all are float32 [T, B]."""
 
     value_targets: tf.Tensor
     advantages: tf.Tensor
@@ -68,13 +64,13 @@ class VTraceReturns(NamedTuple):
 
 
 def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
-    """Checks that all ``tensors`` are [rows, B], of one shape and dtype.
+    """Checks that all `tensors` are [rows, B], of one shape and dtype.
 
-    The number of rows must be known when the graph is built, because the
-    recursion is unrolled; B may be unknown.
+    The number of rows must be known when the graph is built, because the recursion is unrolled; B may be
+    unknown.
 
     Args:
-        shape: pair of int or None, what is known of the shape beforehand.
+        shape: pair of int or None, what is known of the shape before.
         dtype: the dtype of every tensor.
         **tensors: the tensors by the name of the argument.
 
@@ -92,8 +88,8 @@ def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
             raise ValueError(f"{name} must be {dtype.name}, not {tensor.dtype.name}")
         if tensor.shape.rank != 2 or not tensor.shape[0]:
             raise ValueError(
-                f"{name} must be of rank 2 (time, batch) with a static "
-                f"number of time steps, not of shape {tensor.shape}"
+                f"{name} must be of rank 2 (time, batch) with a static number of time steps, not of shape "
+                f"{tensor.shape}"
             )
         if not tensor.shape.is_compatible_with(shape):
             raise ValueError(f"{name} must be of shape {shape}, not {tensor.shape}")
@@ -103,7 +99,7 @@ def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
 
 
 def transitions(is_first):
-    """Returns the ``Transitions`` of an unroll.
+    """Finds the `Transitions` of an unroll.
 
     Args:
         is_first: bool [T + 1, B]; the time step is the first of its episode.
@@ -115,67 +111,49 @@ def transitions(is_first):
 
 
 def n_step_transitions(r_t, discount_t, is_first, n):
-    """What happens within n steps of each row: one transition in place of n.
+    """Summarises the next n steps of each row as one transition.
 
-    A row's steps end earlier where its episode does, be it by termination or
-    truncation, and where the unroll does; the last time step reached is the one
-    that bootstraps. With m steps to it,
+    There are fewer than n steps where the episode ends (by termination or truncation) or the unroll ends. The
+    last time step that the steps reach bootstraps. With m steps:
 
-    ``reward_t = r_t + discount_t * r_{t+1} + ... + discount_t * ... * discount_{t+m-2} * r_{t+m-1}``
-    ``discount_t = discount_t * ... * discount_{t+m-1}`` and ``end_t = t + m``.
+    `reward_t = r_t + discount_t * r_{t+1} + ... + discount_t * ... * discount_{t+m-2} * r_{t+m-1}`
+    `discount_t = discount_t * ... * discount_{t+m-1}` and `end_t = t + m`.
+
+    The n-step return is `reward + discount * take_time_steps(values, end)` (Sutton & Barto, Reinforcement
+    Learning, 2nd ed., section 7.1).
 
     Args:
-        r_t: float32 [T, B].
-        discount_t: float32 [T, B].
+        r_t, discount_t: float32 [T, B].
         is_first: bool [T + 1, B].
         n: int, at least 1.
 
     Returns:
         NStepTransitions. Rows that are no transitions have reward and discount 0.
+
+    Raises:
+        ValueError: if an argument is wrong.
     """
-    check_int("n", n)
+    if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
+        raise ValueError(f"n must be an integer of at least 1, not {n!r}")
     r_t, discount_t = check_time_major(r_t=r_t, discount_t=discount_t)
     num_rows = r_t.shape[0]
     (is_first,) = check_time_major((num_rows + 1, r_t.shape[1]), dtype=tf.bool, is_first=is_first)
     valid = transitions(is_first).valid
-    reward, discount = _where(valid, r_t), _where(valid, discount_t)
+    reward, discount = _zero_unless(valid, r_t), _zero_unless(valid, discount_t)
     end = tf.range(1, num_rows + 1)[:, tf.newaxis] + tf.zeros_like(tf.cast(valid, tf.int32))
-    goes_on = valid
+    continues = valid
     for k in range(1, min(n, num_rows)):
-        # Rows 0 .. T - 1 - k, whether the k steps after their first one are of the same episode.
-        goes_on = tf.logical_and(goes_on[:-1], valid[k:])
-        rest = [[0, k], [0, 0]]
-        reward += tf.pad(_where(goes_on, discount[:-k] * r_t[k:]), rest)
-        discount *= tf.pad(tf.where(goes_on, discount_t[k:], 1.0), rest, constant_values=1.0)
-        end += tf.pad(tf.cast(goes_on, tf.int32), rest)
+        # Of rows 0 .. T - 1 - k: whether the k rows after this one belong to the same episode.
+        continues = tf.logical_and(continues[:-1], valid[k:])
+        last_rows = [[0, k], [0, 0]]
+        reward += tf.pad(_zero_unless(continues, discount[:-k] * r_t[k:]), last_rows)
+        discount *= tf.pad(tf.where(continues, discount_t[k:], 1.0), last_rows, constant_values=1.0)
+        end += tf.pad(tf.cast(continues, tf.int32), last_rows)
     return NStepTransitions(tf.stop_gradient(reward), tf.stop_gradient(discount), end)
 
 
-def n_step_return(values, r_t, discount_t, is_first, n):
-    """Return of n steps, which ends earlier and bootstraps there where the episode or the unroll ends.
-
-    ``G_t = r_t + ... + discount_t * ... * discount_{t+m-1} * v_{t+m}`` with
-    the m, at most n, of ``n_step_transitions``; ``v_{t+m}`` is
-    ``values[t + m]``. Sutton & Barto, Reinforcement Learning, 2nd ed., section 7.1.
-
-    Args:
-        values: float32 [T + 1, B].
-        r_t: float32 [T, B].
-        discount_t: float32 [T, B].
-        is_first: bool [T + 1, B].
-        n: int, at least 1.
-
-    Returns:
-        float32 [T, B], G.
-    """
-    _, _, r_t, discount_t, (valid, _) = _check_unroll(values, r_t, discount_t, is_first)
-    steps = n_step_transitions(r_t, discount_t, is_first, n)
-    bootstrap = take_time_steps(tf.convert_to_tensor(values), steps.end)
-    return tf.stop_gradient(_where(valid, steps.reward + steps.discount * bootstrap))
-
-
 def take_time_steps(x, index):
-    """``x[index[t, b], b]`` for every t and b.
+    """Takes `x[index[t, b], b]` for every t and b.
 
     Args:
         x: [T + 1, B, ...] of any dtype.
@@ -190,14 +168,13 @@ def take_time_steps(x, index):
 
 
 def discounted_return(values, r_t, discount_t, is_first):
-    """Discounted return that bootstraps at truncations and the unroll's end.
+    """Discounted return that bootstraps at truncations and at the end of the unroll.
 
-    ``G_t = r_t + discount_t * (G_{t+1} if trace_t else v_t)``
+    `G_t = r_t + discount_t * (G_{t+1} if trace_t else v_t)`
 
     Args:
         values: float32 [T + 1, B].
-        r_t: float32 [T, B].
-        discount_t: float32 [T, B].
+        r_t, discount_t: float32 [T, B].
         is_first: bool [T + 1, B].
 
     Returns:
@@ -209,14 +186,12 @@ def discounted_return(values, r_t, discount_t, is_first):
 def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
     """TD(lambda) return.
 
-    ``G_t = r_t + discount_t * ((1 - lambda) * v_t + lambda * G_{t+1})``, with
-    v_t instead of the mixture where ``trace_t`` does not hold.
-    Sutton & Barto, Reinforcement Learning, 2nd ed., section 12.1.
+    `G_t = r_t + discount_t * ((1 - lambda) * v_t + lambda * G_{t+1})`, with v_t instead of the mixture where
+    `trace_t` is false. Sutton & Barto, Reinforcement Learning, 2nd ed., section 12.1.
 
     Args:
         values: float32 [T + 1, B].
-        r_t: float32 [T, B].
-        discount_t: float32 [T, B].
+        r_t, discount_t: float32 [T, B].
         is_first: bool [T + 1, B].
         lambda_: float in [0, 1].
 
@@ -226,7 +201,8 @@ def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
     _, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     bootstrap = tf.where(trace, (1.0 - lambda_) * v_t, v_t)
     returns = _scan_backward(
-        delta=_where(valid, r_t + discount_t * bootstrap), decay=_where(trace, discount_t * lambda_)
+        delta=_zero_unless(valid, r_t + discount_t * bootstrap),
+        decay=_zero_unless(trace, discount_t * lambda_),
     )
     return tf.stop_gradient(returns)
 
@@ -234,28 +210,26 @@ def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
 def generalized_advantage(values, r_t, discount_t, is_first, lambda_=1.0):
     """Generalized advantage estimation (arXiv 1506.02438, eq. 16).
 
-    ``A_t = delta_t + discount_t * lambda * A_{t+1}`` within the episode, with
-    ``delta_t = r_t + discount_t * v_t - v_tm1``.
+    `A_t = delta_t + discount_t * lambda * A_{t+1}` within the episode, with
+    `delta_t = r_t + discount_t * v_t - v_tm1`.
 
     Args:
         values: float32 [T + 1, B].
-        r_t: float32 [T, B].
-        discount_t: float32 [T, B].
+        r_t, discount_t: float32 [T, B].
         is_first: bool [T + 1, B].
         lambda_: float in [0, 1].
 
     Returns:
-        GAEReturns: the advantages A and the value targets ``A + v_tm1``, which
-        are the lambda returns.
+        GAEReturns: the advantages A and the value targets `A + v_tm1`, which are the lambda returns.
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     advantages = _scan_backward(
-        delta=_where(valid, r_t + discount_t * v_t - v_tm1),
-        decay=_where(trace, discount_t * lambda_),
+        delta=_zero_unless(valid, r_t + discount_t * v_t - v_tm1),
+        decay=_zero_unless(trace, discount_t * lambda_),
     )
     return GAEReturns(
         advantages=tf.stop_gradient(advantages),
-        value_targets=tf.stop_gradient(_where(valid, advantages + v_tm1)),
+        value_targets=tf.stop_gradient(_zero_unless(valid, advantages + v_tm1)),
     )
 
 
@@ -272,53 +246,49 @@ def vtrace(
 ):
     """V-trace targets and advantages (IMPALA, arXiv 1802.01561).
 
-    With ``rho = exp(log_rho_tm1)``, equation (1) and remark 2 of the paper:
+    With `rho = exp(log_rho_tm1)`, equation (1) and remark 2 of the paper:
 
-    ``vs_t = v_tm1 + delta_t + discount_t * c_t * (vs_{t+1} - v_t)``
-    ``delta_t = min(clip_rho, rho) * (r_t + discount_t * v_t - v_tm1)``
-    ``c_t = lambda * min(clip_c, rho)``
+    `vs_t = v_tm1 + delta_t + discount_t * c_t * (vs_{t+1} - v_t)`
+    `delta_t = min(clip_rho, rho) * (r_t + discount_t * v_t - v_tm1)`
+    `c_t = lambda * min(clip_c, rho)`
 
-    and section 4.2: ``pg_t = min(clip_pg_rho, rho) * (q_t - v_tm1)`` where
-    ``q_t = r_t + discount_t * (lambda * vs_{t+1} + (1 - lambda) * v_t)``, the
-    mixture as in rlax. ``vs_{t+1}`` is that of the next row of the same
-    episode; where there is none, v_t takes its place: at the end of the unroll
-    and at the end of an episode, there being the final observation's value.
+    and section 4.2: `pg_t = min(clip_pg_rho, rho) * (q_t - v_tm1)` where
+    `q_t = r_t + discount_t * (lambda * vs_{t+1} + (1 - lambda) * v_t)`, the mixture as in rlax. `vs_{t+1}` is
+    that of the next row of the same episode. Where there is no such row, at the end of the unroll or of the
+    episode, v_t replaces it; at the end of an episode v_t is the value of the final observation.
 
     Args:
-        log_rho_tm1: float32 [T, B], log-probability of the action taken, under
-            the target policy *minus* under the behaviour policy. For a
-            composite action, of the sum over its parts.
+        log_rho_tm1: float32 [T, B], log-probability of the action taken, under the target policy *minus*
+            under the behaviour policy. For a composite action, of the sum over its parts.
         values: float32 [T + 1, B], of the target policy.
-        r_t: float32 [T, B].
-        discount_t: float32 [T, B].
+        r_t, discount_t: float32 [T, B].
         is_first: bool [T + 1, B].
         lambda_: float in [0, 1].
-        clip_rho_threshold: float, rho-bar of the value targets: it determines
-            which policy's values are the fixed point.
+        clip_rho_threshold: float, rho-bar of the value targets: it determines which policy's values are the
+            fixed point.
         clip_pg_rho_threshold: float, rho-bar of the policy gradient.
-        clip_c_threshold: float, c-bar: affects the speed of contraction only.
-            The paper wants it at most clip_rho_threshold.
+        clip_c_threshold: float, c-bar: affects the speed of contraction only. The paper wants it at most
+            clip_rho_threshold.
 
     Returns:
-        VTraceReturns: vs, q - v, and the policy gradient's advantages, which
-        include their importance weight.
+        VTraceReturns: vs, q - v, and the policy gradient's advantages, which include their importance weight.
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
     rho = tf.exp(log_rho_tm1)
     td_error = r_t + discount_t * v_t - v_tm1
     errors = _scan_backward(
-        delta=_where(valid, tf.minimum(clip_rho_threshold, rho) * td_error),
-        decay=_where(trace, discount_t * lambda_ * tf.minimum(clip_c_threshold, rho)),
+        delta=_zero_unless(valid, tf.minimum(clip_rho_threshold, rho) * td_error),
+        decay=_zero_unless(trace, discount_t * lambda_ * tf.minimum(clip_c_threshold, rho)),
     )
     # vs_{t+1} - v_t, the next row's error; 0 where the episode has no next row.
     next_errors = tf.concat([errors[1:], tf.zeros_like(errors[:1])], axis=0)
     pg_rho = tf.minimum(clip_pg_rho_threshold, rho)
     advantages = td_error + discount_t * lambda_ * next_errors
     return VTraceReturns(
-        value_targets=tf.stop_gradient(_where(valid, v_tm1 + errors)),
-        advantages=tf.stop_gradient(_where(valid, advantages)),
-        pg_advantages=tf.stop_gradient(_where(valid, pg_rho * advantages)),
+        value_targets=tf.stop_gradient(_zero_unless(valid, v_tm1 + errors)),
+        advantages=tf.stop_gradient(_zero_unless(valid, advantages)),
+        pg_advantages=tf.stop_gradient(_zero_unless(valid, pg_rho * advantages)),
     )
 
 
@@ -331,17 +301,17 @@ def _check_unroll(values, r_t, discount_t, is_first):
     return values[:-1], values[1:], r_t, discount_t, transitions(is_first)
 
 
-def _where(mask, x):
-    """``x``, and 0 where not ``mask``, even if x is infinite or NaN there."""
+def _zero_unless(mask, x):
+    """Returns `x` where `mask` holds and 0 elsewhere, even where x is infinite or NaN."""
     return tf.where(mask, x, tf.zeros_like(x))
 
 
 def _scan_backward(delta, decay):
-    """Solves ``x_t = delta_t + decay_t * x_{t+1}``, starting from zeros.
+    """Solves `x_t = delta_t + decay_t * x_{t+1}`, starting from zeros.
 
-    Unrolled at tracing time: two small ops per row cost less than a loop's
-    bookkeeping or the memory traffic of a log-depth scan. Inside a graph run
-    by the single-threaded executor on one core, medians in microseconds:
+    The loop is unrolled at tracing time: two small ops per row cost less than a loop's bookkeeping or the
+    memory traffic of a log-depth scan. Medians in microseconds, in a graph that the single-threaded executor
+    runs on one core:
 
     ========================  ==========  ============
     [T, B]                      [8, 64]     [32, 512]

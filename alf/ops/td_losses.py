@@ -1,9 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Targets and losses of action values, and SAC's: pure functions of tensors.
 
-Losses are float32 [T, B], to be minimised, without coefficients; reduce them
-with ``losses.weighted_mean``. n is the number of actions, C the number of
-critics.
+Losses are float32 [T, B], to be minimised, without coefficients; reduce them with `losses.weighted_mean`.
+n is the number of actions, C the number of critics.
 """
 
 import tensorflow as tf
@@ -25,14 +24,13 @@ def value_of_action(q, action):
 
 
 def greedy_value(target_q, q=None):
-    """What the greedy action is worth to the target network.
+    """The target network's value of the greedy action.
 
-    ``max_a target_q(a)``, or with ``q`` the double estimate (arXiv 1509.06461):
-    ``target_q(argmax_a q(a))``.
+    `max_a target_q(a)`, or with `q` the double estimate (arXiv 1509.06461): `target_q(argmax_a q(a))`.
 
     Args:
         target_q: float32 [T, B, n].
-        q: float32 [T, B, n] of the network that learns, or None.
+        q: float32 [T, B, n] of the network that learns, or None for the target network's own choice.
 
     Returns:
         float32 [T, B].
@@ -45,8 +43,8 @@ def greedy_value(target_q, q=None):
 def soft_value(prob, log_prob, q, alpha):
     """Value of a state with the bonus for entropy (arXiv 1812.05905, eq. 3).
 
-    ``sum_n prob * (q - alpha * log_prob)``: over all actions that there are
-    (arXiv 1910.07207, eq. 10), or over samples of which each counts ``prob``.
+    `sum_n prob * (q - alpha * log_prob)`: over all actions (arXiv 1910.07207, eq. 10), or over samples, each
+    weighted with `prob`.
 
     Args:
         prob, log_prob, q: float32 [T, B, n].
@@ -59,12 +57,12 @@ def soft_value(prob, log_prob, q, alpha):
 
 
 def td_target(reward, discount, value):
-    """``reward + discount * value``; passes no gradient.
+    """`reward + discount * value`; passes no gradient.
 
     Args:
-        reward, discount: float32 [T, B], e.g. of ``returns.n_step_transitions``.
-        value: float32 [T, B], of the time steps that bootstrap; may be infinite
-            or NaN where the discount is 0.
+        reward, discount: float32 [T, B], e.g. of `returns.n_step_transitions`.
+        value: float32 [T, B], of the time steps that bootstrap; where the discount is 0 it may be infinite or
+            NaN.
 
     Returns:
         float32 [T, B].
@@ -74,9 +72,9 @@ def td_target(reward, discount, value):
 
 
 def td_loss(td_error, huber_delta=None):
-    """``0.5 * td_error ** 2``, or Huber's loss, which is linear beyond delta.
+    """`0.5 * td_error ** 2`, or Huber's loss, which is linear beyond delta.
 
-    ``delta * (|td_error| - 0.5 * delta)`` where ``|td_error| > delta``.
+    Huber's loss is `delta * (|td_error| - 0.5 * delta)` where `|td_error| > delta`.
 
     Args:
         td_error: float32 [T, B].
@@ -94,7 +92,7 @@ def td_loss(td_error, huber_delta=None):
 
 
 def sac_critic_loss(q, target):
-    """``0.5 * (q - target) ** 2``, summed over the critics (arXiv 1812.05905, eq. 5).
+    """`0.5 * (q - target) ** 2`, summed over the critics (arXiv 1812.05905, eq. 5).
 
     Args:
         q: float32 [C, T, B], of the action taken.
@@ -108,12 +106,12 @@ def sac_critic_loss(q, target):
 
 
 def sac_actor_loss(prob, log_prob, q, alpha):
-    """``alpha * log_prob - q``, of the policy's own actions (arXiv 1812.05905, eq. 9; 1910.07207, eq. 12).
+    """`alpha * log_prob - q`, of the policy's own actions (arXiv 1812.05905, eq. 9; 1910.07207, eq. 12).
 
     Args:
-        prob, log_prob: float32 [T, B, n], as in ``soft_value``.
-        q: float32 [T, B, n], the smallest of the critics, with a gradient to
-            the policy's action alone, or none where all actions are there.
+        prob, log_prob: float32 [T, B, n], as in `soft_value`.
+        q: float32 [T, B, n], the smallest of the critics. Its gradient reaches the policy's action alone; it
+            has none if n runs over all actions.
         alpha: float32 scalar; no gradient flows into it.
 
     Returns:
@@ -123,10 +121,10 @@ def sac_actor_loss(prob, log_prob, q, alpha):
 
 
 def sac_alpha_loss(log_alpha, entropy, target_entropy):
-    """``log_alpha * (entropy - target_entropy)``: alpha grows where there is too little entropy.
+    """`log_alpha * (entropy - target_entropy)`: alpha grows where there is too little entropy.
 
-    Of the sign of arXiv 1812.05905, eq. 18, with log alpha in place of alpha,
-    so that a small alpha moves as easily as a large one.
+    This is arXiv 1812.05905, eq. 18, with log alpha instead of alpha: so a small alpha moves as easily as a
+    large one.
 
     Args:
         log_alpha: float32 scalar.
@@ -141,11 +139,11 @@ def sac_alpha_loss(log_alpha, entropy, target_entropy):
 
 
 def mean_priority(td_error, weight):
-    """Priority of each sequence: the mean of ``|td_error|`` over its transitions that train.
+    """Priority of each sequence: the mean of `|td_error|` over its transitions that train.
 
     Args:
         td_error: float32 [T, B]; may be infinite or NaN where the weight is 0.
-        weight: float32 [T, B], at least 0, such as ``Experience.weight``.
+        weight: float32 [T, B], at least 0, such as `Experience.weight`.
 
     Returns:
         float32 [B], without a gradient; 0 where a sequence trains nothing.

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Action distributions: which parameters they take, and how actions are drawn from them.
+"""Action distributions: their parameters, and how actions are drawn from them.
 
-What is drawn, `raw`, is kept next to the parameters, because densities are its densities: the
-environment's action is made of it by scaling and squashing that cannot be undone.
+`raw` is what a distribution draws. The environment's action is computed from it by scaling and squashing,
+which cannot be inverted exactly. So `raw` is stored next to the parameters, and densities are those of `raw`.
 """
 
 import abc
@@ -13,26 +13,24 @@ from typing import Any, NamedTuple
 import gin
 import numpy as np
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.errors import ConfigError, check_number
+from alf.nest_utils import BoundedTensorSpec
+from alf.ops import losses
 
-# The logit of a forbidden action: its probability is 0 in float32, yet sums of its log-probability
-# and the gradients of entropy and KL divergence stay finite.
-_FORBIDDEN = -1e9
-# More choices than any network has outputs for: bounds that are those of the dtype.
+# More choices than any network has outputs. A spec without real bounds has more: those of its dtype.
 _MAX_CHOICES = 2**20
 # Keeps densities finite: e^-5 is far below what any control task resolves.
 _MIN_LOG_STD, _MAX_LOG_STD = -5.0, 2.0
-# How close to 0 and 1, where its density may be 0, a Beta distribution draws.
+# The least distance of a Beta draw from 0 and 1, where its density may be 0.
 _EDGE = 1e-6
 
 
 class ActionInfo(NamedTuple):
-    """What training needs of an action: `PolicyStep.info`.
+    """What training needs to know about an action: `PolicyStep.info`.
 
-    Fields:
-        params: nest of [B, ...]; the distribution's parameters.
+    Attributes:
+        params: nest of [B, ...]; the parameters of the distribution.
         raw: nest of [B, ...]; what was drawn from it.
     """
 
@@ -43,7 +41,7 @@ class ActionInfo(NamedTuple):
 class ActionDistribution(tf.Module, abc.ABC):
     """A family of distributions over the actions of one spec.
 
-    Leading dimensions [...] are any, e.g. [B] or [T, B].
+    The leading dimensions [...] are free, e.g. [B] or [T, B]. `copy.deepcopy` copies the variables too.
 
     Attributes:
         params_spec: nest of unbatched float32 tensor specs of the parameters.
@@ -59,12 +57,12 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def params(self, outputs, mask=None):
-        """Turns network outputs into parameters, in which forbidden actions have no probability.
+        """Turns network outputs into parameters. Forbidden actions get no probability.
 
         Args:
             outputs: float32 [..., num_outputs].
-            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden; None allows all. Where it
-                would allow nothing, as at many a LAST step, it allows all.
+            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden; None allows all. A row that
+                forbids all actions, as many LAST steps do, allows all.
 
         Returns:
             nest of float32 [..., *shape] like `params_spec`.
@@ -79,74 +77,111 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def mode(self, params):
-        """The most likely `raw`."""
+        """Returns the most likely `raw`."""
 
     @abc.abstractmethod
     def action(self, raw):
-        """The environment's action, a nest of [..., *shape] like the action spec."""
+        """Computes the environment's action, a nest of [..., *shape] like the action spec."""
 
     @abc.abstractmethod
     def log_prob(self, params, raw):
-        """log p(raw), float32 [...], of all parts of the action together."""
+        """Computes log p(raw), float32 [...], of all parts of the action together."""
 
     @abc.abstractmethod
     def entropy(self, params):
-        """Entropy in nats, float32 [...]."""
+        """Computes the entropy in nats, float32 [...]."""
 
     @abc.abstractmethod
     def kl(self, params_p, params_q):
-        """KL(p || q) in nats, float32 [...]."""
+        """Computes KL(p || q) in nats, float32 [...]."""
+
+    def symmetric_kl_to_uniform(self, params):
+        """Computes `losses.symmetric_kl_to_uniform`, float32 [...], summed over the parts of the action.
+
+        Raises:
+            ConfigError: if an action is not an integer.
+        """
+        name = type(self).__name__
+        raise ConfigError(f"the symmetric KL divergence is for integer actions alone, not for {name}")
 
 
-class CategoricalActions(ActionDistribution):
-    """One of n integers. The parameters are logits [..., n], raw is the index of the choice [...]."""
+class _IntegerActions(ActionDistribution):
+    """Base of the distributions whose parameters are logits, and whose raw is the index of a choice."""
+
+    def _sum_parts(self, x):
+        """Sums float32 numbers of the integers of an action."""
+        return x
+
+    def sample(self, params):
+        logits = tf.reshape(params, (-1, params.shape[-1]))
+        index = tf.random.categorical(logits, 1, dtype=self.raw_spec.dtype)
+        return tf.reshape(index, tf.shape(params)[:-1])
+
+    def mode(self, params):
+        return tf.argmax(params, axis=-1, output_type=self.raw_spec.dtype)
+
+    def log_prob(self, params, raw):
+        return -self._sum_parts(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=raw, logits=params))
+
+    def entropy(self, params):
+        log_p = tf.nn.log_softmax(params)
+        return -self._sum_parts(tf.reduce_sum(tf.exp(log_p) * log_p, axis=-1))
+
+    def kl(self, params_p, params_q):
+        log_p, log_q = tf.nn.log_softmax(params_p), tf.nn.log_softmax(params_q)
+        return self._sum_parts(tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1))
+
+    def symmetric_kl_to_uniform(self, params):
+        return self._sum_parts(losses.symmetric_kl_to_uniform(params))
+
+
+class CategoricalActions(_IntegerActions):
+    """One of n integers. The parameters are logits [..., n], raw is the index of the choice [...].
+
+    Args:
+        action_spec: scalar tensor spec of an integer, with bounds.
+
+    Raises:
+        ConfigError: if the bounds are missing or wrong.
+    """
 
     def __init__(self, action_spec):
-        (self._minimum,), (size,) = _choices(action_spec)
+        (self._minimum,), (size,) = _count_choices(action_spec)
         self._dtype = action_spec.dtype
         super().__init__(
             params_spec=tf.TensorSpec((size,), tf.float32),
-            # Where it can be, the index is the action.
+            # With the same dtype and a minimum of 0, the index is the action.
             raw_spec=tf.TensorSpec((), tf.int64 if self._dtype == tf.int64 else tf.int32),
             num_outputs=size,
         )
 
     def params(self, outputs, mask=None):
-        return outputs if mask is None else _forbid(outputs, _to_bool(mask, outputs))
-
-    def sample(self, params):
-        return _draw(params, self.raw_spec.dtype)
-
-    def mode(self, params):
-        return tf.argmax(params, axis=-1, output_type=self.raw_spec.dtype)
+        return outputs if mask is None else _forbid(outputs, _convert_mask(mask, outputs))
 
     def action(self, raw):
         action = tf.cast(raw, self._dtype)
         return action + self._minimum if self._minimum else action
 
-    def log_prob(self, params, raw):
-        return _log_prob(params, raw)
 
-    def entropy(self, params):
-        return _entropy(params)
+class MultiCategoricalActions(_IntegerActions):
+    """D integers, each with its own number of choices; n is the sum of these numbers.
 
-    def kl(self, params_p, params_q):
-        return _kl(params_p, params_q)
+    The network's outputs and the mask are [..., n]. The parameters are logits [..., D, greatest number];
+    choices that do not exist are forbidden. raw is [..., D], the indices of the choices.
 
+    Args:
+        action_spec: tensor spec of integers, with bounds.
 
-class MultiCategoricalActions(ActionDistribution):
-    """D integers, each with choices of its own.
-
-    The network's outputs and the mask are concatenated [..., sum of n]; the parameters are logits
-    [..., D, greatest n], where choices that there are not are forbidden; raw is [..., D] of indices.
+    Raises:
+        ConfigError: if the bounds are missing or wrong.
     """
 
     def __init__(self, action_spec):
-        minimum, sizes = _choices(action_spec)
+        minimum, sizes = _count_choices(action_spec)
         self._minimum = np.array(minimum, action_spec.dtype.as_numpy_dtype)
         self._spec = action_spec
         self._exists = np.arange(max(sizes)) < np.array(sizes)[:, np.newaxis]
-        # Which output is the logit of a choice.
+        # Which network output is the logit of a choice.
         self._index = np.where(self._exists, np.cumsum(self._exists).reshape(self._exists.shape) - 1, 0)
         super().__init__(
             params_spec=tf.TensorSpec(self._exists.shape, tf.float32),
@@ -157,14 +192,8 @@ class MultiCategoricalActions(ActionDistribution):
     def params(self, outputs, mask=None):
         logits = self._pad(outputs)
         if mask is not None:
-            logits = _forbid(logits, self._pad(_to_bool(mask, outputs)) & self._exists)
-        return logits if self._exists.all() else tf.where(self._exists, logits, _FORBIDDEN)
-
-    def sample(self, params):
-        return _draw(params, tf.int32)
-
-    def mode(self, params):
-        return tf.argmax(params, axis=-1, output_type=tf.int32)
+            logits = _forbid(logits, self._pad(_convert_mask(mask, outputs)) & self._exists)
+        return logits if self._exists.all() else tf.where(self._exists, logits, losses.FORBIDDEN_LOGIT)
 
     def action(self, raw):
         action = tf.cast(raw, self._spec.dtype)
@@ -172,16 +201,11 @@ class MultiCategoricalActions(ActionDistribution):
             action += self._minimum
         return _unflatten(action, self._spec.shape)
 
-    def log_prob(self, params, raw):
-        return tf.reduce_sum(_log_prob(params, raw), axis=-1)
-
-    def entropy(self, params):
-        return tf.reduce_sum(_entropy(params), axis=-1)
-
-    def kl(self, params_p, params_q):
-        return tf.reduce_sum(_kl(params_p, params_q), axis=-1)
+    def _sum_parts(self, x):
+        return tf.reduce_sum(x, axis=-1)
 
     def _pad(self, x):
+        """[..., n] -> [..., D, greatest number of choices]."""
         if self._exists.all():
             return _unflatten(x, self._exists.shape)
         return tf.gather(x, self._index, axis=-1)
@@ -190,19 +214,18 @@ class MultiCategoricalActions(ActionDistribution):
 class GaussianActions(ActionDistribution):
     """A box of D independent normal actions.
 
-    The parameters are (loc, log_std), raw is the draw, all [..., D].
-
-    Bounds are the environment's affair: it clips what it is given, and the policy keeps the density of
-    what it drew.
+    The parameters are (loc, log_std), raw is the draw, all [..., D]. The environment clips actions beyond its
+    bounds; densities are those of the draw before clipping.
 
     Args:
-        action_spec: of floating point.
-        std: "state", the network gives it; or "shared", it is a variable, the same in every state.
-        init_log_std: logarithm of the standard deviation where training begins; it stays in [-5, 2].
-        scale_to_bounds: whether [-1, 1] is mapped to the bounds; what is beyond them is clipped.
+        action_spec: tensor spec of floating point.
+        std: "state": the network computes it from the state; "shared": a variable, the same in every state.
+        init_log_std: logarithm of the standard deviation at the start of training; it is always limited to
+            [-5, 2].
+        scale_to_bounds: whether [-1, 1] is mapped to the bounds; actions beyond them are clipped.
 
     Raises:
-        ConfigError: if a setting is wrong, or `scale_to_bounds` has no finite bounds.
+        ConfigError: if a setting is wrong, or `scale_to_bounds` is True without finite bounds.
     """
 
     def __init__(self, action_spec, std="state", init_log_std=0.0, scale_to_bounds=False):
@@ -216,8 +239,8 @@ class GaussianActions(ActionDistribution):
         self._init_log_std = init_log_std
         self._log_std = None
         if std == "shared":
-            # A constraint of the optimizer's: if it were clipped where it is read, it would have no gradient
-            # beyond the limits, and stay there.
+            # The optimizer limits it through this constraint. If `params` limited it, it would have no
+            # gradient beyond the limits, and would stay there.
             self._log_std = tf.Variable(
                 tf.fill(spec.shape, float(init_log_std)), constraint=_limit_log_std, name="log_std"
             )
@@ -233,7 +256,7 @@ class GaussianActions(ActionDistribution):
         return self.draw(params, tf.random.normal(tf.shape(params[0])))
 
     def draw(self, params, noise):
-        """The raw action that standard normal `noise`, float32 [..., D], leads to."""
+        """Computes `raw` from standard normal `noise`, float32 [..., D]."""
         loc, log_std = params
         return loc + tf.exp(log_std) * noise
 
@@ -241,7 +264,7 @@ class GaussianActions(ActionDistribution):
         return params[0]
 
     def action(self, raw):
-        return self._box.action(raw)
+        return self._box.make_action(raw)
 
     def log_prob(self, params, raw):
         loc, log_std = params
@@ -258,11 +281,11 @@ class GaussianActions(ActionDistribution):
         return tf.reduce_sum(0.5 * (variance + distance - 1) + log_std_q - log_std_p, axis=-1)
 
 
-class TanhGaussianActions(ActionDistribution):
+class TanhGaussianActions(GaussianActions):
     """A bounded box of D independent normal draws, squashed by tanh and scaled to the bounds.
 
     The parameters are (loc, log_std), raw is the draw before tanh, all [..., D]. Densities are those of the
-    action in [-1, 1]. The mode is that of the draw.
+    action in [-1, 1]; the mode is that of the draw. Squashing changes no KL divergence.
 
     Args:
         action_spec, std, init_log_std: as in `GaussianActions`.
@@ -272,42 +295,28 @@ class TanhGaussianActions(ActionDistribution):
     """
 
     def __init__(self, action_spec, std="state", init_log_std=0.0):
-        self._gaussian = GaussianActions(action_spec, std, init_log_std)
+        super().__init__(action_spec, std, init_log_std)
         self._box = _Box(action_spec, "continuous is 'tanh_gaussian'")
-        super().__init__(self._gaussian.params_spec, self._gaussian.raw_spec, self._gaussian.num_outputs)
-
-    def params(self, outputs, mask=None):
-        return self._gaussian.params(outputs, mask)
-
-    def sample(self, params):
-        return self._gaussian.sample(params)
-
-    def draw(self, params, noise):
-        """As in `GaussianActions`."""
-        return self._gaussian.draw(params, noise)
-
-    def mode(self, params):
-        return self._gaussian.mode(params)
 
     def action(self, raw):
-        return self._box.action(tf.tanh(raw))
+        return self._box.make_action(tf.tanh(raw))
 
     def log_prob(self, params, raw):
-        return self._gaussian.log_prob(params, raw) - _log_slope_of_tanh(raw)
+        return super().log_prob(params, raw) - _log_slope_of_tanh(raw)
 
     def entropy(self, params):
-        """Estimated from one sample; it has no closed form."""
-        return self._gaussian.entropy(params) + _log_slope_of_tanh(self.sample(params))
-
-    def kl(self, params_p, params_q):
-        return self._gaussian.kl(params_p, params_q)  # squashing both does not change it
+        """Estimates the entropy from one sample; it has no closed form."""
+        return super().entropy(params) + _log_slope_of_tanh(self.sample(params))
 
 
 class BetaActions(ActionDistribution):
     """A bounded box of D independent Beta draws, scaled to the bounds.
 
-    The parameters are (alpha, beta), both above 1, so that there is one mode; raw is the draw in (0, 1),
-    whose densities are meant; all [..., D].
+    The parameters are (alpha, beta), both above 1, so that there is one mode; raw is the draw in (0, 1); all
+    are [..., D]. Densities are those of raw.
+
+    Args:
+        action_spec: tensor spec of floating point, with finite bounds.
 
     Raises:
         ConfigError: if a bound is not finite.
@@ -324,15 +333,16 @@ class BetaActions(ActionDistribution):
 
     def sample(self, params):
         x, y = tf.unstack(tf.random.gamma((), tf.stack(params)))
-        return _keep_off_the_edges(x / (x + y))
+        return tf.clip_by_value(x / (x + y), _EDGE, 1 - _EDGE)
 
     def mode(self, params):
         alpha, beta = params
-        # In float32 both may be 1, where every number is as likely: then it is the middle.
-        return _keep_off_the_edges((alpha - 1 + _EDGE) / (alpha + beta - 2 + 2 * _EDGE))
+        # In float32 both may be 1: then all numbers are equally likely, and the mode is the middle.
+        mode = (alpha - 1 + _EDGE) / (alpha + beta - 2 + 2 * _EDGE)
+        return tf.clip_by_value(mode, _EDGE, 1 - _EDGE)
 
     def action(self, raw):
-        return self._box.action(2 * raw - 1)
+        return self._box.make_action(2 * raw - 1)
 
     def log_prob(self, params, raw):
         alpha, beta = params
@@ -362,21 +372,24 @@ class BetaActions(ActionDistribution):
 
 
 class NestedActions(ActionDistribution):
-    """A dict or tuple of independent actions. Parameters, raw and masks are one too, of those of the parts.
+    """A dict, tuple or list of independent actions. Parameters, raw and masks have the same structure.
 
-    A mask that is None, or missing in a dict, allows all.
+    A mask that is None, or missing in a dict, allows all actions of its part.
 
     Args:
         action_spec: dict, tuple or list of specs.
         make_part: callable (spec) -> `ActionDistribution`.
+
+    Raises:
+        ConfigError: if the spec is empty.
     """
 
     def __init__(self, action_spec, make_part):
         self._keys = tuple(action_spec if isinstance(action_spec, Mapping) else range(len(action_spec)))
         if not self._keys:
             raise ConfigError(f"action_spec is {action_spec}: it holds no action")
-        self._like = action_spec
-        self._parts = tuple(make_part(spec) for spec in self._entries(action_spec))
+        self._spec = action_spec
+        self._parts = tuple(make_part(action_spec[key]) for key in self._keys)
         super().__init__(
             params_spec=self._pack(part.params_spec for part in self._parts),
             raw_spec=self._pack(part.raw_spec for part in self._parts),
@@ -385,77 +398,108 @@ class NestedActions(ActionDistribution):
 
     def params(self, outputs, mask=None):
         outputs = tf.split(outputs, [part.num_outputs for part in self._parts], axis=-1)
-        masks = self._masks(mask)
+        masks = self._split_mask(mask)
         return self._pack(part.params(x, m) for part, x, m in zip(self._parts, outputs, masks))
 
     def sample(self, params):
-        return self._pack(part.sample(p) for part, p in self._each(params))
+        return self._pack(part.sample(p) for part, p in self._zip(params))
 
     def mode(self, params):
-        return self._pack(part.mode(p) for part, p in self._each(params))
+        return self._pack(part.mode(p) for part, p in self._zip(params))
 
     def action(self, raw):
-        return self._pack(part.action(r) for part, r in self._each(raw))
+        return self._pack(part.action(r) for part, r in self._zip(raw))
 
     def log_prob(self, params, raw):
-        return tf.add_n([part.log_prob(p, r) for part, p, r in self._each(params, raw)])
+        return tf.add_n([part.log_prob(p, r) for part, p, r in self._zip(params, raw)])
 
     def entropy(self, params):
-        return tf.add_n([part.entropy(p) for part, p in self._each(params)])
+        return tf.add_n([part.entropy(p) for part, p in self._zip(params)])
 
     def kl(self, params_p, params_q):
-        return tf.add_n([part.kl(p, q) for part, p, q in self._each(params_p, params_q)])
+        return tf.add_n([part.kl(p, q) for part, p, q in self._zip(params_p, params_q)])
 
-    def _entries(self, nest):
-        return [nest[key] for key in self._keys]
+    def symmetric_kl_to_uniform(self, params):
+        return tf.add_n([part.symmetric_kl_to_uniform(p) for part, p in self._zip(params)])
 
-    def _each(self, *nests):
-        return zip(self._parts, *map(self._entries, nests))
+    def _zip(self, *nests):
+        """Pairs each part with its entries of `nests`."""
+        return zip(self._parts, *([nest[key] for key in self._keys] for nest in nests))
 
     def _pack(self, entries):
-        if isinstance(self._like, Mapping):
+        """Gives the entries of the parts the structure of the action spec."""
+        if isinstance(self._spec, Mapping):
             return dict(zip(self._keys, entries))
-        if hasattr(self._like, "_make"):  # a namedtuple
-            return self._like._make(entries)
-        return list(entries) if isinstance(self._like, list) else tuple(entries)
+        if hasattr(self._spec, "_make"):  # a namedtuple
+            return self._spec._make(entries)
+        return list(entries) if isinstance(self._spec, list) else tuple(entries)
 
-    def _masks(self, mask):
+    def _split_mask(self, mask):
+        """Lists the mask of each part."""
         if mask is None:
             return [None] * len(self._parts)
-        if isinstance(self._like, Mapping):
+        if isinstance(self._spec, Mapping):
             if isinstance(mask, Mapping) and mask.keys() <= set(self._keys):
                 return [mask.get(key) for key in self._keys]
         elif isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
-            return self._entries(mask)
-        raise ConfigError(f"the action mask is {mask}: it must have the structure of {self._like}")
+            return list(mask)
+        raise ConfigError(f"the action mask is {mask}: it must have the structure of {self._spec}")
+
+
+# The class of `continuous`, and which options it takes.
+_CONTINUOUS = {
+    "gaussian": (GaussianActions, ("std", "init_log_std", "scale_to_bounds")),
+    "tanh_gaussian": (TanhGaussianActions, ("std", "init_log_std")),
+    "beta": (BetaActions, ()),
+}
 
 
 @gin.configurable(module="alf.policies")
 def make_action_distribution(
     action_spec, continuous="gaussian", std=None, init_log_std=None, scale_to_bounds=None
 ):
-    """Chooses the distribution for an action spec, or for each part of a nest of them.
+    """Chooses the distribution for an action spec, or for each part of a nest of specs.
 
     Args:
         action_spec: nest of unbatched tensor specs: integers with bounds, or of floating point.
-        continuous: what actions of floating point are: "gaussian", "tanh_gaussian" or "beta".
-        std: as in `GaussianActions`, for "gaussian" and "tanh_gaussian"; None is its default.
+        continuous: the distribution of floating point actions: "gaussian", "tanh_gaussian" or "beta".
+        std: as in `GaussianActions`, for "gaussian" and "tanh_gaussian"; None for its default.
         init_log_std: the same.
-        scale_to_bounds: the same, for "gaussian" alone: the others always do.
+        scale_to_bounds: the same, for "gaussian" alone: the others always scale.
 
     Returns:
         `ActionDistribution`.
 
     Raises:
-        ConfigError: if there is none for a spec, or a setting is wrong or would have no effect.
+        ConfigError: if a spec has no distribution, or a setting is wrong or would have no effect.
     """
     if continuous not in _CONTINUOUS:
         choices = ", ".join(map(repr, _CONTINUOUS))
         raise ConfigError(f"continuous is {continuous!r}: it must be one of {choices}")
     options = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
     options = {name: value for name, value in options.items() if value is not None}
-    _check_effect(action_spec, continuous, options)
-    return _make(action_spec, lambda spec: _CONTINUOUS[continuous][0](spec, **options))
+    distribution, names = _CONTINUOUS[continuous]
+    for name, value in options.items():
+        if name not in names:
+            raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
+    settings = options if continuous == "gaussian" else {"continuous": continuous, **options}
+    specs = [spec for spec in tf.nest.flatten(action_spec) if isinstance(spec, tf.TensorSpec)]
+    if settings and not any(spec.dtype.is_floating for spec in specs):
+        name, value = next(iter(settings.items()))
+        raise ConfigError(f"{name} is {value!r}: it has no effect, no action is of floating point")
+
+    def make(spec):
+        if tf.nest.is_nested(spec):
+            return NestedActions(spec, make)
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.num_elements():
+            raise ConfigError(f"action_spec is {spec}: it must be a tensor spec of a known, positive size")
+        if spec.dtype.is_floating:
+            return distribution(spec, **options)
+        if spec.dtype.is_integer:
+            return MultiCategoricalActions(spec) if spec.shape.rank else CategoricalActions(spec)
+        raise ConfigError(f"action_spec is {spec}: its dtype must be an integer or floating point")
+
+    return make(action_spec)
 
 
 def split_mask(observation, key):
@@ -463,13 +507,13 @@ def split_mask(observation, key):
 
     Args:
         observation: a dict, unless `key` is None.
-        key: of the mask, the setting `action_mask_key`; None if there is none.
+        key: of the mask, the setting `action_mask_key`; None if there is no mask.
 
     Returns:
-        the observation without the mask, the entry alone if it is the only one left; and the mask or None.
+        the observation without the mask, or its only other entry itself; and the mask or None.
 
     Raises:
-        ConfigError: if there is no such mask, or nothing else.
+        ConfigError: if the observation has no such mask, or nothing else.
     """
     if key is None:
         return observation, None
@@ -482,46 +526,15 @@ def split_mask(observation, key):
     return (rest if len(rest) > 1 else rest.popitem()[1]), observation[key]
 
 
-_CONTINUOUS = {  # the class, and which options it takes
-    "gaussian": (GaussianActions, ("std", "init_log_std", "scale_to_bounds")),
-    "tanh_gaussian": (TanhGaussianActions, ("std", "init_log_std")),
-    "beta": (BetaActions, ()),
-}
-
-
-def _make(action_spec, make_continuous):
-    if tf.nest.is_nested(action_spec):
-        return NestedActions(action_spec, lambda spec: _make(spec, make_continuous))
-    if not isinstance(action_spec, tf.TensorSpec) or not action_spec.shape.num_elements():
-        raise ConfigError(f"action_spec is {action_spec}: it must be a tensor spec of a known, positive size")
-    if action_spec.dtype.is_floating:
-        return make_continuous(action_spec)
-    if action_spec.dtype.is_integer:
-        return (MultiCategoricalActions if action_spec.shape.rank else CategoricalActions)(action_spec)
-    raise ConfigError(f"action_spec is {action_spec}: its dtype must be an integer or floating point")
-
-
-def _check_effect(action_spec, continuous, options):
-    for name, value in options.items():
-        if name not in _CONTINUOUS[continuous][1]:
-            raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
-    if continuous != "gaussian":
-        options = {"continuous": continuous, **options}
-    specs = [spec for spec in tf.nest.flatten(action_spec) if isinstance(spec, tf.TensorSpec)]
-    if options and not any(spec.dtype.is_floating for spec in specs):
-        name, value = next(iter(options.items()))
-        raise ConfigError(f"{name} is {value!r}: it has no effect, no action is of floating point")
-
-
 class _Box:
-    """Makes actions in a box of rows of numbers.
+    """Turns flat float32 numbers into actions of a box.
 
     Args:
-        action_spec: of floating point.
-        scaled_by: the setting that maps [-1, 1] to the bounds, for errors; None if there is none.
+        action_spec: tensor spec of floating point.
+        scaled_by: the setting that maps [-1, 1] to the bounds, for errors; None if nothing is scaled.
 
     Attributes:
-        size: numbers of a row.
+        size: how many numbers an action has.
     """
 
     def __init__(self, action_spec, scaled_by):
@@ -529,27 +542,28 @@ class _Box:
         self._spec = action_spec
         self._is_scaled = scaled_by is not None
         if self._is_scaled:
-            self._low, self._high = low, high = _bounds(action_spec)
-            # Specs have the dtype's limits for infinity.
+            self._low, self._high = low, high = _read_bounds(action_spec)
+            # In a spec, the limits of the dtype mean infinity.
             if not np.all(np.maximum(np.abs(low), np.abs(high)) < action_spec.dtype.max):
                 raise ConfigError(f"{scaled_by}: that needs finite bounds, and action_spec is {action_spec}")
             self._center, self._radius = low / 2 + high / 2, high / 2 - low / 2
 
-    def action(self, x):
-        """Args: float32 [..., size]. Returns: [..., *shape]."""
+    def make_action(self, x):
+        """float32 [..., size] -> [..., *shape]."""
         x = tf.cast(x, self._spec.dtype)
         if self._is_scaled:
-            # Rounding alone leads beyond the bounds, too.
+            # Clipped, because rounding alone may lead beyond the bounds.
             x = tf.clip_by_value(self._center + self._radius * x, self._low, self._high)
         return _unflatten(x, self._spec.shape)
 
 
-def _bounds(action_spec):
-    """Minimum and maximum of every number, flat arrays; infinite where a spec of floating point has none."""
-    if not isinstance(action_spec, tensor_spec.BoundedTensorSpec):
+def _read_bounds(action_spec):
+    """Returns the minimum and the maximum of every number, flat arrays; without bounds they are infinite."""
+    if not isinstance(action_spec, BoundedTensorSpec):
         if action_spec.dtype.is_integer:
             raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
-        return -np.full(action_spec.shape, np.inf).ravel(), np.full(action_spec.shape, np.inf).ravel()
+        infinity = np.full(action_spec.shape, np.inf).ravel()
+        return -infinity, infinity
     bounds = (action_spec.minimum, action_spec.maximum)
     low, high = (np.broadcast_to(x, action_spec.shape).ravel() for x in bounds)
     if not np.all(low <= high):
@@ -557,9 +571,9 @@ def _bounds(action_spec):
     return low, high
 
 
-def _choices(action_spec):
-    """Minimum and number of choices of every integer, lists of ints."""
-    low, high = (x.tolist() for x in _bounds(action_spec))
+def _count_choices(action_spec):
+    """Returns the minimum and the number of choices of every integer, lists of ints."""
+    low, high = (x.tolist() for x in _read_bounds(action_spec))
     sizes = [b - a + 1 for a, b in zip(low, high)]
     if sum(sizes) > _MAX_CHOICES:
         raise ConfigError(
@@ -575,7 +589,8 @@ def _unflatten(x, shape):
     return tf.reshape(x, tf.concat([tf.shape(x)[:-1], shape], axis=0))
 
 
-def _to_bool(mask, outputs):
+def _convert_mask(mask, outputs):
+    """Checks the shape of a mask and returns it as bool."""
     if tf.nest.is_nested(mask) or not outputs.shape.is_compatible_with(np.shape(mask)):
         raise ConfigError(f"the action mask is {mask}: it must be of the logits' shape {outputs.shape}")
     return tf.cast(mask, tf.bool)
@@ -587,29 +602,9 @@ def _refuse_mask(mask):
 
 
 def _forbid(logits, mask):
-    """Args: float32 and bool, both [..., n]. A row that allows nothing allows all."""
+    """Forbids actions where `mask`, bool [..., n], is False; a row that forbids all actions allows all."""
     mask |= ~tf.reduce_any(mask, axis=-1, keepdims=True)
-    return tf.where(mask, logits, _FORBIDDEN)
-
-
-def _draw(logits, dtype):
-    """An index [...] for logits [..., n]."""
-    index = tf.random.categorical(tf.reshape(logits, (-1, logits.shape[-1])), 1, dtype=dtype)
-    return tf.reshape(index, tf.shape(logits)[:-1])
-
-
-def _log_prob(logits, index):
-    return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=index, logits=logits)
-
-
-def _entropy(logits):
-    log_p = tf.nn.log_softmax(logits)
-    return -tf.reduce_sum(tf.exp(log_p) * log_p, axis=-1)
-
-
-def _kl(logits_p, logits_q):
-    log_p, log_q = tf.nn.log_softmax(logits_p), tf.nn.log_softmax(logits_q)
-    return tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1)
+    return tf.where(mask, logits, losses.FORBIDDEN_LOGIT)
 
 
 def _limit_log_std(log_std):
@@ -617,12 +612,8 @@ def _limit_log_std(log_std):
 
 
 def _log_slope_of_tanh(x):
-    """log(1 - tanh(x)^2), summed over the last axis, without the loss of precision of the literal formula."""
+    """Computes log(1 - tanh(x)^2), summed over the last axis; the literal formula would lose all digits."""
     return tf.reduce_sum(2 * (math.log(2) - x - tf.nn.softplus(-2 * x)), axis=-1)
-
-
-def _keep_off_the_edges(x):
-    return tf.clip_by_value(x, _EDGE, 1 - _EDGE)
 
 
 def _log_beta(alpha, beta):

@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Data transformers: what the algorithm sees of the environment's observations and rewards.
+"""Data transformers change observations and rewards before the algorithm sees them.
 
-They run inside the policy's and the learner's graphs, so that training, evaluation and an exported policy
-see the same; their variables are in the checkpoint. Queues, replay and metrics hold what the environment
-gave.
+They run inside the graphs of the policy and of the learner: training, evaluation and an exported policy see
+the same data. Their variables are in the checkpoint. Queues, replay buffers and metrics hold the data of the
+environment, unchanged.
 """
 
 import gin
@@ -18,15 +18,19 @@ class DataTransformer(tf.Module):
     """Changes observations and rewards. A subclass implements `transform`, or `step` and `unroll`.
 
     Args:
-        observation_spec: nest of unbatched tensor specs of what it returns.
-        reward_spec: unbatched tensor spec.
-        state_spec: nest of unbatched tensor specs of what it must remember of each environment. The driver
-            keeps it with the policy's recurrent state, as zeros where an episode begins.
-        context: rows before the first one of an unroll from which `unroll` finds out the same; for sequences
-            from a replay buffer, which does not keep the state.
+        observation_spec: nest of unbatched tensor specs of the observations that it returns.
+        reward_spec: unbatched tensor spec of the rewards that it returns.
+        state_spec: nest of unbatched tensor specs of the state that it keeps for each environment. The driver
+            stores this state with the policy's recurrent state, and sets it to zeros where an episode begins.
+        context: number of rows before a sequence that replace the state. A replay buffer does not store the
+            state. The learner gives `unroll` zeros as the state and these rows in front, and drops their
+            results.
+
+    Attributes:
+        has_statistics: whether `observe` does anything.
     """
 
-    has_statistics = False  # whether `observe` does anything
+    has_statistics = False
 
     def __init__(self, observation_spec, reward_spec, state_spec=(), context=0):
         super().__init__()
@@ -36,7 +40,7 @@ class DataTransformer(tf.Module):
         self.state_spec = state_spec
 
     def transform(self, data):
-        """Changes `data`, a `TimeStep` or an `Experience`, whatever its leading dimensions."""
+        """Changes `data`, a `TimeStep` or an `Experience` with any leading dimensions."""
         raise NotImplementedError
 
     def step(self, time_step, state):
@@ -44,25 +48,27 @@ class DataTransformer(tf.Module):
         return self.transform(time_step), state
 
     def unroll(self, experience, state):
-        """Transforms an `Experience` of [T+1, B, ...] as `step` did; `state` [B, ...] had entered row 0."""
+        """Transforms an `Experience` of [T+1, B, ...] as `step` did; `state` [B, ...] entered row 0."""
         del state
         return self.transform(experience)
 
     def observe(self, experience, state):
-        """Updates statistics with an unroll, which comes once; not yet transformed by this transformer."""
+        """Updates the statistics with an unroll. Each unroll comes once, before `unroll` transforms it."""
 
 
 class Pipeline(DataTransformer):
-    """Data transformers one after another.
+    """Applies data transformers one after another.
 
     Args:
         observation_spec: nest of unbatched tensor specs of the environment's observations.
         reward_spec: unbatched tensor spec of its rewards.
         ctors: callables (observation_spec, reward_spec) -> `DataTransformer`.
+
+    Raises:
+        ConfigError: if one of `ctors` is not callable.
     """
 
     def __init__(self, observation_spec, reward_spec, ctors=()):
-        self._made_with = (observation_spec, reward_spec, tuple(ctors))
         self._parts = []
         for ctor in ctors:
             if not callable(ctor):
@@ -80,10 +86,6 @@ class Pipeline(DataTransformer):
             context=sum(part.context for part in self._parts),
         )
         self.has_statistics = any(part.has_statistics for part in self._parts)
-
-    def made_again(self):
-        """Another pipeline of the same transformers, with variables of their own."""
-        return Pipeline(*self._made_with)
 
     def step(self, time_step, state):
         states = []
@@ -107,12 +109,15 @@ class Pipeline(DataTransformer):
 class FrameStacker(DataTransformer):
     """Stacks the last observations along their first axis, oldest first.
 
-    Before an episode has so many, its first one stands for those that are missing. Environments need not
-    stack then: each observation crosses the queues once.
+    While an episode has fewer observations, copies of its first one fill the stack. The environment need not
+    stack frames then: each observation crosses the queues once.
 
     Args:
         observation_spec, reward_spec: as in `DataTransformer`; a single observation [C, ...], no nest.
-        num_frames: how many.
+        num_frames: number of observations in a stack, at least 2.
+
+    Raises:
+        ConfigError: if the setting is wrong or the observation does not fit.
     """
 
     def __init__(self, observation_spec, reward_spec, num_frames=4):
@@ -142,19 +147,20 @@ class FrameStacker(DataTransformer):
         is_first = tf.equal(experience.step_type, FIRST)
         is_first = tf.concat([tf.zeros(past.shape[:2], tf.bool), is_first], axis=0)
         length, batch_size = frames.shape[:2]
-        # Positions in the flat frames; the row before is one batch earlier, unless the episode began here.
+        # Positions in the flat frames. The frame before a position is one batch earlier; at a FIRST row it is
+        # the same frame again.
         position = tf.reshape(tf.range(length * batch_size), (length, batch_size))[past.shape[0] :]
         positions = [position]
         for _ in range(self._num_frames - 1):
-            began = tf.gather(tf.reshape(is_first, (-1,)), position)
-            position = tf.where(began, position, position - batch_size)
+            begins = tf.gather(tf.reshape(is_first, (-1,)), position)
+            position = tf.where(begins, position, position - batch_size)
             positions.insert(0, position)
         flat = tf.reshape(frames, (-1, *frames.shape[2:]))
         stacked = tf.gather(flat, tf.stack(positions, axis=-1))
         return experience._replace(observation=self._merge(stacked, 2))
 
     def _merge(self, frames, axis):
-        """Merges the axis of the frames with the next one, the channels."""
+        """Merges the axis of the frames into the next axis, the channels."""
         shape = tf.concat([tf.shape(frames)[:axis], self.observation_spec.shape], axis=0)
         merged = tf.reshape(frames, shape)
         merged.set_shape([*frames.shape[:axis], *self.observation_spec.shape])
@@ -163,13 +169,16 @@ class FrameStacker(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class ObservationNormalizer(DataTransformer):
-    """Shifts and scales float observations to mean 0 and standard deviation 1 over all that was collected.
+    """Gives float observations mean 0 and standard deviation 1 over all that were collected.
 
-    Leaves of other dtypes, images for instance, stay as they are.
+    Leaves of other dtypes, for example images, stay as they are.
 
     Args:
         observation_spec, reward_spec: as in `DataTransformer`.
-        clip: what is returned is limited to plus or minus this; None does not limit it.
+        clip: results are limited to plus or minus this number, in standard deviations; None for no limit.
+
+    Raises:
+        ConfigError: if the setting is wrong or no observation is of floating point.
     """
 
     has_statistics = True
@@ -181,45 +190,42 @@ class ObservationNormalizer(DataTransformer):
         self._statistics = [RunningStatistics(s.shape) if s.dtype.is_floating else None for s in leaves]
         if not any(self._statistics):
             raise ConfigError(f"ObservationNormalizer needs a float observation, not {observation_spec}")
-        # Bounds do not hold any more.
+        # The bounds of the environment do not hold after scaling.
         spec = tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype, s.name), observation_spec)
         super().__init__(spec, reward_spec)
 
     def transform(self, data):
-        return data._replace(observation=self._map(self._normalize, data.observation))
+        leaves = zip(tf.nest.flatten(data.observation), self._statistics, strict=True)
+        leaves = [x if statistics is None else self._normalize(x, statistics) for x, statistics in leaves]
+        return data._replace(observation=tf.nest.pack_sequence_as(data.observation, leaves))
 
     def observe(self, experience, state):
         del state
-        # Row T is row 0 of the next unroll.
-        rows = tf.nest.map_structure(lambda x: x[:-1], experience.observation)
-        self._map(self._update, rows)
-
-    def _map(self, function, observation):
-        leaves = zip(tf.nest.flatten(observation), self._statistics, strict=True)
-        leaves = [x if statistics is None else function(x, statistics) for x, statistics in leaves]
-        return tf.nest.pack_sequence_as(observation, leaves)
+        for x, statistics in zip(tf.nest.flatten(experience.observation), self._statistics, strict=True):
+            if statistics is not None:
+                x = x[:-1]  # row T is row 0 of the next unroll
+                statistics.update(x, tf.ones(tf.shape(x)[:2], tf.bool))
 
     def _normalize(self, x, statistics):
-        mean, std = tf.cast(statistics.mean(), x.dtype), tf.cast(statistics.std(), x.dtype)
-        x = (x - mean) / std
-        return x if self._clip is None else tf.clip_by_value(x, -self._clip, self._clip)
-
-    @staticmethod
-    def _update(x, statistics):
-        statistics.update(x, tf.ones(tf.shape(x)[:2], tf.bool))
-        return x
+        # In float64: a mean near 1,000,000 in float32 may be off by 0.03, which can be many deviations.
+        result = tf.cast((tf.cast(x, tf.float64) - statistics.mean()) / statistics.std(), x.dtype)
+        return result if self._clip is None else tf.clip_by_value(result, -self._clip, self._clip)
 
 
 @gin.configurable(module="alf.policies")
 class RewardNormalizer(DataTransformer):
-    """Divides rewards by the standard deviation of the discounted sum of the rewards of an episode so far.
+    """Divides rewards by the standard deviation of the discounted sum of an episode's rewards so far.
 
-    As in OpenAI's baselines and Gymnasium's NormalizeReward; each component of a vector reward by its own.
+    As in OpenAI's baselines and Gymnasium's NormalizeReward. Each component of a vector reward has its own
+    standard deviation.
 
     Args:
         observation_spec, reward_spec: as in `DataTransformer`.
         discount: of the sum, in [0, 1].
-        clip: what is returned is limited to plus or minus this; None does not limit it.
+        clip: results are limited to plus or minus this number; None for no limit.
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     has_statistics = True
@@ -232,29 +238,26 @@ class RewardNormalizer(DataTransformer):
         self._statistics = RunningStatistics(reward_spec.shape)
         super().__init__(observation_spec, reward_spec, tf.TensorSpec(reward_spec.shape, tf.float32))
 
-    def step(self, time_step, state):
-        return self._normalized(time_step), self._next_sum(state, time_step.reward, time_step.step_type)
-
-    def unroll(self, experience, state):
-        del state
-        return self._normalized(experience)
-
-    def observe(self, experience, state):
-        sums = tf.scan(
-            lambda total, row: self._next_sum(total, *row), (experience.reward, experience.step_type), state
-        )
-        # Row 0 was row T of the unroll before; the reward of a FIRST row is none.
-        self._statistics.update(sums[1:], tf.not_equal(experience.step_type[1:], FIRST))
-
-    def _next_sum(self, total, reward, step_type):
-        is_first = tf.reshape(tf.equal(step_type, FIRST), (-1, *[1] * self.reward_spec.shape.rank))
-        return tf.where(is_first, 0.0, self._discount * total + reward)
-
-    def _normalized(self, data):
-        reward = data.reward / self._statistics.std()
+    def transform(self, data):
+        # Nothing is subtracted here, so float32 is exact enough.
+        reward = data.reward / tf.cast(self._statistics.std(), tf.float32)
         if self._clip is not None:
             reward = tf.clip_by_value(reward, -self._clip, self._clip)
         return data._replace(reward=reward)
+
+    def step(self, time_step, state):
+        return self.transform(time_step), self._add_reward(state, (time_step.reward, time_step.step_type))
+
+    def observe(self, experience, state):
+        sums = tf.scan(self._add_reward, (experience.reward, experience.step_type), state)
+        # Row 0 was row T of the unroll before. A FIRST row has no reward.
+        self._statistics.update(sums[1:], tf.not_equal(experience.step_type[1:], FIRST))
+
+    def _add_reward(self, total, row):
+        """Computes the discounted sums after a row, float32 [B, ...]; they are 0 where an episode begins."""
+        reward, step_type = row
+        is_first = tf.reshape(tf.equal(step_type, FIRST), (-1, *[1] * self.reward_spec.shape.rank))
+        return tf.where(is_first, 0.0, self._discount * total + reward)
 
 
 @gin.configurable(module="alf.policies")
@@ -272,7 +275,7 @@ class RewardScaling(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardClipping(DataTransformer):
-    """Limits rewards to [minimum, maximum], by default to plus or minus 1, as is usual for Atari."""
+    """Limits rewards to [minimum, maximum]; the default is plus or minus 1, as is usual for Atari."""
 
     def __init__(self, observation_spec, reward_spec, minimum=-1.0, maximum=1.0):
         check_number("RewardClipping.minimum", minimum)
@@ -289,30 +292,34 @@ class RewardClipping(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardWeighting(DataTransformer):
-    """Makes one reward of a vector reward: the sum of its components, weighted.
+    """Makes a vector reward a scalar: the weighted sum of its components.
 
     Args:
         observation_spec, reward_spec: as in `DataTransformer`; rewards of [R].
         weights: list of R numbers.
+
+    Raises:
+        ConfigError: if the weights are no numbers, or not as many as the components.
     """
 
     def __init__(self, observation_spec, reward_spec, weights):
         super().__init__(observation_spec, tf.TensorSpec((), tf.float32))
         self._components = reward_spec.shape
-        self._weights = tf.Variable(self._checked(weights), trainable=False, name="reward_weights")
+        self._check_weights(weights)
+        self._weights = tf.Variable(weights, trainable=False, dtype=tf.float32, name="reward_weights")
 
     def set_weights(self, weights):
-        """Changes the weights, also while it trains; they are in the checkpoint."""
-        self._weights.assign(self._checked(weights))
+        """Changes the weights, also during training; they are in the checkpoint."""
+        self._check_weights(weights)
+        self._weights.assign(weights)
 
     def transform(self, data):
         return data._replace(reward=tf.linalg.matvec(data.reward, self._weights))
 
-    def _checked(self, weights):
+    def _check_weights(self, weights):
         for i, weight in enumerate(weights):
             check_number(f"RewardWeighting.weights[{i}]", weight)
         if (len(weights),) != self._components:
             raise ConfigError(
                 f"RewardWeighting.weights is {weights}: the environment's reward has shape {self._components}"
             )
-        return tf.constant(weights, tf.float32)

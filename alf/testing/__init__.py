@@ -1,2 +1,23 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Toy environments, the contract of environments and fakes, for tests of ALF and of your own code."""
+"""Test tools for ALF and for your own code: toy environments, the contract of environments, and fakes.
+
+The fakes are in `alf.testing.fakes`. No other package of ALF imports this one, and it does not import pytest.
+"""
+
+from alf.testing.environment_contract import EnvironmentContract, rollout, sample_action
+from alf.testing.toy_environments import (
+    CountingEnvironment,
+    MatchObservationEnvironment,
+    NullEnvironment,
+    RememberEnvironment,
+)
+
+__all__ = [
+    "CountingEnvironment",
+    "EnvironmentContract",
+    "MatchObservationEnvironment",
+    "NullEnvironment",
+    "RememberEnvironment",
+    "rollout",
+    "sample_action",
+]

@@ -1,11 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Python environments, in this process or in worker processes. Nothing in here imports TensorFlow.
+"""Python environments that step as a batch: `EnvBatch` in this process, `WorkerPool` in worker processes.
 
-EnvBatch steps environments one after another into arrays; WorkerPool does the same through processes
-that share the arrays.
+This package is not part of `alf.environments`, because that imports TF-Agents, and a worker process must not:
+it starts in 0.2 s with 40 MiB, and would need 4 s and 590 MiB with TensorFlow.
 """
 
 from alf.workers.env_batch import EnvBatch
-from alf.workers.pool import WorkerError, WorkerPool
+from alf.workers.pool import WorkerError, WorkerPool, WorkerSettings
 
-__all__ = ["EnvBatch", "WorkerError", "WorkerPool"]
+__all__ = ["EnvBatch", "WorkerError", "WorkerPool", "WorkerSettings"]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A TF-Agents PyEnvironment of one environment as a Gymnasium environment."""
+"""Adapts a TF-Agents PyEnvironment of one environment to Gymnasium."""
 
 import contextlib
 
@@ -9,13 +9,13 @@ from gymnasium import spaces
 
 
 class FromPyEnvironment(gymnasium.Env):
-    """Wraps an unbatched `tf_agents.environments.PyEnvironment`.
+    """An unbatched `tf_agents.environments.PyEnvironment` as a `gymnasium.Env`.
 
-    An episode that ends with discount 0 terminated; with any other discount it was truncated.
+    An episode that ends with discount 0 is terminated; with any other discount it is truncated.
 
     Args:
-        env: what to wrap; its specs are nests of dicts, tuples and lists. `reset(seed=)` calls `env.seed`,
-            if it has one.
+        env: the environment; its specs are nests of dicts, tuples and lists. `reset(seed=)` calls `env.seed`
+            if that is implemented.
 
     Raises:
         ValueError: if it is batched.
@@ -23,10 +23,10 @@ class FromPyEnvironment(gymnasium.Env):
 
     def __init__(self, env):
         if env.batched:
-            raise ValueError(f"{env} is batched already: it needs no other environment around it")
+            raise ValueError(f"{env} is batched already: use it without load or PythonEnvironment")
         self._env = env
-        self.observation_space = _space(env.observation_spec())
-        self.action_space = _space(env.action_spec())
+        self.observation_space = _space_from_spec(env.observation_spec())
+        self.action_space = _space_from_spec(env.action_spec())
         reward_shape = env.reward_spec().shape
         if reward_shape:
             self.reward_space = spaces.Box(-np.inf, np.inf, reward_shape, np.float32)
@@ -47,11 +47,11 @@ class FromPyEnvironment(gymnasium.Env):
         self._env.close()
 
 
-def _space(spec):
+def _space_from_spec(spec):
     if isinstance(spec, dict):
-        return spaces.Dict({key: _space(part) for key, part in spec.items()})
+        return spaces.Dict({key: _space_from_spec(part) for key, part in spec.items()})
     if isinstance(spec, (tuple, list)):
-        return spaces.Tuple([_space(part) for part in spec])
+        return spaces.Tuple([_space_from_spec(part) for part in spec])
     if not hasattr(spec, "minimum"):
         return spaces.Box(-np.inf, np.inf, spec.shape, spec.dtype)
     if np.issubdtype(spec.dtype, np.integer) and spec.shape == ():

@@ -7,10 +7,10 @@ import pytest
 from gymnasium import spaces
 from tf_agents.specs import array_spec
 
+from alf.data_structures import FIRST, LAST, MID
 from alf.environments import GymnasiumEnvironment, load
 from alf.environments.spaces import spec_from_space
-
-from .contract import FIRST, LAST, MID, EnvironmentContract, rollout
+from alf.testing import EnvironmentContract, rollout
 
 NEXT_STEP = gymnasium.vector.AutoresetMode.NEXT_STEP
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
+from alf.data_structures import LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
-
-from .contract import LAST
 
 
 @pytest.fixture(autouse=True)

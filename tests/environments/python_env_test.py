@@ -1,8 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PythonEnvironment: the contract, seeds, every space, in this process and in workers alike."""
+"""PythonEnvironment in this process and in workers: the contract, seeds, every space."""
 
 import functools
-import time
 
 import gymnasium
 import numpy as np
@@ -12,13 +11,20 @@ from gymnasium import spaces
 from tf_agents.environments import random_py_environment
 from tf_agents.specs import array_spec
 
+from alf.data_structures import FIRST, LAST
 from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError
-from alf.testing.environment_contract import EnvironmentContract, rollout
+from alf.testing import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerPool
-from tests.workers.envs import CountEnv, SpaceEnv
+from tests.workers.envs import (
+    CountEnv,
+    RefusesRandomActions,
+    SlowEnv,
+    SpaceEnv,
+    VectorRewardEnv,
+    WrongShapeEnv,
+)
 
-FIRST, MID, LAST = 0, 1, 2
 NESTED = spaces.Dict(
     {
         "image": spaces.Box(0, 255, (5, 4, 3), np.uint8),
@@ -58,21 +64,37 @@ class TestNested(EnvironmentContract):
         return PythonEnvironment([functools.partial(SpaceEnv, NESTED, NESTED)] * 3, seed, num_workers=2)
 
 
+def load_py_environment(seed, num_workers):
+    observation = {"x": array_spec.ArraySpec((2,), np.float32)}
+    action = (array_spec.BoundedArraySpec((), np.int32, 0, 2), array_spec.ArraySpec((3,), np.float32))
+    make = functools.partial(
+        random_py_environment.RandomPyEnvironment, observation, action, episode_end_probability=0.1
+    )
+    return load(make, 3, seed=seed, num_workers=num_workers)
+
+
 class TestPyEnvironment(EnvironmentContract):
     def make_env(self, seed):
-        observation = {"x": array_spec.ArraySpec((2,), np.float32)}
-        action = (array_spec.BoundedArraySpec((), np.int32, 0, 2), array_spec.ArraySpec((3,), np.float32))
-        make = functools.partial(
-            random_py_environment.RandomPyEnvironment, observation, action, episode_end_probability=0.1
-        )
-        return load(make, 3, seed=seed, num_workers=1)
+        return load_py_environment(seed, num_workers=0)
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
-def test_the_same_seed_gives_the_same_steps_whatever_the_number_of_workers(name):
+def load_gymnasium(name, seed, num_workers):
+    return load(name, 3, seed=seed, num_workers=num_workers)
+
+
+@pytest.mark.parametrize(
+    "make, all_num_workers",
+    [
+        (functools.partial(load_gymnasium, "CartPole-v1"), (0, 1, 3)),
+        (functools.partial(load_gymnasium, "Pendulum-v1"), (0, 1, 3)),
+        (load_py_environment, (0, 1)),  # Its workers import TF-Agents, for seconds.
+    ],
+    ids=["CartPole", "Pendulum", "PyEnvironment"],
+)
+def test_the_same_seed_gives_the_same_steps_whatever_the_number_of_workers(make, all_num_workers):
     runs = []
-    for num_workers in (0, 1, 3):
-        env = load(name, 3, seed=7, num_workers=num_workers)
+    for num_workers in all_num_workers:
+        env = make(7, num_workers)
         runs.append(rollout(env, 1000))
         env.close()
     for other in runs[1:]:
@@ -155,14 +177,6 @@ def test_random_steps_at_the_start_part_episodes_of_equal_length(max_random_step
     env.close()
 
 
-class VectorRewardEnv(CountEnv):
-    reward_space = spaces.Box(-1, 1, (2,), np.float32)
-
-    def step(self, action):
-        observation, reward, *rest = super().step(action)
-        return observation, np.array([reward, -reward]), *rest
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_vector_rewards_stay_vectors(num_workers):
     env = PythonEnvironment([VectorRewardEnv] * 3, 0, num_workers)
@@ -173,11 +187,6 @@ def test_vector_rewards_stay_vectors(num_workers):
     np.testing.assert_array_equal(steps[3].reward, [[1.5, -1.5]] * 3)
     np.testing.assert_array_equal(steps[6].step_type, FIRST)
     np.testing.assert_array_equal(steps[6].reward, np.zeros((3, 2), np.float32))
-
-
-class WrongShapeEnv(CountEnv):
-    def _observe(self):
-        return super()._observe()[:1]  # NumPy would stretch it
 
 
 def test_an_observation_of_another_shape_is_refused():
@@ -203,6 +212,11 @@ def test_settings_are_checked(settings, message):
         PythonEnvironment([CountEnv] * 2, **settings)
 
 
+def test_no_environment_at_all_is_refused():
+    with pytest.raises(ConfigError, match="number of env_fns is 0"):
+        PythonEnvironment([])
+
+
 def test_what_is_no_environment_is_refused():
     with pytest.raises(ValueError, match="neither a gymnasium.Env nor a TF-Agents PyEnvironment"):
         load(dict, 2, num_workers=0)
@@ -216,35 +230,12 @@ def test_a_class_of_a_script_needs_no_import(tmp_path):
     env.close()
 
 
-class Slow(gymnasium.Env):
-    """Takes a while for every step."""
-
-    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, seconds=0.0):
-        self._seconds = seconds
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        if self._seconds:
-            time.sleep(self._seconds)
-        return np.zeros(1, np.float32), 0.0, False, False, {}
-
-
-class RefusesRandomActions(Slow):
-    def step(self, action):
-        raise ValueError("not now")
-
-
 @pytest.mark.parametrize(
     "make_env, batch_size, in_process",
     [
-        (Slow, 2, True),
-        (Slow, 64, False),
-        (functools.partial(Slow, 0.001), 2, False),
+        (SlowEnv, 2, True),
+        (SlowEnv, 64, False),
+        (functools.partial(SlowEnv, 0.001), 2, False),
         (RefusesRandomActions, 2, False),
     ],
 )

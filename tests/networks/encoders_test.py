@@ -10,8 +10,7 @@ from tf_agents.specs import array_spec
 
 from alf.errors import ConfigError
 from alf.nest_utils import to_tensor_spec
-from alf.networks import ImpalaResEncoder, NatureEncoder, ObservationEncoder
-from alf.networks.encoders import KerasEncoder, MlpEncoder
+from alf.networks import ImpalaResEncoder, KerasEncoder, NatureEncoder, ObservationEncoder
 
 IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
 VECTOR = tf.TensorSpec((4,), tf.float32)
@@ -110,23 +109,6 @@ def test_vectors_can_have_layers_of_their_own():
 def test_settings_are_checked(name, value):
     with pytest.raises(ConfigError, match=name):
         ObservationEncoder(VECTOR, **{name: value})
-
-
-def test_mlp_encoder_puts_layers_on_an_encoder():
-    class Double(tf.Module):
-        size = 4
-
-        def __call__(self, observation, training):
-            calls.append(training)
-            return 2 * observation
-
-    calls = []
-    encoder = MlpEncoder(Double(), (8, 3), "tanh", seed=0)
-    assert encoder.size == 3
-    x = random_observation(VECTOR)
-    for training in (True, False):
-        np.testing.assert_array_equal(encoder(x, training), encoder._layers(2 * x))
-    assert calls == [True, False]
 
 
 class Sum(tf.keras.Model):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.networks.layers import dense, mlp, split_seed
+from alf.networks.layers import Mlp, dense, split_seed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype(np.float32)
@@ -20,7 +20,7 @@ def singular_values(kernel):
 
 
 def test_hidden_layers_are_products_and_activations():
-    layers = mlp(4, (8, 5), "tanh", seed=0)
+    layers = Mlp(4, (8, 5), "tanh", seed=0)
     w1, b1, w2, b2 = (v.numpy() for v in layers.variables)
     expected = np.tanh(np.tanh(X @ w1 + b1) @ w2 + b2)
     np.testing.assert_allclose(layers(X), expected, rtol=1e-4, atol=1e-6)
@@ -29,7 +29,7 @@ def test_hidden_layers_are_products_and_activations():
 @pytest.mark.parametrize("spectral_norm", [True, False])
 @pytest.mark.parametrize("layer_norm", [True, False])
 def test_initial_kernels_are_orthogonal_and_biases_zeros(layer_norm, spectral_norm):
-    layers = mlp(4, (16, 8), "tanh", 0, layer_norm, spectral_norm)
+    layers = Mlp(4, (16, 8), "tanh", 0, layer_norm, spectral_norm)
     kernels = [v.numpy() for v in layers.trainable_variables if v.shape.rank == 2]
     assert [k.shape for k in kernels] == [(4, 16), (16, 8)]
     for kernel in kernels:
@@ -45,7 +45,7 @@ def test_a_head_has_its_gain():
 
 
 def test_layer_norm_comes_before_the_activation():
-    layers = mlp(4, (8,), "tanh", 0, layer_norm=True)
+    layers = Mlp(4, (8,), "tanh", 0, layer_norm=True)
     w = weights(layers)
     w["gamma"].assign(RNG.uniform(1, 2, 8))
     w["beta"].assign(RNG.normal(size=8))
@@ -56,7 +56,7 @@ def test_layer_norm_comes_before_the_activation():
 
 
 def spectral_layer(kernel):
-    layers = mlp(kernel.shape[0], (kernel.shape[1],), "linear", 0, spectral_norm=True)
+    layers = Mlp(kernel.shape[0], (kernel.shape[1],), "linear", 0, spectral_norm=True)
     w = weights(layers)
     w["kernel"].assign(kernel)
     w["bias"].assign(RNG.normal(size=kernel.shape[1]))
@@ -76,7 +76,7 @@ def test_spectral_norm_divides_by_the_largest_singular_value(shape):
 
 
 def test_spectral_norm_of_initial_weights_is_right_at_once():
-    layers = mlp(4, (64,), "linear", 0, spectral_norm=True)
+    layers = Mlp(4, (64,), "linear", 0, spectral_norm=True)
     np.testing.assert_allclose(singular_values(layers(np.eye(4, dtype=np.float32)))[0], 1.0, rtol=1e-4)
 
 
@@ -114,7 +114,7 @@ def test_gradient_through_spectral_norm():
 
 
 def test_layers_of_one_shape_start_with_different_weights():
-    layers = mlp(8, (8, 8), "tanh", seed=0)
+    layers = Mlp(8, (8, 8), "tanh", seed=0)
     first, second = (v.numpy() for v in layers.variables if v.shape.rank == 2)
     assert np.abs(first - second).max() > 0.1
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Actors, action values and critics: shapes, recurrence, duelling heads, what is shared, settings."""
+"""Actors, action values and critics: shapes, recurrence, dueling heads, what is shared, settings."""
 
 import functools
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
-from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork, QValueNetwork
 
 VECTOR = tf.TensorSpec((4,), tf.float32)
 IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
@@ -24,10 +24,10 @@ NETWORKS = {
     "actor_linear": (functools.partial(PolicyNetwork, fc_layer_params=()), VECTOR),
     "q": (functools.partial(QValueNetwork, **SMALL), NESTED),
     "q_image": (functools.partial(QValueNetwork, fc_layer_params=()), IMAGE),
-    "q_plain": (functools.partial(QValueNetwork, duelling=False, **SMALL), VECTOR),
+    "q_plain": (functools.partial(QValueNetwork, dueling=False, **SMALL), VECTOR),
 }
 all_networks = pytest.mark.parametrize("name", NETWORKS)
-all_cells = pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
+all_cells = pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
 
 
 def random_observation(spec, *leading):
@@ -73,9 +73,9 @@ def reset_twice():
 
 @all_networks
 @all_cells
-def test_unroll_equals_steps(name, rnn_cell):
+def test_unroll_equals_steps(name, rnn_ctor):
     network_ctor, spec = NETWORKS[name]
-    network = network_ctor(spec, 3, rnn_cell=rnn_cell, rnn_units=5)
+    network = network_ctor(spec, 3, rnn_ctor=functools.partial(rnn_ctor, units=5))
     for v in network._head.variables:
         v.assign(100 * v)
     observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
@@ -88,7 +88,7 @@ def test_unroll_equals_steps(name, rnn_cell):
     assert_close(state, final)
 
 
-def test_duelling_head():
+def test_dueling_head():
     """Q = V + A - mean(A): the mean over actions is the state's value."""
     network = QValueNetwork(VECTOR, 3, fc_layer_params=(8,))
     x = random_observation(VECTOR, B)
@@ -98,15 +98,15 @@ def test_duelling_head():
     q, _ = network(x)
     np.testing.assert_allclose(q, value + advantage - advantage.mean(-1, keepdims=True), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(q.numpy().mean(-1), value[:, 0], rtol=1e-4, atol=1e-6)
-    plain = QValueNetwork(VECTOR, 3, duelling=False, fc_layer_params=(8,))
+    plain = QValueNetwork(VECTOR, 3, dueling=False, fc_layer_params=(8,))
     assert [v.shape[-1] for v in (network.trainable_variables[0], plain.trainable_variables[0])] == [4, 3]
 
 
 @pytest.mark.parametrize("spec", [VECTOR, NESTED], ids=["vector", "nested"])
-@pytest.mark.parametrize("rnn_cell", [None, "gru"])
+@pytest.mark.parametrize("rnn_ctor", [None, GRU])
 @pytest.mark.parametrize("action_size, num_outputs", [(2, 1), (0, 5)])
-def test_critics(spec, rnn_cell, action_size, num_outputs):
-    network = CriticsNetwork(spec, action_size, num_outputs, num_critics=3, rnn_cell=rnn_cell, **SMALL)
+def test_critics(spec, rnn_ctor, action_size, num_outputs):
+    network = CriticsNetwork(spec, action_size, num_outputs, num_critics=3, rnn_ctor=rnn_ctor, **SMALL)
     num_variables = len(network.variables)
     observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
     features, final = tf.function(network.features)(observation, state, tf.constant(is_first))
@@ -124,7 +124,7 @@ def test_critics(spec, rnn_cell, action_size, num_outputs):
 
 
 def test_critics_share_nothing_but_the_torso():
-    network = CriticsNetwork(VECTOR, 2, rnn_cell="gru", **SMALL)
+    network = CriticsNetwork(VECTOR, 2, rnn_ctor=GRU, **SMALL)
     x = random_observation(VECTOR, T, B)
     gradients = []
     for i in (0, 1):
@@ -139,7 +139,7 @@ def test_critics_share_nothing_but_the_torso():
 
 
 def test_a_recurrent_network_needs_its_state_and_is_first():
-    network = QValueNetwork(VECTOR, 3, rnn_cell="gru", **SMALL)
+    network = QValueNetwork(VECTOR, 3, rnn_ctor=GRU, **SMALL)
     x, state = random_observation(VECTOR, T, B), random_state(network)
     with pytest.raises(ValueError, match="needs is_first"):
         network(x, state)
@@ -153,7 +153,7 @@ def test_seed_repeats_the_weights():
     for make in (PolicyNetwork, QValueNetwork, CriticsNetwork):
 
         def weights(seed, make=make):
-            network = make(VECTOR, 2, fc_layer_params=(8, 8), rnn_cell="gru", seed=seed)
+            network = make(VECTOR, 2, fc_layer_params=(8, 8), rnn_ctor=GRU, seed=seed)
             return [v.numpy() for v in network.variables if v.shape.rank == 2]
 
         for a, b in zip(weights(3), weights(3), strict=True):
@@ -163,7 +163,7 @@ def test_seed_repeats_the_weights():
 
 def test_gin_configures_them():
     gin.parse_config("""
-        PolicyNetwork.rnn_cell = "lstm"
+        PolicyNetwork.rnn_ctor = @LSTM
         QValueNetwork.encoder_ctor = @ImpalaResEncoder
         QValueNetwork.fc_layer_params = ()
         CriticsNetwork.num_critics = 1
@@ -181,8 +181,8 @@ def test_gin_configures_them():
         (PolicyNetwork, "activation", "nope"),
         (PolicyNetwork, "layer_norm", 1),
         (PolicyNetwork, "encoder_ctor", "nature"),
-        (QValueNetwork, "duelling", "yes"),
-        (QValueNetwork, "rnn_cell", "rnn"),
+        (QValueNetwork, "dueling", "yes"),
+        (QValueNetwork, "rnn_ctor", "rnn"),
         (QValueNetwork, "fc_layer_params", (0,)),
         (CriticsNetwork, "num_critics", 0),
         (CriticsNetwork, "fc_layer_params", None),

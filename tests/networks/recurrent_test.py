@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
-from alf.networks.recurrent import Rnn, gru_step, lstm_step
+from alf.networks.recurrent import GRU, LSTM, gru_step, lstm_step
 
 T, B, D, U = 7, 3, 4, 5
-CELLS = ["gru", "lstm"]
+CELLS = [GRU, LSTM]
 
 
 def random(*shape, seed=0):
@@ -63,16 +63,16 @@ def test_lstm_step_is_the_formula():
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_unroll_is_keras(cell):
-    rnn = Rnn(cell, D, U)
+    rnn = cell(D, U)
     x, state = random(T, B, D), random_state(rnn)
     kernel, bias = (v.numpy() for v in rnn._input_layer.variables)
     bias = random(*bias.shape, seed=3)
     rnn._input_layer.variables[1].assign(bias)
-    make = tf.keras.layers.GRU if cell == "gru" else tf.keras.layers.LSTM
+    make = tf.keras.layers.GRU if cell is GRU else tf.keras.layers.LSTM
     layer = make(U, return_sequences=True, return_state=True, time_major=True)
     layer.build((T, B, D))
     recurrent = rnn._weights[0].numpy()
-    if cell == "gru":
+    if cell is GRU:
         rnn._weights[1].assign(random(U, seed=4))
         bias = np.stack([bias, np.concatenate([np.zeros(2 * U), rnn._weights[1].numpy()])])
     layer.set_weights([kernel, recurrent, bias])
@@ -84,18 +84,18 @@ def test_unroll_is_keras(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_initial_weights(cell):
-    rnn = Rnn(cell, D, U, seed=0)
+    rnn = cell(D, U, seed=0)
     kernel, bias = (v.numpy() for v in rnn._input_layer.variables)
     for k in (kernel, rnn._weights[0].numpy()):
         np.testing.assert_allclose(k @ k.T, np.eye(len(k)), atol=1e-5)
-    forget = np.repeat([0, 1, 0, 0], U) if cell == "lstm" else np.zeros(3 * U)
+    forget = np.repeat([0, 1, 0, 0], U) if cell is LSTM else np.zeros(3 * U)
     np.testing.assert_array_equal(bias, forget)
-    assert len(rnn.trainable_variables) == (4 if cell == "gru" else 3)
+    assert len(rnn.trainable_variables) == (4 if cell is GRU else 3)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_unroll_equals_single_steps_and_resets(cell):
-    rnn = Rnn(cell, D, U)
+    rnn = cell(D, U)
     x, state = random(T, B, D), random_state(rnn)
     is_first = np.random.default_rng(0).random((T, B)) < 0.3
     is_first[0] = True, False, False
@@ -110,7 +110,7 @@ def test_unroll_equals_single_steps_and_resets(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_rows_after_a_reset_are_a_fresh_unroll(cell):
-    rnn = Rnn(cell, D, U)
+    rnn = cell(D, U)
     x = random(T, B, D)
     is_first = np.zeros((T, B), bool)
     is_first[3, 1] = True
@@ -123,7 +123,7 @@ def test_rows_after_a_reset_are_a_fresh_unroll(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_reset_forgets_even_what_is_not_finite(cell):
-    rnn = Rnn(cell, D, U)
+    rnn = cell(D, U)
     state = tf.nest.map_structure(lambda s: s * np.nan, random_state(rnn))
     outputs, _ = unroll(rnn, random(T, B, D), state, np.arange(T)[:, None].repeat(B, 1) == 0)
     assert np.isfinite(outputs).all()
@@ -131,7 +131,7 @@ def test_a_reset_forgets_even_what_is_not_finite(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_two_segments_equal_the_whole(cell):
-    rnn = Rnn(cell, D, U)
+    rnn = cell(D, U)
     x, state = random(T, B, D), random_state(rnn)
     whole, final = unroll(rnn, x, state)
     first, middle = unroll(rnn, x[:4], state)
@@ -142,7 +142,7 @@ def test_two_segments_equal_the_whole(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_flow_through_time_but_not_across_a_reset(cell):
-    rnn = Rnn(cell, D, U)
+    rnn = cell(D, U)
     x, state = tf.constant(random(T, B, D)), random_state(rnn)
     is_first = np.zeros((T, B), bool)
     is_first[3, 1] = True
@@ -180,7 +180,7 @@ def resets():
 @pytest.mark.parametrize("recurrence", [1, 2, 3, T - 1, T, T + 1])
 def test_recurrence_changes_gradients_alone(cell, recurrence):
     x, is_first = random(T, B, D), resets()
-    whole, rnn = Rnn(cell, D, U, seed=0), Rnn(cell, D, U, seed=0, recurrence=recurrence)
+    whole, rnn = cell(D, U, seed=0), cell(D, U, seed=0, recurrence=recurrence)
     state = random_state(rnn)
     outputs, final, gradients = values_and_gradients(rnn, x, state, is_first)
     expected_outputs, expected_final, whole_gradients = values_and_gradients(whole, x, state, is_first)
@@ -196,11 +196,11 @@ def test_recurrence_changes_gradients_alone(cell, recurrence):
 @pytest.mark.parametrize("recurrence", [1, 2, 3, T - 1])
 def test_recurrence_is_unrolls_of_segments_that_carry_the_state(cell, recurrence):
     x, is_first = random(T, B, D), resets()
-    rnn = Rnn(cell, D, U, recurrence=recurrence)
+    rnn = cell(D, U, recurrence=recurrence)
     state = random_state(rnn)
     weights = random(T, B, U, seed=5)
     _, _, (d_x, d_state, d_variables) = values_and_gradients(rnn, x, state, is_first)
-    segment, expected_x, expected = Rnn(cell, D, U), [], [tf.zeros_like(d) for d in d_variables]
+    segment, expected_x, expected = cell(D, U), [], [tf.zeros_like(d) for d in d_variables]
     for new, old in zip(segment.variables, rnn.variables, strict=True):
         new.assign(old)
     for start in range(0, T, recurrence):
@@ -223,20 +223,19 @@ def test_recurrence_is_unrolls_of_segments_that_carry_the_state(cell, recurrence
 @pytest.mark.parametrize(
     "cell, units, recurrence, name",
     [
-        ("rnn", 8, None, "rnn_cell is 'rnn'"),
-        ("gru", 0, None, "rnn_units is 0"),
-        ("lstm", 8.0, None, "rnn_units is 8.0"),
-        ("gru", 8, 0, "recurrence is 0: it must be an integer, at least 1"),
-        ("gru", 8, 2.0, "recurrence is 2.0"),
-        ("lstm", 8, True, "recurrence is True"),
+        (GRU, 0, None, "GRU.units is 0"),
+        (LSTM, 8.0, None, "LSTM.units is 8.0"),
+        (GRU, 8, 0, "GRU.recurrence is 0: it must be an integer, at least 1"),
+        (GRU, 8, 2.0, "GRU.recurrence is 2.0"),
+        (LSTM, 8, True, "LSTM.recurrence is True"),
     ],
 )
 def test_settings_are_checked(cell, units, recurrence, name):
     with pytest.raises(ConfigError, match=name):
-        Rnn(cell, D, units, recurrence=recurrence)
+        cell(D, units, recurrence=recurrence)
 
 
 def test_is_first_of_another_rank_is_an_error():
-    rnn = Rnn("gru", D, U)
+    rnn = GRU(D, U)
     with pytest.raises(ValueError, match="rank 2"):
         rnn.unroll(random(T * B, D), random_state(rnn), tf.zeros(B, tf.bool))

@@ -1,13 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Every function against its literal, quadratic formula in float64 NumPy."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.errors import ConfigError
 from alf.ops import returns
 
 FIRST, MID, LAST = 0, 1, 2
@@ -72,24 +69,24 @@ def each_row(fn, unroll):
     return out
 
 
-def n_step_return(t, end, r, g, v):
+def literal_row(t, end, r, g, v):
     """Rewards of rows t .. end - 1, then the value of time step ``end``."""
     total = sum(np.prod(g[t:k]) * r[k] for k in range(t, end))
     return total + np.prod(g[t:end]) * v[end]
 
 
 def literal_return(unroll):
-    return each_row(lambda t, e, r, g, v, b: n_step_return(t, e, r, g, v), unroll)
+    return each_row(lambda t, e, r, g, v, b: literal_row(t, e, r, g, v), unroll)
 
 
 def literal_n_step(unroll, n):
     """The rewards, discounts and ends of at most n steps from each row, and the return."""
     last = lambda t, e: min(t + n, e)  # noqa: E731
     return (
-        each_row(lambda t, e, r, g, v, b: n_step_return(t, last(t, e), r, g, np.zeros_like(v)), unroll),
+        each_row(lambda t, e, r, g, v, b: literal_row(t, last(t, e), r, g, np.zeros_like(v)), unroll),
         each_row(lambda t, e, r, g, v, b: np.prod(g[t : last(t, e)]), unroll),
         each_row(lambda t, e, r, g, v, b: last(t, e), unroll),
-        each_row(lambda t, e, r, g, v, b: n_step_return(t, last(t, e), r, g, v), unroll),
+        each_row(lambda t, e, r, g, v, b: literal_row(t, last(t, e), r, g, v), unroll),
     )
 
 
@@ -98,9 +95,9 @@ def literal_lambda_return(unroll, lambda_):
 
     def row(t, e, r, g, v, b):
         mixed = sum(
-            (1 - lambda_) * lambda_ ** (k - t - 1) * n_step_return(t, k, r, g, v) for k in range(t + 1, e)
+            (1 - lambda_) * lambda_ ** (k - t - 1) * literal_row(t, k, r, g, v) for k in range(t + 1, e)
         )
-        return mixed + lambda_ ** (e - t - 1) * n_step_return(t, e, r, g, v)
+        return mixed + lambda_ ** (e - t - 1) * literal_row(t, e, r, g, v)
 
     return each_row(row, unroll)
 
@@ -137,13 +134,20 @@ def assert_close(actual, expected, tol=1e-5):
     np.testing.assert_allclose(actual.numpy(), expected, rtol=tol, atol=tol)
 
 
+def n_step_return(values, r_t, discount_t, is_first, n):
+    """The return of at most n steps, from the transitions; unlike these, the values may pass a gradient."""
+    steps = returns.n_step_transitions(r_t, discount_t, is_first, n)
+    bootstrap = returns.take_time_steps(tf.stop_gradient(values), steps.end)
+    return steps.reward + steps.discount * bootstrap
+
+
 def every_function(log_rho_tm1, **unroll):
     """All outputs of all functions, by name."""
     gae = returns.generalized_advantage(**unroll, lambda_=0.5)
     vtrace = returns.vtrace(log_rho_tm1, **unroll, lambda_=0.5)
     return {
         "discounted_return": returns.discounted_return(**unroll),
-        "n_step_return": returns.n_step_return(**unroll, n=3),
+        "n_step_return": n_step_return(**unroll, n=3),
         "lambda_return": returns.lambda_return(**unroll, lambda_=0.5),
         "gae.advantages": gae.advantages,
         "gae.value_targets": gae.value_targets,
@@ -180,7 +184,7 @@ def test_discounted_return(seed, gamma):
 def test_n_step_return(seed, n, gamma):
     unroll = make_unroll(seed, gamma=gamma)
     reward, discount, end, expected = literal_n_step(unroll, n)
-    assert_close(returns.n_step_return(**unroll, n=n), expected)
+    assert_close(n_step_return(**unroll, n=n), expected)
     del unroll["values"]
     steps = returns.n_step_transitions(**unroll, n=n)
     assert_close(steps.reward, reward)
@@ -193,16 +197,16 @@ def test_n_step_return(seed, n, gamma):
 def test_n_step_returns_between_one_step_and_all():
     unroll = make_unroll()
     one_step = returns.lambda_return(**unroll, lambda_=0.0)
-    assert_close(returns.n_step_return(**unroll, n=1), one_step)
-    assert_close(returns.n_step_return(**unroll, n=7), returns.discounted_return(**unroll))
-    different = returns.n_step_return(**unroll, n=2)
+    assert_close(n_step_return(**unroll, n=1), one_step)
+    assert_close(n_step_return(**unroll, n=7), returns.discounted_return(**unroll))
+    different = n_step_return(**unroll, n=2)
     assert np.abs(different - one_step).max() > 0.1
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.0, True, None])
 def test_number_of_steps_is_checked(n):
-    with pytest.raises(ConfigError, match="n is .*: it must be an integer, at least 1"):
-        returns.n_step_return(**make_unroll(), n=n)
+    with pytest.raises(ValueError, match=f"^n must be an integer of at least 1, not {n}$"):
+        n_step_return(**make_unroll(), n=n)
 
 
 def test_take_time_steps():
@@ -438,10 +442,14 @@ def test_misshapen_argument_is_named(name, change):
     if name == "log_rho_tm1":
         return
     del args["log_rho_tm1"]
-    n_step = functools.partial(returns.n_step_return, n=3)
-    for fn in (returns.discounted_return, returns.lambda_return, returns.generalized_advantage, n_step):
+    for fn in (returns.discounted_return, returns.lambda_return, returns.generalized_advantage):
         with pytest.raises(ValueError, match=message):
             fn(**args)
+    if name == "values":
+        return
+    del args["values"]
+    with pytest.raises(ValueError, match=message):
+        returns.n_step_transitions(**args, n=3)
 
 
 def test_unknown_number_of_rows_is_refused():

@@ -2,6 +2,8 @@
 """Action distributions against their closed forms, TensorFlow Probability and their own samples."""
 
 import collections
+import copy
+import inspect
 import math
 
 import gin
@@ -9,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
-from tf_agents.specs import tensor_spec
 
 from alf.errors import ConfigError
+from alf.nest_utils import BoundedTensorSpec
+from alf.ops import losses
 from alf.policies import action_distributions as distributions
 from alf.policies.action_distributions import (
     BetaActions,
@@ -29,11 +32,11 @@ Pair = collections.namedtuple("Pair", "first second")
 
 
 def integers(low, high, shape=(), dtype=tf.int64):
-    return tensor_spec.BoundedTensorSpec(shape, dtype, low, high)
+    return BoundedTensorSpec(shape, dtype, low, high)
 
 
 def box(shape=(3,), low=-1.0, high=1.0, dtype=tf.float32):
-    return tensor_spec.BoundedTensorSpec(shape, dtype, low, high)
+    return BoundedTensorSpec(shape, dtype, low, high)
 
 
 UNBOUNDED = tf.TensorSpec((3,), tf.float32)
@@ -86,6 +89,13 @@ def assert_mean_is(samples, expected):
     assert abs(samples.mean() - expected) <= 5 * error + 1e-5, (samples.mean(), expected, error)
 
 
+def assert_frequencies_are(index, p):
+    """How often each index was drawn, within 5 standard deviations; what has no probability never."""
+    frequencies = np.bincount(index, minlength=len(p)) / len(index)
+    assert np.all(np.abs(frequencies - p) <= 5 * np.sqrt(p * (1 - p) / len(index)) + 1e-6), (frequencies, p)
+    assert np.all(frequencies[p == 0] == 0)
+
+
 def log_softmax(x):
     x = np.asarray(x, np.float64)
     x = x - x.max(axis=-1, keepdims=True)
@@ -130,7 +140,7 @@ def test_structures_shapes_and_dtypes_are_those_of_the_specs(case, leading, in_g
         tf.nest.assert_same_structure(spec, result[name])
         for x, s in zip(tf.nest.flatten(result[name]), tf.nest.flatten(spec), strict=True):
             assert x.dtype == s.dtype and x.shape == (*leading, *s.shape), name
-            if isinstance(s, tensor_spec.BoundedTensorSpec) and case not in ("gaussian", "nest"):
+            if isinstance(s, BoundedTensorSpec) and case not in ("gaussian", "nest"):
                 assert np.all(x >= s.minimum) and np.all(x <= s.maximum)
     np.testing.assert_allclose(result["number"][2], np.zeros(leading), atol=1e-6, err_msg="KL(p || p)")
 
@@ -205,6 +215,25 @@ def test_log_prob_is_the_sum_of_the_parts(case):
     np.testing.assert_allclose(actions.log_prob(params, raw), expected, rtol=1e-5, atol=1e-5)
 
 
+@every_case
+def test_a_copy_computes_the_same_with_variables_of_its_own(case):
+    actions = make(case)
+    for variable in actions.variables:
+        variable.assign_add(tf.fill(variable.shape, 0.25))
+    twin = copy.deepcopy(actions)
+    assert not {id(v) for v in actions.variables} & {id(v) for v in twin.variables}
+    outputs, other = (normal(4, actions.num_outputs, seed=seed) for seed in (0, 1))
+    results = []
+    for one in (actions, twin):
+        tf.random.set_seed(0)
+        results.append(everything(one, outputs, other))
+    tf.nest.map_structure(np.testing.assert_array_equal, *results)
+    for variable in actions.trainable_variables:
+        variable.assign_add(tf.ones(variable.shape))
+    tf.random.set_seed(0)
+    tf.nest.map_structure(np.testing.assert_array_equal, everything(twin, outputs, other), results[0])
+
+
 # One integer.
 
 
@@ -233,8 +262,7 @@ def test_categorical_samples_have_the_specs_dtype_and_frequencies(dtype):
     p = np.array([0.2, 0.7, 0.1], np.float32)
     action = actions.action(actions.sample(tf.tile(tf.math.log(p)[tf.newaxis], (20000, 1))))
     assert action.dtype == dtype and action.shape == (20000,)
-    frequencies = np.bincount(action.numpy() - 5, minlength=3) / 20000
-    np.testing.assert_allclose(frequencies, p, atol=0.02)  # 5 standard deviations and more
+    assert_frequencies_are(action.numpy() - 5, p)
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
@@ -275,10 +303,9 @@ def test_multi_categorical_samples_are_independent_with_their_frequencies(spec):
     raw = actions.sample(params).numpy()
     p = np.exp(log_softmax(params[0]))
     for i, row in enumerate(p):
-        frequencies = np.bincount(raw[:, i], minlength=len(row)) / len(raw)
-        np.testing.assert_allclose(frequencies, row, atol=0.01)
-        assert np.all(frequencies[row == 0] == 0)
-    assert np.abs(np.corrcoef(raw.T) - np.eye(len(p))).max() < 0.02
+        assert_frequencies_are(raw[:, i], row)
+    # The deviation of a correlation of n independent pairs is 1 / sqrt(n).
+    assert np.abs(np.corrcoef(raw.T) - np.eye(len(p))).max() < 5 / math.sqrt(len(raw))
 
 
 def test_bits_keep_their_shape():
@@ -287,6 +314,39 @@ def test_bits_keep_their_shape():
     action = actions.action(tf.constant([[0, 1, 1, 0]]))
     assert action.dtype == tf.int8
     np.testing.assert_array_equal(action, [[[0, 1], [1, 0]]])
+
+
+@pytest.mark.parametrize("spec", [UNEVEN, BITS, {"a": UNEVEN, "b": (BITS,)}], ids=["uneven", "even", "nest"])
+def test_symmetric_kl_to_uniform_is_the_sum_of_the_parts(spec):
+    actions = make_action_distribution(spec)
+    params = actions.params(normal(2, 3, actions.num_outputs))
+    divergence = actions.symmetric_kl_to_uniform(params)
+    assert divergence.shape == (2, 3) and divergence.dtype == tf.float32
+    expected = np.zeros((2, 3))
+    for logits in tf.nest.flatten(params):
+        for i in range(logits.shape[-2]):
+            log_p = log_softmax(logits[..., i, :])
+            exists = log_p > -1e8
+            p, u = np.exp(log_p), exists / exists.sum(axis=-1, keepdims=True)
+            expected += 0.5 * ((p - u) * np.where(exists, log_p, 0)).sum(axis=-1)
+    # A sum of at most 20 terms below 10 in float32.
+    np.testing.assert_allclose(divergence, expected, atol=200 * np.finfo(np.float32).eps)
+
+
+def test_symmetric_kl_to_uniform_of_one_integer_is_over_the_allowed_ones():
+    actions = make_action_distribution(integers(3, 7))
+    outputs, mask = normal(4, 5), np.array([1, 0, 1, 1, 0])
+    divergence = actions.symmetric_kl_to_uniform(actions.params(outputs, np.tile(mask, (4, 1))))
+    expected = losses.symmetric_kl_to_uniform(tf.boolean_mask(outputs, mask, axis=1))
+    np.testing.assert_allclose(divergence, expected, rtol=1e-5)
+    assert np.all(divergence.numpy() > 0.01)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "tanh", "beta", "nest"])
+def test_symmetric_kl_to_uniform_is_refused_for_floats(case):
+    actions = make(case)
+    with pytest.raises(ConfigError, match="is for integer actions alone, not for (Gauss|TanhGauss|Beta)"):
+        actions.symmetric_kl_to_uniform(actions.params(normal(2, actions.num_outputs)))
 
 
 # Masks.
@@ -319,9 +379,7 @@ def test_forbidden_actions_have_no_probability(kind, dtype):
         many = actions.sample(tf.tile(params[tf.newaxis], (20000, *[1] * params.shape.rank))).numpy()
         many = many if kind == "categorical" else many[..., i]
         for row in range(4):
-            frequencies = np.bincount(many[:, row], minlength=end - begin) / 20000
-            np.testing.assert_allclose(frequencies, p[row], atol=0.02)
-            assert np.all(frequencies[p[row] == 0] == 0)
+            assert_frequencies_are(many[:, row], p[row])
     np.testing.assert_allclose(actions.log_prob(params, raw), log_prob, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(actions.entropy(params), entropy, rtol=1e-4, atol=1e-5)
 
@@ -453,9 +511,11 @@ def test_gaussian_samples_have_the_mean_and_the_scale():
     params = [tf.tile(x[tf.newaxis], (20000, 1)) for x in (loc, log_std)]
     raw = actions.sample(params).numpy()
     assert raw.shape == (20000, 2) and raw.dtype == np.float32
-    np.testing.assert_allclose(raw.mean(axis=0), loc, atol=0.05)
-    np.testing.assert_allclose(raw.std(axis=0), np.exp(log_std), rtol=0.05)
-    assert abs(np.corrcoef(raw.T)[0, 1]) < 0.05
+    # 5 standard deviations of the mean, of the standard deviation and of the correlation of n normal draws.
+    n, std = len(raw), np.exp(log_std)
+    assert np.all(np.abs(raw.mean(axis=0) - loc) < 5 * std / math.sqrt(n))
+    np.testing.assert_allclose(raw.std(axis=0), std, rtol=5 / math.sqrt(2 * n))
+    assert abs(np.corrcoef(raw.T)[0, 1]) < 5 / math.sqrt(n)
 
 
 def test_gaussian_scale_is_limited():
@@ -592,9 +652,12 @@ def test_tanh_entropy_has_the_gradient_of_its_mean():
     exact = lambda m, s: (  # noqa: E731
         s + 0.5 * np.log(2 * np.pi * np.e) - 2 * (weight * np.log(np.cosh(m + np.exp(s) * z))).sum()
     )
-    np.testing.assert_allclose(entropy, exact(0.7, -0.2), atol=0.01)
+    # The slope of -2 log cosh is at most 2. So the deviation of what is averaged is at most 2, for the
+    # entropy and for its derivatives.
+    bound = 5 * 2 / math.sqrt(200_000)
+    np.testing.assert_allclose(entropy, exact(0.7, -0.2), atol=bound)
     gradient = [exact(0.7005, -0.2) - exact(0.6995, -0.2), exact(0.7, -0.1995) - exact(0.7, -0.2005)]
-    np.testing.assert_allclose(tape.gradient(entropy, outputs)[0], np.array(gradient) / 1e-3, atol=0.01)
+    np.testing.assert_allclose(tape.gradient(entropy, outputs)[0], np.array(gradient) / 1e-3, atol=bound)
 
 
 def test_beta_log_prob_entropy_kl_and_moments():
@@ -613,8 +676,9 @@ def test_beta_log_prob_entropy_kl_and_moments():
     )
     np.testing.assert_allclose(actions.mode(params), (alpha - 1) / (alpha + beta - 2), rtol=1e-3, atol=1e-4)
     many = actions.sample([tf.tile(x[tf.newaxis], (20000, 1, 1)) for x in params]).numpy()
-    np.testing.assert_allclose(many.mean(axis=0), p.mean(), atol=0.015)
-    np.testing.assert_allclose(many.std(axis=0), p.stddev(), atol=0.01)
+    # 5 standard deviations. That of the standard deviation of n draws in (0, 1) is at most 0.5 / sqrt(n).
+    assert np.all(np.abs(many.mean(axis=0) - p.mean()) < 5 * p.stddev() / math.sqrt(20000))
+    np.testing.assert_allclose(many.std(axis=0), p.stddev(), atol=5 * 0.5 / math.sqrt(20000))
 
 
 def test_beta_near_the_edges():
@@ -734,5 +798,7 @@ def test_settings_are_checked(spec, options, message):
 
 
 def test_the_cases_are_of_every_kind():
-    kinds = distributions.ActionDistribution.__subclasses__()
-    assert {type(make(case)) for case in CASES} == set(kinds)
+    classes = vars(distributions).values()
+    kinds = {c for c in classes if inspect.isclass(c) and issubclass(c, distributions.ActionDistribution)}
+    kinds = {kind for kind in kinds if not inspect.isabstract(kind)}
+    assert len(kinds) == 6 and {type(make(case)) for case in CASES} == kinds

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Data transformers: actor and learner see the same, statistics count every step once and are kept."""
 
+import copy
 import functools
 import types
 
@@ -11,9 +12,8 @@ import tensorflow as tf
 from alf.algorithms import Algorithm
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, TimeStep
 from alf.drivers import AsyncOffPolicyDriver
-from alf.drivers.policy import zero_where
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec, zeros_from_spec
+from alf.nest_utils import to_tensor_spec, zero_where, zeros_from_spec
 from alf.policies.data_transformers import (
     FrameStacker,
     ObservationNormalizer,
@@ -143,6 +143,59 @@ def test_observations_are_normalized_by_all_that_was_observed():
     np.testing.assert_array_equal(seen.observation["image"], rows.observation["image"])
 
 
+def normalize_in_numpy(x, clip=10.0):
+    x = x.astype(np.float64)
+    return np.clip((x - x.mean(0)) / np.sqrt(x.var(0) + 1e-8), -clip, clip)
+
+
+def observe_and_normalize(x):
+    """Normalises observations [T, B] by their own statistics, in a graph."""
+    spec = tf.TensorSpec((), x.dtype)
+    normalizer = ObservationNormalizer(spec, REWARD)
+    rows = as_experience(make_rows(spec, REWARD, length=len(x) + 1, batch_size=x.shape[1]))
+    normalizer.observe(rows._replace(observation=tf.constant(np.concatenate([x, x[:1]]))), ())
+    seen = tf.function(normalizer.transform)(rows._replace(observation=tf.constant(x))).observation
+    assert seen.dtype == x.dtype
+    return seen.numpy()
+
+
+def test_a_constant_float64_observation_becomes_zero():
+    """Its mean in float32 would be 0.01 away, a hundred times the deviation of 1e-4 that constants have."""
+    x = np.full((12, 5), 1234567.89)
+    # The mean is off by at most one rounding of each addition.
+    bound = x.size * np.finfo(np.float64).eps * x[0, 0] / 1e-4
+    assert bound < 1e-3
+    np.testing.assert_allclose(observe_and_normalize(x), np.zeros_like(x), atol=bound)
+
+
+def test_a_float64_observation_far_from_zero_keeps_its_digits():
+    x = 1000000.03 + 0.01 * np.random.default_rng(0).normal(size=(12, 5))
+    bound = x.size * np.finfo(np.float64).eps * 1e6 / 0.005  # as above; the deviation is above 0.005
+    assert bound < 1e-5
+    expected = normalize_in_numpy(x.reshape(-1)).reshape(x.shape)
+    np.testing.assert_allclose(observe_and_normalize(x), expected, atol=bound)
+
+
+def test_a_float32_observation_may_be_two_neighbouring_numbers():
+    """Their mean is no float32 number."""
+    x = np.full((12, 5), 1e6, np.float32)
+    x[::2] = np.nextafter(x[0, 0], np.float32(np.inf))
+    expected = np.where(np.arange(12)[:, np.newaxis] % 2 == 0, 1.0, -1.0)
+    np.testing.assert_allclose(observe_and_normalize(x), np.broadcast_to(expected, x.shape), rtol=1e-4)
+
+
+def test_rewards_far_from_zero_are_divided_as_in_float64():
+    rows = make_rows(VECTOR, REWARD)
+    rows = rows._replace(reward=1e6 + rows.reward)
+    normalizer = RewardNormalizer(VECTOR, REWARD, discount=0.0, clip=None)
+    normalizer.observe(as_experience(rows), tf.zeros(5))
+    reward = rows.reward.numpy().astype(np.float64)
+    expected = reward / np.std(reward[1:][rows.step_type[1:] != FIRST])
+    # The epsilon of 1e-8 aside, the deviation and the quotient are rounded once each.
+    seen = normalizer.unroll(as_experience(rows), ()).reward
+    np.testing.assert_allclose(seen, expected, rtol=2 * np.finfo(np.float32).eps)
+
+
 @pytest.mark.parametrize("clip", [0.7, None])
 def test_rewards_are_divided_by_the_deviation_of_the_sums_so_far(clip):
     rows = make_rows(VECTOR, REWARD)
@@ -253,6 +306,35 @@ def test_statistics_are_in_the_checkpoint(tmp_path):
         strict=True,
     ):
         np.testing.assert_array_equal(x, y)
+
+
+COPIED = {
+    "FrameStacker": (VECTOR, REWARD, FrameStacker),
+    "ObservationNormalizer": (NESTED, REWARD, ObservationNormalizer),
+    "RewardNormalizer": (VECTOR, REWARDS, RewardNormalizer),
+    "RewardWeighting": (VECTOR, REWARDS, functools.partial(RewardWeighting, weights=[1.0, -2.0, 0.5])),
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_a_copy_computes_the_same_with_variables_of_its_own(name):
+    observation_spec, reward_spec, ctor = COPIED[name]
+    pipeline = Pipeline(observation_spec, reward_spec, [ctor])
+    rows = make_rows(observation_spec, reward_spec)
+    experience, state = as_experience(rows), zeros_from_spec(pipeline.state_spec, 5)
+    pipeline.observe(experience, state)
+    twin = copy.deepcopy(pipeline)
+    assert not {id(v) for v in pipeline.variables} & {id(v) for v in twin.variables}
+    assert [v.name for v in pipeline.variables] == [v.name for v in twin.variables]
+    assert [v.trainable for v in pipeline.variables] == [v.trainable for v in twin.variables]
+    tf.nest.map_structure(np.testing.assert_array_equal, pipeline.variables, twin.variables)
+    before = tf.function(pipeline.unroll)(experience, state)
+    after = tf.function(twin.unroll)(experience, state)
+    tf.nest.map_structure(np.testing.assert_array_equal, before, after)
+    for variable in pipeline.variables:
+        variable.assign(3 * variable + 1)
+    after = twin.unroll(experience, state)
+    tf.nest.map_structure(np.testing.assert_array_equal, before, after)
 
 
 def rows_at(rows, t):

@@ -1,12 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Tests for the toy environments."""
+"""Tests for the toy environments, and that users can import alf.testing without pytest."""
+
+import ast
+import pathlib
 
 import numpy as np
 import pytest
 
+import alf
+from alf.data_structures import FIRST, LAST, MID
+from alf.testing import EnvironmentContract, rollout
 from alf.testing import toy_environments as toy
-
-from .contract import FIRST, LAST, MID, EnvironmentContract, rollout
 
 
 class TestCountingContract(EnvironmentContract):
@@ -146,7 +150,7 @@ def test_null_reuses_its_arrays_and_protects_them():
     ],
 )
 def test_refuses_sizes_below_one(make):
-    with pytest.raises(ValueError, match="must be at least 1"):
+    with pytest.raises(ValueError, match="at least 1"):
         make()
 
 
@@ -155,3 +159,18 @@ def test_refuses_actions_of_the_wrong_shape():
     env.reset()
     with pytest.raises(ValueError, match=r"shape \(2, 1\) instead of \(2,\)"):
         env.step(np.zeros([2, 1], np.int64))
+
+
+def test_the_product_imports_neither_pytest_nor_its_own_test_tools():
+    root = pathlib.Path(alf.__file__).parent
+    for path in root.rglob("*.py"):
+        imported = []
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                imported += [f"{node.module}.{alias.name}" for alias in node.names]
+        wrong = [name for name in imported if name.split(".")[0] == "pytest"]
+        if root / "testing" not in path.parents:
+            wrong += [name for name in imported if name.startswith("alf.testing")]
+        assert not wrong, f"{path} imports {wrong}"

@@ -13,14 +13,13 @@ from gymnasium import spaces
 class CountEnv(gymnasium.Env):
     """Observes (process id, seed, episode, step); every action is checked.
 
-    Episodes take `length` steps: in turn they terminate and are truncated. What else may happen comes with
-    step number `at`, counted from 1 over all episodes; 0 is the constructor.
+    Episodes take `length` steps. The first one terminates, the second is truncated, and so on in turn.
 
     Args:
         length: steps of an episode.
         action_space: a Gymnasium space.
-        at: when `act` is called.
-        act: callable without arguments.
+        at: the step number, counted from 1 over all episodes, in which `act` is called; 0 is the constructor.
+        act: callable without arguments, or None.
     """
 
     observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float64)
@@ -75,15 +74,57 @@ class SpaceEnv(gymnasium.Env):
 
 
 class ProcessEnv(CountEnv):
-    """Observes what its process is like: (TensorFlow is imported, cores, OMP_NUM_THREADS, 0)."""
+    """Observes the state of its process: (TensorFlow is imported, cores, OMP_NUM_THREADS, 0)."""
 
     def _observe(self):
         threads = float(os.environ.get("OMP_NUM_THREADS", 0))
         return np.array(["tensorflow" in sys.modules, len(os.sched_getaffinity(0)), threads, 0], np.float64)
 
 
+class VectorRewardEnv(CountEnv):
+    """Its reward is a vector of 2."""
+
+    reward_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, -reward]), *rest
+
+
+class WrongShapeEnv(CountEnv):
+    """Observes 1 number where its space has 4; NumPy would broadcast it."""
+
+    def _observe(self):
+        return super()._observe()[:1]
+
+
+class SlowEnv(gymnasium.Env):
+    """Sleeps for `seconds` in every step."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, seconds=0.0):
+        self._seconds = seconds
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        if self._seconds:
+            time.sleep(self._seconds)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class RefusesRandomActions(SlowEnv):
+    """Raises an exception in every step."""
+
+    def step(self, action):
+        raise ValueError("not now")
+
+
 class NotPicklable(Exception):
-    """An exception that cannot travel."""
+    """An exception that cannot be pickled."""
 
     def __init__(self, first, second):
         super().__init__("it holds a socket")

@@ -5,28 +5,25 @@ import struct
 
 import cloudpickle
 
-# Commands to a worker, and its answers, one byte each. The end of the stream tells it to close.
+# Commands and replies are one byte each. An object follows the replies LAYOUT and ERROR. A worker closes its
+# environments when the stream ends.
 RESET, STEP = b"r", b"s"
-OK, ERROR = b"k", b"e"
+OK, LAYOUT, ERROR = b"k", b"l", b"e"
 
 
 class RemoteTraceback(Exception):
-    """The cause of an exception that a worker raised: where it was raised there, as text."""
-
-    def __init__(self, text):
-        super().__init__(text)
-        self.text = text
+    """The cause of an exception from a worker: the text of its traceback there."""
 
     def __str__(self):
-        return f"\n{self.text}"
+        return f"\n{self.args[0]}"
 
 
 def receive(connection, size):
     """Returns `size` bytes.
 
     Raises:
-        EOFError: if the other side has gone.
-        TimeoutError: if the socket has a timeout and nothing comes.
+        EOFError: if the other process has closed the connection.
+        TimeoutError: if the socket has a timeout and it is over.
     """
     received = b""
     while len(received) < size:
@@ -35,18 +32,18 @@ def receive(connection, size):
         except ConnectionError:
             part = b""
         if not part:
-            raise EOFError("the other side has gone")
+            raise EOFError("the other process has closed the connection")
         received += part
     return received
 
 
-def send_object(connection, item):
-    """Sends any object; what a script defines in `__main__` travels by value."""
+def pack_object(item):
+    """Returns the bytes for `receive_object`. They include the code of a class from `__main__`."""
     data = cloudpickle.dumps(item)
-    connection.sendall(struct.pack("!Q", len(data)) + data)
+    return struct.pack("!Q", len(data)) + data
 
 
 def receive_object(connection):
-    """Returns what `send_object` sent; raises as `receive` does."""
+    """Returns an object that was sent as `pack_object(item)`. Raises what `receive` raises."""
     (size,) = struct.unpack("!Q", receive(connection, 8))
     return cloudpickle.loads(receive(connection, size))

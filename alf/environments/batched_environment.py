@@ -1,0 +1,48 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The base class of all batched environments."""
+
+from tf_agents.environments import py_environment
+
+from alf.errors import check_int
+
+
+class BatchedEnvironment(py_environment.PyEnvironment):
+    """A `PyEnvironment` of B sub-environments. It keeps the batch size and the specs.
+
+    A subclass implements `_reset()` and `_step(action)`. Both return a `TimeStep` of arrays [B, ...] that
+    follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it.
+
+    Args:
+        batch_size: int, B.
+        observation_spec: nest of `ArraySpec`, without the batch dimension, as all specs here.
+        action_spec: nest of `ArraySpec`.
+        reward_spec: `ArraySpec`, or None for a float32 scalar.
+
+    Raises:
+        ConfigError: if `batch_size` is not a positive integer.
+    """
+
+    def __init__(self, batch_size, observation_spec, action_spec, reward_spec=None):
+        check_int("batch_size", batch_size)
+        super().__init__()
+        self._batch_size = int(batch_size)
+        self._observation_spec = observation_spec
+        self._action_spec = action_spec
+        self._reward_spec = super().reward_spec() if reward_spec is None else reward_spec
+
+    @property
+    def batched(self):
+        return True
+
+    @property
+    def batch_size(self):
+        return self._batch_size
+
+    def observation_spec(self):
+        return self._observation_spec
+
+    def action_spec(self):
+        return self._action_spec
+
+    def reward_spec(self):
+        return self._reward_spec

@@ -1,0 +1,345 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""copy.deepcopy of networks: the same function of variables of their own."""
+
+import copy
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.keras import layers
+
+from alf.errors import ConfigError
+from alf.networks import (
+    GRU,
+    LSTM,
+    ActorCriticNetwork,
+    CriticsNetwork,
+    ImpalaResEncoder,
+    KerasEncoder,
+    NatureEncoder,
+    ObservationEncoder,
+    PolicyNetwork,
+    QValueNetwork,
+)
+
+VECTOR = tf.TensorSpec((4,), tf.float32)
+IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
+NESTED = {"image": IMAGE, "more": (VECTOR, tf.TensorSpec((), tf.int32))}
+T, B = 3, 2
+
+
+def random_nest(spec, *leading):
+    rng = np.random.default_rng(0)
+    return tf.nest.map_structure(
+        lambda s: tf.constant(rng.integers(0, 5, (*leading, *s.shape)), s.dtype), spec
+    )
+
+
+def outputs_of(network, spec):
+    """What the methods of a network compute, without training where they can be told."""
+    state, is_first = random_nest(network.state_spec, B), tf.zeros((T, B), tf.bool)
+    observation = random_nest(spec, T, B)
+    if isinstance(network, CriticsNetwork):
+        features, final = network.features(observation, state, is_first, training=False)
+        outputs = network.values(features, tf.ones((T, B, 2))), final
+        acting = network.advance(random_nest(spec, B), state)
+    else:
+        kwargs = {} if isinstance(network, ActorCriticNetwork) else {"training": False}
+        outputs = network(observation, state, is_first, **kwargs)
+        acting = network.policy(random_nest(spec, B), state)
+    return [x.numpy() for x in tf.nest.flatten((acting, outputs))]
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def values(module):
+    return [v.numpy() for v in module.variables]
+
+
+def kinds(variables):
+    return [(type(v), v.shape, v.dtype, v.trainable) for v in variables]
+
+
+def assign(module, new_values):
+    for v, value in zip(module.variables, new_values, strict=True):
+        v.assign(value)
+
+
+def check_copy(module, compute):
+    """Checks that a copy of the module has variables of its own, and that both compute the same.
+
+    Args:
+        module: a network or encoder.
+        compute: a function of the module that returns a list of arrays; it may move the estimates of
+            `spectral_norm`.
+
+    Returns:
+        the copy.
+    """
+    # Away from the initial values, which a module that is only made again would have, too.
+    rng = np.random.default_rng(1)
+    assign(module, [x + rng.normal(scale=0.1, size=x.shape) for x in values(module)])
+    module.trainable_variables[-1]._trainable = False  # as in a target network
+    new = copy.deepcopy(module)
+    assert kinds(new.variables) == kinds(module.variables)
+    assert not {id(v.handle) for v in new.variables} & {id(v.handle) for v in module.variables}
+    start = values(module)
+    assert same(values(new), start)
+    outputs = compute(module)
+    assert same(compute(new), outputs)
+    assert same(values(new), values(module))
+    for changed, other in ((module, new), (new, module)):
+        assign(other, start)
+        assign(changed, [0.9 * x + 0.1 for x in start])
+        assert same(values(other), start)
+        assert not same(compute(changed), outputs)
+        assert same(values(other), start)
+        assert same(compute(other), outputs)
+    return new
+
+
+recurrent_or_not = pytest.mark.parametrize("rnn_ctor", [None, GRU, LSTM])
+SETTINGS = {
+    "plain": {},
+    "layer_norm": {"layer_norm": True},
+    "bfloat16": {"compute_dtype": "bfloat16"},
+    "bfloat16_layer_norm": {"compute_dtype": "bfloat16", "layer_norm": True},
+}
+all_settings = pytest.mark.parametrize("setting", SETTINGS)
+
+
+@recurrent_or_not
+@pytest.mark.parametrize("share_layers", [True, False])
+@pytest.mark.parametrize("spectral_norm", [True, False])
+@all_settings
+def test_actor_critic_network(setting, spectral_norm, share_layers, rnn_ctor):
+    network = ActorCriticNetwork(
+        VECTOR,
+        3,
+        (8, 6),
+        share_layers=share_layers,
+        spectral_norm=spectral_norm,
+        rnn_ctor=rnn_ctor,
+        **SETTINGS[setting],
+    )
+    new = check_copy(network, functools.partial(outputs_of, spec=VECTOR))
+    assert len(new.value_variables) == len(network.value_variables)
+    assert new.state_spec == network.state_spec
+
+
+@recurrent_or_not
+@all_settings
+@pytest.mark.parametrize(
+    "make",
+    [
+        PolicyNetwork,
+        QValueNetwork,
+        functools.partial(QValueNetwork, dueling=False),
+        functools.partial(CriticsNetwork, num_outputs=1),
+    ],
+)
+def test_networks_of_replay(make, setting, rnn_ctor):
+    network = make(VECTOR, 2, fc_layer_params=(8, 6), rnn_ctor=rnn_ctor, **SETTINGS[setting])
+    check_copy(network, functools.partial(outputs_of, spec=VECTOR))
+
+
+@pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "spec, encoder_ctor",
+    [
+        (IMAGE, NatureEncoder),
+        (IMAGE, ImpalaResEncoder),
+        (NESTED, functools.partial(ObservationEncoder, vector_layer_params=(5,))),
+    ],
+)
+def test_image_encoders(spec, encoder_ctor, compute_dtype):
+    network = ActorCriticNetwork(spec, 3, (), encoder_ctor=encoder_ctor, compute_dtype=compute_dtype)
+    check_copy(network, functools.partial(outputs_of, spec=spec))
+
+
+class Scale(layers.Layer):
+    """A layer that is not registered with Keras, and has an argument without a default."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self._factor = factor
+
+    def build(self, input_shape):
+        self.scale = self.add_weight("scale", (input_shape[-1],), initializer="ones")
+
+    def call(self, inputs):
+        return self._factor * inputs * self.scale
+
+
+def functional(spec):
+    x = tf.keras.Input((4,))
+    shared = layers.Dense(4, "tanh")
+    merged = layers.Add()([shared(x), shared(Scale(2.0)(x))])
+    merged = layers.Concatenate()([merged, x]) * 2.0 + 1.0
+    return tf.keras.Model(x, layers.Lambda(lambda y: tf.square(y))(merged))
+
+
+class Subclassed(tf.keras.Model):
+    """A model with a Lambda, a variable, layers in a list, in a dictionary, and in models inside."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.square = layers.Lambda(lambda x: x**2)
+        self.inner = [
+            layers.Dense(5, "tanh"),
+            tf.keras.Sequential([layers.Dense(5), layers.BatchNormalization()]),
+        ]
+        self.parts = {"functional": functional(spec), "scale": Scale(3.0)}
+        self.offset = tf.Variable([1.0])
+
+    def call(self, inputs, training=False):
+        x = self.parts["functional"](inputs)
+        for layer in self.inner:
+            x = layer(x, training=training)
+        x = self.parts["scale"](self.square(x))
+        return x + tf.cast(self.offset, x.dtype)
+
+
+class FunctionalSubclass(tf.keras.Model):
+    def __init__(self, spec):
+        x = tf.keras.Input((4,))
+        super().__init__(x, layers.Dense(3)(x))
+
+
+def nested(spec):
+    x = tf.keras.Input((4,))
+    inner = tf.keras.Sequential([tf.keras.Input((4,)), Scale(2.0), layers.Dense(4)])
+    outer = tf.keras.Sequential([inner, functional(spec), layers.Dense(4), Subclassed(spec)])
+    return tf.keras.Model(x, layers.Add()([outer(x), layers.Dense(5)(inner(x))]))
+
+
+MODELS = {
+    "layer": lambda spec: layers.Dense(3, "relu"),
+    "sequential": lambda spec: tf.keras.Sequential([tf.keras.Input((4,)), layers.Dense(5), Scale(2.0)]),
+    "sequential_without_input": lambda spec: tf.keras.Sequential([layers.Dense(5), Scale(2.0)]),
+    "functional": functional,
+    "subclassed": Subclassed,
+    "functional_subclass": FunctionalSubclass,
+    "nested": nested,
+    "batch_norm": lambda spec: tf.keras.Sequential([layers.Dense(4), layers.BatchNormalization()]),
+    "frozen": lambda spec: tf.keras.Sequential([layers.Dense(4, trainable=False), layers.Dense(3)]),
+    "dropout": lambda spec: tf.keras.Sequential([layers.Dense(4), layers.Dropout(0.5, seed=1)]),
+    "recurrent": lambda spec: tf.keras.Sequential(
+        [layers.Reshape((2, 2)), layers.GRU(3), layers.LayerNormalization()]
+    ),
+    "bidirectional": lambda spec: tf.keras.Sequential(
+        [layers.Reshape((2, 2)), layers.Bidirectional(layers.LSTM(3))]
+    ),
+}
+all_models = pytest.mark.parametrize("name", MODELS)
+
+
+@all_models
+@pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
+def test_keras_models(name, compute_dtype):
+    network = QValueNetwork(
+        VECTOR,
+        2,
+        encoder_ctor=functools.partial(KerasEncoder, model_ctor=MODELS[name]),
+        fc_layer_params=(),
+        compute_dtype=compute_dtype,
+    )
+    new = check_copy(network, functools.partial(outputs_of, spec=VECTOR))
+    x = tf.ones((2, 4))
+    operations = [
+        [op.type for op in tf.function(n.policy).get_concrete_function(x).graph.get_operations()]
+        for n in (network, new)
+    ]
+    assert operations[0] == operations[1]
+
+
+@pytest.mark.parametrize("rnn_ctor", [None, LSTM])
+def test_keras_models_that_are_not_shared(rnn_ctor):
+    encoder_ctor = functools.partial(KerasEncoder, model_ctor=Subclassed)
+    network = ActorCriticNetwork(VECTOR, 2, encoder_ctor=encoder_ctor, share_layers=False, rnn_ctor=rnn_ctor)
+    check_copy(network, outputs_of_policy)
+
+
+def outputs_of_policy(network):
+    """Without training, which moves the averages of BatchNormalization."""
+    state = random_nest(network.state_spec, B)
+    return [x.numpy() for x in tf.nest.flatten(network.policy(random_nest(VECTOR, B), state))]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_training_is_the_same(training):
+    """BatchNormalization moves its averages, in the copy by its own."""
+    encoder = KerasEncoder(VECTOR, MODELS["batch_norm"])
+    new = copy.deepcopy(encoder)
+    x, before = tf.random.normal((5, 4)), values(encoder)
+    first, second = new(x, training), encoder(x, training)
+    np.testing.assert_array_equal(first, second)
+    assert same(values(new), values(encoder))
+    assert same(before, values(encoder)) is not training
+
+
+def test_dropout_drops_in_training_alone():
+    new = copy.deepcopy(KerasEncoder(VECTOR, MODELS["dropout"]))
+    x = tf.ones((20, 4))
+    assert np.all(new(x) != 0)
+    assert 20 < np.sum(new(x, training=True) == 0) < 60
+
+
+def test_a_copy_of_a_copy_in_one_structure():
+    """One deepcopy of two owners of one network makes one network."""
+    network = ActorCriticNetwork(VECTOR, 3, compute_dtype="bfloat16", rnn_ctor=GRU)
+    first, again = copy.deepcopy(copy.deepcopy([network, {"again": network}]))
+    assert first is again["again"] and first is not network
+    assert same(values(first), values(network))
+
+
+def captured(spec):
+    dense = layers.Dense(3)
+    dense.build((None, 4))
+    return layers.Lambda(lambda x: dense(x))
+
+
+class WithGenerator(tf.keras.Model):
+    def __init__(self, spec):
+        super().__init__()
+        self.generator = (i for i in range(3))
+
+    def call(self, inputs):
+        return inputs
+
+
+class GraphAndCall(tf.keras.Model):
+    def __init__(self, spec):
+        x = tf.keras.Input((4,))
+        super().__init__(x, layers.Dense(3)(x))
+
+    def call(self, inputs):
+        return 2.0 * super().call(inputs)
+
+
+class WithDeepcopy(WithGenerator):
+    def __deepcopy__(self, memo):
+        return WithDeepcopy(None)
+
+
+@pytest.mark.parametrize(
+    "model_ctor, reason",
+    [
+        (captured, "the copy uses variables of others, kernel"),
+        (WithGenerator, "generator"),
+        (GraphAndCall, "GraphAndCall has a `call` of its own"),
+    ],
+)
+def test_models_that_cannot_be_copied(model_ctor, reason):
+    encoder = KerasEncoder(VECTOR, model_ctor)
+    with pytest.raises(ConfigError, match=f"KerasEncoder.model_ctor, .* cannot be copied, .*{reason}"):
+        copy.deepcopy(encoder)
+
+
+def test_a_model_may_copy_itself():
+    encoder = KerasEncoder(VECTOR, WithDeepcopy)
+    new = copy.deepcopy(encoder)
+    assert isinstance(new._model, WithDeepcopy) and new._model is not encoder._model
