@@ -14,11 +14,12 @@ from alf.tf_runtime import single_threaded
 _NOT_FINITE = "ALF: not finite"
 
 
-@gin.configurable(module="alf.learner")
+@gin.configurable(module="alf")
 class Learner(tf.Module):
     """Learns: owns the optimizers, the update, the counters and what experience is trained on.
 
-    A driver calls `observe` with the experience that it collected; the training loop calls `train`.
+    A driver calls `observe` with the experience that it collected; the training loop calls `train`. In gin
+    files the name is `alf.Learner`, because TF-Agents registers a `Learner` too.
 
     Args:
         algorithm: `Algorithm`.

@@ -12,9 +12,11 @@ from alf.policies.policy import Policy
 from alf.schedules import as_schedule
 
 
-@gin.configurable(module="alf.policies")
+@gin.configurable(module="alf")
 class EpsilonGreedyPolicy(Policy):
     """Takes the action of the highest value, or, with probability epsilon, a random one.
+
+    In gin files the name is `alf.EpsilonGreedyPolicy`, because TF-Agents registers one, too.
 
     Args:
         observation_spec, data_transformer: as in `Policy`.
