@@ -4,7 +4,7 @@
 import gin
 import tensorflow as tf
 
-from alf.algorithms import ActorCriticPolicy, Algorithm
+from alf.algorithms import Algorithm
 from alf.data_structures import FIRST, LossInfo
 from alf.ops import losses, returns
 
@@ -13,28 +13,16 @@ from alf.ops import losses, returns
 class ActorCriticAlgorithm(Algorithm):
     """Learns from bootstrapped returns: right for a sync driver, and nearly so at a small policy lag."""
 
-    def __init__(self, observation_spec, action_spec, optimizer, discount=0.99, entropy_weight=0.01):
-        policy = ActorCriticPolicy(observation_spec, action_spec)
-        super().__init__(
-            observation_spec,
-            action_spec,
-            optimizer,
-            train_state_spec=policy.state_spec,
-            rollout_info_spec=policy.info_spec,
-            max_grad_norm=0.5,
-        )
-        self._policy = policy
+    def __init__(self, policy, discount=0.99, entropy_weight=0.01):
+        super().__init__(policy)
         self._discount = discount
         self._entropy_weight = entropy_weight
 
-    def rollout_step(self, time_step, state):
-        return self._policy.sample(time_step, state)
-
     def train_step(self, experience, state):
-        return self._policy.unroll(experience, state)
+        return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
-        value, actions = train_info.value, self._policy.actions
+        value, actions = train_info.value, self.policy.actions
         is_first = experience.step_type == FIRST
         target = returns.discounted_return(
             value, experience.reward[1:], self._discount * experience.discount[1:], is_first

@@ -2,6 +2,7 @@
 """RunDir: a run's directory, with its configuration and the revision of its code."""
 
 import os
+import re
 import subprocess
 
 import gin
@@ -87,9 +88,14 @@ def check_dead_bindings():
     Raises:
         ConfigError: names them.
     """
-    bound, read = _parse_settings(gin.config_str()), _parse_settings(gin.operative_config_str())
-    # A name without a dot is a macro.
-    dead = [name for name in bound if "." in name and name not in read]
+    bound = _parse_settings(gin.config_str())
+    # A name without a dot is a macro's.
+    dead = {name for name in bound if "." in name.rpartition("/")[2]}
+    for name in _parse_settings(gin.operative_config_str()):
+        # A call in the scope a/b reads the binding of a/b, else that of a, else the one without a scope.
+        *scopes, parameter = name.split("/")
+        candidates = ("/".join((*scopes[:i], parameter)) for i in range(len(scopes), -1, -1))
+        dead.discard(next((candidate for candidate in candidates if candidate in bound), None))
     if dead:
         raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
 
@@ -97,7 +103,8 @@ def check_dead_bindings():
 def _parse_settings(config):
     """The bindings of a config text as a dict, without comments."""
     settings = {}
-    for statement in config.replace("\\\n", " ").splitlines():
+    # Gin indents the lines that continue a value.
+    for statement in re.sub(r"\\?\n +", " ", config).splitlines():
         name, separator, value = statement.partition("=")
         if separator and not name.startswith("#"):
             settings[name.strip()] = " ".join(value.split())
