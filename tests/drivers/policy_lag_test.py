@@ -14,8 +14,8 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
-from alf.nest_utils import BoundedTensorSpec, to_tensor_spec, zeros_from_spec
-from alf.networks import ActorCriticNetwork, ImpalaResNetwork, KerasNetwork
+from alf.nest_utils import to_tensor_spec
+from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
@@ -264,82 +264,6 @@ def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
     assert np.any(after != before)
     np.testing.assert_array_equal(actor._network.policy(observation, state)[0], after)
     env.close()
-
-
-class NoConfig(tf.keras.Model):
-    """Is not registered with Keras, and counts how often it was made."""
-
-    made = 0
-
-    def __init__(self, units):
-        super().__init__()
-        NoConfig.made += 1
-        self._dense = tf.keras.Sequential([tf.keras.layers.Dense(units, activation=lambda x: tf.nn.relu(x))])
-        self._norm = tf.keras.layers.BatchNormalization()
-
-    def call(self, inputs, training=False):
-        return self._norm(self._dense(inputs), training=training)
-
-
-class NoConfigLayer(tf.keras.layers.Layer):
-    def build(self, input_shape):
-        self.kernel = self.add_weight("kernel", (input_shape[-1], 3))
-
-    def call(self, inputs):
-        return inputs @ tf.cast(self.kernel, inputs.dtype)
-
-
-def make_functional_model(spec):
-    inputs = tf.keras.Input(spec.shape)
-    hidden = tf.keras.layers.Dense(3, activation=lambda x: tf.nn.relu(x))(inputs)
-    outputs = tf.keras.layers.Lambda(lambda x: 2 * x)(hidden)
-    return tf.keras.Model(inputs, outputs + tf.keras.layers.Dense(3)(inputs))
-
-
-VECTOR, IMAGE = tf.TensorSpec((4,), tf.float32), BoundedTensorSpec((2, 16, 16), tf.uint8, 0, 255)
-NETWORKS = {
-    "spectral, layer norm": (VECTOR, ActorCriticNetwork, dict(spectral_norm=True, layer_norm=True)),
-    "lambda": (VECTOR, ActorCriticNetwork, dict(activation=lambda x: tf.nn.relu(x))),
-    "bfloat16": (VECTOR, ActorCriticNetwork, dict(compute_dtype="bfloat16", rnn_cell="gru")),
-    "bfloat16 images": (IMAGE, ImpalaResNetwork, dict(compute_dtype="bfloat16", rnn_cell="lstm")),
-    "own model": (VECTOR, KerasNetwork, dict(model_ctor=lambda spec: NoConfig(3))),
-    "own layer": (VECTOR, KerasNetwork, dict(model_ctor=lambda spec: NoConfigLayer(), share_layers=False)),
-    "functional": (VECTOR, KerasNetwork, dict(model_ctor=make_functional_model)),
-    "bfloat16 model": (
-        VECTOR,
-        KerasNetwork,
-        dict(model_ctor=lambda spec: NoConfig(3), compute_dtype="bfloat16", rnn_cell="gru"),
-    ),
-}
-
-
-@pytest.mark.parametrize("observation_spec, network_class, settings", NETWORKS.values(), ids=NETWORKS.keys())
-def test_a_copy_of_every_kind_of_network(observation_spec, network_class, settings):
-    """Keras' own copies fail for what it cannot write to a file, and compute in other dtypes."""
-    network = functools.partial(network_class, seed=1, **settings)
-    policy = ActorCriticPolicy(observation_spec, BoundedTensorSpec((), tf.int64, 0, 2), network_ctor=network)
-    made = NoConfig.made
-    actor = policy.copy()
-    assert NoConfig.made == made
-    assert not {id(v) for v in actor.variables} & {id(v) for v in policy.variables}
-    describe = lambda v: (type(v), v.name, v.shape, v.dtype, v.trainable)  # noqa: E731
-    assert [describe(v) for v in actor.variables] == [describe(v) for v in policy.variables]
-
-    observation = tf.cast(
-        100 * tf.random.stateless_uniform((5, *observation_spec.shape), (1, 2)), observation_spec.dtype
-    )
-    state = zeros_from_spec(policy.state_spec, 5)
-    compute = tf.function(lambda network: network.policy(observation, state))
-    before = compute(policy._network)
-    tf.nest.map_structure(np.testing.assert_array_equal, compute(actor._network), before)
-    for variable in policy.trainable_variables:
-        variable.assign_add(0.1 * tf.ones_like(variable))
-    tf.nest.map_structure(np.testing.assert_array_equal, compute(actor._network), before)
-    actor.assign(policy)
-    tf.nest.map_structure(np.testing.assert_array_equal, actor.variables, policy.variables)
-    after = compute(actor._network)
-    assert np.any(after[0] != before[0])
-    tf.nest.map_structure(np.testing.assert_array_equal, after, compute(policy._network))
 
 
 def test_a_copy_has_statistics_and_a_counter_of_its_own():
