@@ -7,14 +7,14 @@ import tensorflow as tf
 from alf.errors import check_bool
 from alf.nest_utils import merge_leading_dims, split_leading_dim
 from alf.networks.compute_dtype import compute_in
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 from alf.networks.encoders import ObservationEncoder
 from alf.networks.layers import dense, split_seed
 from alf.networks.torso import Torso
 
 
 @gin.configurable(module="alf.networks")
-class ActorCriticNetwork(Module):
+class ActorCriticNetwork(CopyableModule):
     """An encoder, hidden layers, a recurrent layer if wanted, a policy head and a value head.
 
     Policy and value share all but the heads, or nothing.

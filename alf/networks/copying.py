@@ -8,7 +8,7 @@ from tf_keras.src.engine.functional import Functional
 from tf_keras.src.mixed_precision.autocast_variable import AutoCastVariable, create_autocast_variable
 
 
-class Module(tf.Module):
+class CopyableModule(tf.Module):
     """A `tf.Module` that `copy.deepcopy` copies, with the Keras layers and models inside it.
 
     The copy computes the same with variables of its own: they agree with the original's in number, order,

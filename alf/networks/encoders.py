@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import zeros_from_spec
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 from alf.networks.images import NatureEncoder
 from alf.networks.layers import Mlp, check_ctor, check_layers, split_seed
 
 
 @gin.configurable(module="alf.networks")
-class ObservationEncoder(Module):
+class ObservationEncoder(CopyableModule):
     """Encodes each part of an observation by its kind, and concatenates the features.
 
     An image, uint8 [channels, height, width], goes through an encoder of its own. A scalar integer with
@@ -67,7 +67,7 @@ class ObservationEncoder(Module):
 
 
 @gin.configurable(module="alf.networks")
-class KerasEncoder(Module):
+class KerasEncoder(CopyableModule):
     """A Keras layer or model of the user's.
 
     Args:
@@ -135,7 +135,7 @@ class KerasEncoder(Module):
         )
 
 
-class _OneHotEncoder(Module):
+class _OneHotEncoder(CopyableModule):
     def __init__(self, spec):
         super().__init__(name="one_hot_encoder")
         self.size = _num_values(spec)
@@ -145,7 +145,7 @@ class _OneHotEncoder(Module):
         return tf.one_hot(tf.cast(observation, tf.int64) - self._minimum, self.size)
 
 
-class _VectorEncoder(Module):
+class _VectorEncoder(CopyableModule):
     def __init__(self, spec, units, activation, seed):
         super().__init__(name="vector_encoder")
         self._rank = spec.shape.rank

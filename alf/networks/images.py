@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.networks.compute_dtype import keras_policy
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 from alf.networks.layers import HIDDEN_GAIN, build_layer, orthogonal, split_seed
 
 
 @gin.configurable(module="alf.networks")
-class NatureEncoder(Module):
+class NatureEncoder(CopyableModule):
     """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
 
     Args:
@@ -62,7 +62,7 @@ class NatureEncoder(Module):
 
 
 @gin.configurable(module="alf.networks")
-class ImpalaResEncoder(Module):
+class ImpalaResEncoder(CopyableModule):
     """The deep residual network of IMPALA (arXiv 1802.01561, figure 3), and 256 units.
 
     Args:

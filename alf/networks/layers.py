@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 
 HIDDEN_GAIN = 2**0.5
 
@@ -63,7 +63,7 @@ def dense(size, units, gain, seed, dtype="float32"):
     return build_layer(layer, (None, size))
 
 
-class Mlp(Module):
+class Mlp(CopyableModule):
     """Hidden layers, which compute in the dtype of the `compute_in` around.
 
     Args:

@@ -7,13 +7,13 @@ import tensorflow as tf
 from alf.errors import check_bool, check_int
 from alf.nest_utils import merge_leading_dims, split_leading_dim
 from alf.networks.compute_dtype import compute_in
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 from alf.networks.encoders import ObservationEncoder
 from alf.networks.layers import Mlp, check_layers, dense, split_seed
 from alf.networks.torso import Torso
 
 
-class _OneHeadNetwork(Module):
+class _OneHeadNetwork(CopyableModule):
     """A torso and one head; each is built at once.
 
     Args:
@@ -160,7 +160,7 @@ class QValueNetwork(_OneHeadNetwork):
 
 
 @gin.configurable(module="alf.networks")
-class CriticsNetwork(Module):
+class CriticsNetwork(CopyableModule):
     """Several critics, which differ in their initial weights: action values of one observation and action.
 
     Observations go through an encoder and, if wanted, a recurrent layer, which all critics share. Each

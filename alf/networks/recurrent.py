@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 from alf.networks.layers import dense, orthogonal, split_seed
 
 
@@ -59,7 +59,7 @@ def _product(x, kernel):
     return tf.cast(tf.matmul(tf.cast(x, kernel.dtype), kernel), x.dtype)
 
 
-class Rnn(Module):
+class Rnn(CopyableModule):
     """What recurrent layers have in common; `GRU` and `LSTM` are the two.
 
     Products are in the dtype of the `compute_in` around. The rest is float32, above all the state, which

@@ -4,11 +4,11 @@
 import tensorflow as tf
 
 from alf.errors import check_bool
-from alf.networks.copying import Module
+from alf.networks.copying import CopyableModule
 from alf.networks.layers import Mlp, check_ctor, check_layers, split_seed
 
 
-class Torso(Module):
+class Torso(CopyableModule):
     """An encoder, hidden layers, and a recurrent layer if there is an `rnn_ctor`; each is built at once.
 
     Args:

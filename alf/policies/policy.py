@@ -9,11 +9,12 @@ import tensorflow as tf
 from alf.data_structures import PolicyState, PolicyStep
 from alf.errors import ConfigError
 from alf.nest_utils import add_leading_dims, find_mismatch, zero_where
+from alf.networks.copying import CopyableModule
 from alf.policies.data_transformers import Pipeline
 from alf.schedules import Progress
 
 
-class Policy(tf.Module, abc.ABC):
+class Policy(CopyableModule, abc.ABC):
     """Chooses actions: data transformer, acting networks, action distribution and the specs of its state.
 
     A subclass makes its networks in `__init__` and implements `rollout_step`. It holds what acting needs:
