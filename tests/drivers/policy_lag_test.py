@@ -15,10 +15,10 @@ from alf.environments import load
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
 from alf.nest_utils import to_tensor_spec
-from alf.networks import ActorCriticNetwork
+from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
-from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
 
 SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
@@ -50,7 +50,7 @@ def make_specs(env):
 def train(make_driver, iterations=6):
     """Trains on CartPole; returns the experience and the weights."""
     envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
-    network = functools.partial(ActorCriticNetwork, rnn_cell="gru", rnn_units=8, seed=1)
+    network = functools.partial(ActorCriticNetwork, rnn_ctor=functools.partial(GRU, units=8), seed=1)
     algorithm = PPOAlgorithm(GreedyPolicy(*make_specs(envs[0]), network_ctor=network))
     learner = KeepingLearner(algorithm, SGD(), UnrollTraining(num_epochs=4), max_grad_norm=0.5)
     driver = make_driver(envs, learner, unroll_length=7)
@@ -77,13 +77,8 @@ def test_lockstep_learns_what_the_synchronous_driver_learns(num_actor_queues):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6 * (x.dtype == np.float32))
 
 
-def steps_of(env):
-    """Rows that a counting environment gave after its first."""
-    return int(env._rows[0])
-
-
 def test_lockstep_collects_nothing_while_it_trains():
-    envs = make_counting_envs(2)
+    envs = make_counting_envs(2, cls=FakeEnvironment)
     driver = AsyncOffPolicyDriver(
         envs,
         RecordingLearner(FrozenPolicy(envs[0])),
@@ -97,7 +92,7 @@ def test_lockstep_collects_nothing_while_it_trains():
         for iteration in range(1, 4):
             driver.run_async()
             time.sleep(0.1)
-            assert [steps_of(env) for env in envs] == [3 * iteration] * 2
+            assert [env.num_steps for env in envs] == [3 * iteration] * 2
             assert driver.queue_sizes()["learn_queue"] == 0
     finally:
         driver.stop()
@@ -105,7 +100,7 @@ def test_lockstep_collects_nothing_while_it_trains():
 
 @pytest.mark.parametrize("max_waiting_batches", [1, 3])
 def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
-    envs = make_counting_envs(2)
+    envs = make_counting_envs(2, cls=FakeEnvironment)
     kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=max_waiting_batches)
     driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     driver.start()
@@ -118,7 +113,7 @@ def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
         time.sleep(0.2)
         assert driver.queue_sizes()["learn_queue"] == waiting
         # Each environment has one more unroll, for which there is no room.
-        assert sum(map(steps_of, envs)) == 3 * (waiting + 2)
+        assert sum(env.num_steps for env in envs) == 3 * (waiting + 2)
     finally:
         driver.stop()
 
@@ -245,7 +240,7 @@ def test_without_a_period_the_actors_use_the_learners_policy():
 @pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])
 def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
     env = load("CartPole-v1", 4, seed=0)
-    network = functools.partial(ActorCriticNetwork, rnn_cell="lstm", share_layers=False, spectral_norm=True)
+    network = functools.partial(ActorCriticNetwork, rnn_ctor=LSTM, share_layers=False, spectral_norm=True)
     policy = ActorCriticPolicy(*make_specs(env), network_ctor=network)
     Learner(cls(policy), SGD())
     actor = policy.copy()
