@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from alf.data_structures import Experience, Frame, TimeStep
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 
 
@@ -64,7 +64,11 @@ class EnvSpecs:
 
         Returns:
             `Experience` of tensor specs of [T+1, B, ...], with a state of [B, ...].
+
+        Raises:
+            ConfigError: if `unroll_length` is wrong.
         """
+        check_int("unroll_length", unroll_length)
         rows = Experience(
             *self.time_step,
             action=self.action,

@@ -67,6 +67,14 @@ def test_settings_of_the_synchronous_driver():
         SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
 
 
+@pytest.mark.parametrize("unroll_length", [0, 1.5])
+def test_unroll_length_of_a_spec(unroll_length):
+    """A replayer is made for this spec before there is a driver that checks its unroll_length."""
+    envs = make_counting_envs(1)
+    with config_error(f"unroll_length is {unroll_length}", "an integer, at least 1"):
+        EnvSpecs(envs).unroll_spec(FrozenPolicy(envs[0]), unroll_length)
+
+
 @pytest.mark.parametrize("name", ["one_tmie", "x"])
 def test_name_of_the_replayer(name):
     envs = make_counting_envs(2)
