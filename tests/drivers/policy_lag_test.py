@@ -106,14 +106,15 @@ def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
     driver.start()
     try:
         waiting = 2 * max_waiting_batches
+        # Each environment has one more unroll, for which there is no room.
+        steps = 3 * (waiting + 2)
         deadline = time.monotonic() + 30
-        while driver.queue_sizes()["learn_queue"] < waiting:
+        while driver.queue_sizes()["learn_queue"] < waiting or sum(env.num_steps for env in envs) < steps:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         time.sleep(0.2)
         assert driver.queue_sizes()["learn_queue"] == waiting
-        # Each environment has one more unroll, for which there is no room.
-        assert sum(env.num_steps for env in envs) == 3 * (waiting + 2)
+        assert sum(env.num_steps for env in envs) == steps
     finally:
         driver.stop()
 
