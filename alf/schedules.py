@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Schedules: settings that change as a run goes on, where a plain number would be constant.
+"""Schedules: settings that change during a run, where a plain number would stay constant.
 
-In gin, with a scope if there are several:
+In gin, several schedules need scopes:
 
     ImpalaAlgorithm.entropy_weight = @entropy/LinearSchedule()
     entropy/LinearSchedule.start = 0.01
@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError, check_bool, check_number
 
 
 class Progress(NamedTuple):
     """How far a run is.
 
-    Fields:
-        env_steps: int64 scalar; environment steps learned from.
-        updates: int64 scalar; updates of the weights.
+    Attributes:
+        env_steps: int64 scalar; number of environment steps learned from.
+        updates: int64 scalar; number of updates of the weights.
     """
 
     env_steps: Any
@@ -35,8 +35,11 @@ class Schedule(abc.ABC):
     """A number that depends on the progress of a run. It has no state.
 
     Args:
-        values: numbers; it is always between the smallest and the largest.
-        by: what it depends on, "env_steps" or "updates".
+        values: numbers; the schedule stays between the smallest and the largest.
+        by: the count it depends on, "env_steps" or "updates".
+
+    Raises:
+        ConfigError: if `by` is anything else.
     """
 
     def __init__(self, values, by):
@@ -47,31 +50,27 @@ class Schedule(abc.ABC):
         self._by = by
 
     def __call__(self, progress):
-        """Its value now, in eager mode or in a graph.
-
-        Args:
-            progress: `Progress`.
-
-        Returns:
-            float32 scalar.
-        """
-        # float32 cannot tell step counts above 2^24 apart.
+        """Computes the value at `progress`, a `Progress`: float32 scalar, in eager mode or in a graph."""
+        # In float32, step counts above 2^24 would not be exact.
         count = tf.cast(getattr(progress, self._by), tf.float64)
         return tf.cast(self.at(count), tf.float32)
 
     @abc.abstractmethod
     def at(self, count):
-        """Its value at a count of `by`: float64 scalar -> float64 scalar."""
+        """Computes the value at a count of `by`: float64 scalar -> float64 scalar."""
 
 
 @gin.configurable(module="alf")
 class LinearSchedule(Schedule):
-    """Goes from one number to another in a straight line, then stays.
+    """Changes from one number to another at a constant rate, then stays there.
 
     Args:
         start, end: numbers.
-        over: how many env steps or updates it takes, at least 1.
+        over: number of env steps or updates from start to end, at least 1.
         by: "env_steps" or "updates".
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     def __init__(self, start, end, over, by="env_steps"):
@@ -89,13 +88,17 @@ class LinearSchedule(Schedule):
 
 @gin.configurable(module="alf")
 class PiecewiseSchedule(Schedule):
-    """Has a given value at each boundary, the first one before it, and the last one ever after.
+    """Has a given value at each boundary: the first one also before it, the last one also after it.
 
     Args:
         boundaries: list of numbers of env steps or updates, strictly increasing.
         values: list of as many numbers.
-        interpolate: whether it goes in a straight line from each value to the next, or steps.
+        interpolate: whether it changes at a constant rate between two boundaries; else it keeps each value
+            until the next boundary.
         by: "env_steps" or "updates".
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     def __init__(self, boundaries, values, interpolate=False, by="env_steps"):
@@ -105,13 +108,11 @@ class PiecewiseSchedule(Schedule):
             raise ConfigError(
                 f"PiecewiseSchedule.boundaries is {boundaries}: each must be larger than the one before"
             )
-        n = len(boundaries)
-        if len(values) != n:
+        if len(values) != (n := len(boundaries)):
             raise ConfigError(
                 f"PiecewiseSchedule.values is {values}: there must be one for each of {n} boundaries"
             )
-        if not isinstance(interpolate, bool):
-            raise ConfigError(f"PiecewiseSchedule.interpolate is {interpolate!r}: it must be True or False")
+        check_bool("PiecewiseSchedule.interpolate", interpolate)
         super().__init__(values, by)
         self._boundaries = tuple(boundaries)
         self._interpolate = interpolate
@@ -119,30 +120,29 @@ class PiecewiseSchedule(Schedule):
     def at(self, count):
         boundaries = tf.constant(self._boundaries, tf.float64)
         values = tf.constant(self.values, tf.float64)
-        last = len(self.values) - 1
         i = tf.maximum(tf.reduce_sum(tf.cast(boundaries <= count, tf.int32)) - 1, 0)
         if not self._interpolate:
             return values[i]
-        j = tf.minimum(i + 1, last)
-        # After the last boundary i is j: there is nothing to divide by, and the fraction is 0.
+        j = tf.minimum(i + 1, len(self.values) - 1)
+        # After the last boundary i equals j: the divisor is 0, and so is the fraction.
         fraction = tf.math.divide_no_nan(count - boundaries[i], boundaries[j] - boundaries[i])
         fraction = tf.maximum(fraction, 0.0)
         return (1.0 - fraction) * values[i] + fraction * values[j]
 
 
 def as_schedule(setting_name, value, **bounds):
-    """Makes a setting that may be a number or a `Schedule` a function of the progress.
+    """Turns a setting, a number or a `Schedule`, into a function of the progress.
 
     Args:
         setting_name: for the error.
         value: number or `Schedule`.
-        **bounds: as in `check_number`; a schedule has to stay within them.
+        **bounds: as in `check_number`; all values of a schedule must be within them.
 
     Returns:
         callable (`Progress`) -> float32 scalar.
 
     Raises:
-        ConfigError: if it is neither, or out of bounds.
+        ConfigError: if `value` is neither, or out of bounds.
     """
     if isinstance(value, Schedule):
         for x in value.values:

@@ -5,11 +5,11 @@ import numpy as np
 
 
 def spawn_seeds(entropy, count):
-    """Makes seeds from one, or from some, by NumPy's SeedSequence.
+    """Makes independent seeds from one or several numbers, by NumPy's SeedSequence.
 
     Args:
-        entropy: int, list of ints, or None to draw one.
-        count: how many seeds.
+        entropy: int or list of ints; None lets the operating system choose.
+        count: number of seeds.
 
     Returns:
         list of ints in [0, 2^31).

@@ -4,7 +4,7 @@
 What a buffer takes of memory, and how long it takes to add an unroll, to sample a batch and to set its
 priorities, for buffers that hold so many environment steps, as a Markdown table: medians of `--calls` calls.
 2 environments of batch size 32, unrolls of 20 steps, batches of 32 sequences of 8 steps, as an algorithm
-calls them. Pong is its single frames, with 3 more rows for each sequence to stack 4 of them.
+calls them. Pong has single frames, and 3 more time steps in front of each sequence to stack 4 frames.
 """
 
 import gc

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.specs import ArraySpec, BoundedArraySpec
-from tf_agents.specs.tensor_spec import BoundedTensorSpec
 from tf_agents.trajectories.time_step import StepType
 
 from alf.data_structures import (
@@ -20,7 +19,7 @@ from alf.data_structures import (
     TimeStep,
     count_transitions,
 )
-from alf.nest_utils import add_leading_dims, to_tensor_spec, zeros_from_spec
+from alf.nest_utils import BoundedTensorSpec, add_leading_dims, to_tensor_spec, zeros_from_spec
 from alf.testing.toy_environments import CountingEnvironment
 
 

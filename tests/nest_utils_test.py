@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Leading dimensions of nests and specs, and the check of a nest against a spec."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,6 +61,4 @@ def test_a_nest_that_fits_has_no_mismatch():
     ],
 )
 def test_a_mismatch_is_named(nest, text):
-    import re
-
     assert re.search(text, find_mismatch(nest, SPEC))

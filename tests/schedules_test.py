@@ -221,7 +221,7 @@ def test_gin_binds_a_schedule_where_a_number_is_expected():
         weight/LinearSchedule.start = 1.0
         weight/LinearSchedule.end = 0.0
         weight/LinearSchedule.over = 10_000_000
-        Settings.rate = @alf.algorithms.PiecewiseSchedule()
+        Settings.rate = @alf.PiecewiseSchedule()
         PiecewiseSchedule.boundaries = [0, 1e6]
         PiecewiseSchedule.values = [2.0, 1.0]
         PiecewiseSchedule.interpolate = True

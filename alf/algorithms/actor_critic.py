@@ -1,16 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What IMPALA and PPO share: which variables belong to the policy and which to the value."""
+"""What IMPALA and PPO share: the groups of an actor-critic policy's variables."""
 
 
-def actor_critic_groups(policy):
+def group_actor_critic_variables(policy):
     """Groups the trainable variables for `Algorithm.parameter_groups`.
 
     Args:
         policy: `ActorCriticPolicy`.
 
     Returns:
-        dict: the group "value" holds what only the value depends on, "policy" the rest. With shared layers
-        there is no group "value".
+        dict: the group "value" holds the variables that only the value depends on, "policy" holds the others.
+        If policy and value share their layers, there is no group "value".
     """
     value_variables = list(policy.value_variables)
     value_ids = {id(variable) for variable in value_variables}

@@ -1,12 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The environment's actions as critics see them: indices, or boxes scaled to [-1, 1]."""
+"""The environment's actions in the form that critics take: an index, or numbers in [-1, 1]."""
 
 import numpy as np
 import tensorflow as tf
 
 
-def action_index(action, action_spec):
-    """Which of its choices a scalar integer is.
+def action_to_index(action, action_spec):
+    """Numbers integer actions from 0.
 
     Args:
         action: integers [...] like the environment's.
@@ -18,8 +18,8 @@ def action_index(action, action_spec):
     return tf.cast(action, tf.int64) - int(action_spec.minimum)
 
 
-def unit_action(action, action_spec):
-    """Scales a box to [-1, 1]; the inverse of what `TanhGaussianActions.action` makes of tanh.
+def action_to_unit_box(action, action_spec):
+    """Scales the numbers of a box to [-1, 1]. `TanhGaussianActions.action` does the reverse after its tanh.
 
     Args:
         action: [..., *shape] of floating point.

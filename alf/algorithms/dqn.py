@@ -1,14 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""DQN (Mnih et al. 2015, Nature 518) with its extensions for discrete actions from replay."""
+"""DQN (Mnih et al. 2015, Nature 518) and its extensions: double, dueling, n steps, recurrent."""
 
 import copy
+import functools
 from typing import Any, NamedTuple
 
 import gin
 import tensorflow as tf
 
 from alf.algorithms.algorithm import Algorithm
-from alf.algorithms.critic_actions import action_index
+from alf.algorithms.critic_actions import action_to_index
 from alf.algorithms.n_step import NStep
 from alf.algorithms.target_update import TargetUpdater
 from alf.data_structures import LossInfo
@@ -17,16 +18,16 @@ from alf.ops import losses, td_losses
 
 
 class DqnInfo(NamedTuple):
-    """What the networks make of a sequence; n is the number of actions.
+    """The transitions of a batch of sequences, and the values of all A actions at their two ends.
 
-    Fields:
-        steps: `Steps` of [R, B].
-        q: float32 [R, B, n], in the rows that train.
-        next_q: float32 [R, B, n], where their steps end.
-        next_target_q: float32 [R, B, n], the target network's there.
+    Attributes:
+        transitions: `Transitions` of [R, B].
+        q: float32 [R, B, A], where they start.
+        next_q: float32 [R, B, A], where they end; passes no gradient.
+        next_target_q: float32 [R, B, A], of the target network, where they end; passes no gradient.
     """
 
-    steps: Any
+    transitions: Any
     q: Any
     next_q: Any
     next_target_q: Any
@@ -34,24 +35,33 @@ class DqnInfo(NamedTuple):
 
 @gin.configurable(module="alf.algorithms")
 class DqnAlgorithm(Algorithm):
-    """Deep Q-learning from replay, which may be prioritised (arXiv 1511.05952): double, of n steps.
+    """Deep Q-learning from replay, also prioritized (arXiv 1511.05952).
 
-    `QValueNetwork` is duelling (arXiv 1511.06581) and may be recurrent; then sequences begin with the state
-    that was stored, and `burn_in` rows bring it up to date (R2D2, Kapturowski et al., ICLR 2019).
+    The loss is the square, or Huber's loss, of the TD error of transitions of n steps:
 
-    A sequence of `mini_batch_length` L gives L - burn_in - n_step + 1 transitions of n steps, which nothing
-    corrects for the policy that acted. Its priority is the mean absolute TD error of these.
+        target = r_1 + gamma r_2 + ... + gamma^(n-1) r_n + gamma^n Q_target(s_n, argmax_a Q(s_n, a))
+        td_error = target - Q(s_0, a_0)
+
+    Without `double`, Q_target chooses the action, too. Nothing corrects for the policy that acted.
+
+    `QValueNetwork` is dueling (arXiv 1511.06581). It may be recurrent: then a sequence starts from the stored
+    state, and the first `burn_in` rows compute that state again with the present weights (R2D2, Kapturowski
+    et al., ICLR 2019). A sequence of `mini_batch_length` L gives L - burn_in - n_step + 1 transitions. The
+    mean of their absolute TD errors is the priority of the sequence.
 
     Args:
         policy: `EpsilonGreedyPolicy`.
         discount: gamma, in [0, 1].
-        n_step: rewards of a target before it bootstraps; fewer where an episode ends.
-        double: whether the network that learns chooses the action that the target network values (arXiv
+        n_step: n, rewards of a target before it bootstraps; fewer where an episode ends.
+        double: whether the network that learns chooses the action that the target network evaluates (arXiv
             1509.06461).
-        huber_delta: error from which on the loss is linear; None: it is the square everywhere.
-        tau: in (0, 1], how far each update of the target network goes to the one that learns; 1 copies.
-        target_update_period: updates from one of the target network to the next.
-        burn_in: rows of a sequence that only bring the recurrent state up to date.
+        huber_delta: above this absolute TD error the loss is linear; None makes it the square everywhere.
+        tau: in (0, 1], how far each move takes the target network towards the network that learns; 1 copies.
+        target_update_period: updates between two moves of the target network.
+        burn_in: rows at the start of a sequence that only compute the recurrent state.
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     def __init__(
@@ -78,27 +88,30 @@ class DqnAlgorithm(Algorithm):
         self._huber_delta = huber_delta
 
     def train_step(self, experience, state):
-        steps = self._n_step.steps(experience)
-        evaluate = lambda network: self._n_step.at_starts_and_ends(network, experience, state, steps.end)  # noqa: E731
+        transitions = self._n_step.make_transitions(experience)
+        evaluate = functools.partial(
+            self._n_step.evaluate_starts_and_ends, experience=experience, state=state, end=transitions.end
+        )
         q, next_q = evaluate(self.policy.network)
         _, next_target_q = evaluate(self._target_network)
-        return DqnInfo(steps, q, next_q, next_target_q)
+        return DqnInfo(transitions, q, next_q, next_target_q)
 
     def calc_loss(self, experience, train_info):
-        """The loss of the TD errors, weighted; and the priorities."""
-        steps, q, next_q, next_target_q = train_info
-        action = self._n_step.starts(experience, action_index(experience.action, self.policy.action_spec))
+        """Computes the weighted mean loss of the TD errors, and the priorities of the sequences."""
+        transitions, q, next_q, next_target_q = train_info
+        action = self._n_step.select_starts(experience, experience.action)
+        action = action_to_index(action, self.policy.action_spec)
         q = td_losses.value_of_action(q, action)
         next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
-        td_error = td_losses.td_target(steps.reward, steps.discount, next_value) - q
-        loss = losses.weighted_mean(td_losses.td_loss(td_error, self._huber_delta), steps.weight)
-        seen = tf.cast(steps.weight > 0, tf.float32)
+        td_error = td_losses.td_target(transitions.reward, transitions.discount, next_value) - q
+        loss = losses.weighted_mean(td_losses.td_loss(td_error, self._huber_delta), transitions.weight)
+        is_trained = tf.cast(transitions.weight > 0, tf.float32)
         extra = {
-            "q": losses.weighted_mean(q, seen),
-            "td_error": losses.weighted_mean(tf.abs(td_error), seen),
+            "q": losses.weighted_mean(q, is_trained),
+            "td_error": losses.weighted_mean(tf.abs(td_error), is_trained),
             "epsilon": self.policy.epsilon(),
         }
-        return LossInfo(loss, extra, td_losses.mean_priority(td_error, steps.weight))
+        return LossInfo(loss, extra, td_losses.mean_priority(td_error, transitions.weight))
 
     def after_update(self, experience, train_info):
         self._update_target()

@@ -6,7 +6,7 @@ import functools
 import gin
 import tensorflow as tf
 
-from alf.algorithms.actor_critic import actor_critic_groups
+from alf.algorithms.actor_critic import group_actor_critic_variables
 from alf.algorithms.algorithm import Algorithm
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
@@ -18,17 +18,28 @@ from alf.schedules import as_schedule
 class ImpalaAlgorithm(Algorithm):
     """V-trace actor-critic.
 
+    `returns.vtrace` has the recursion of the value targets v and the advantages A. They depend on the
+    importance ratio of each step, rho = pi(a|x) / mu(a|x), where pi is the policy that learns and mu the one
+    that acted. The loss is the mean over transitions of
+
+        -A log pi(a|x) + value_loss_weight (v - V(x))^2 / 2 - entropy_weight entropy(pi(x))
+
     Args:
         policy: `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
-        vtrace_lambda: lambda, in [0, 1]: how far corrections reach.
-        clip_rho_threshold: rho bar, limits the importance ratio of the value targets.
-        clip_c_threshold: c bar, limits the ratios that carry corrections back; at most `clip_rho_threshold`.
-        clip_pg_rho_threshold: limits the importance ratio of the policy gradient.
-        value_loss_weight: weight of the squared value error, against the policy gradient's 1.
+        vtrace_lambda: lambda, in [0, 1]. The lower it is, the fewer later steps a value target depends on.
+        clip_rho_threshold: rho bar, the largest importance ratio in the value targets.
+        clip_c_threshold: c bar, the largest ratio that passes a TD error back to earlier steps; at most
+            `clip_rho_threshold`.
+        clip_pg_rho_threshold: the largest importance ratio in the policy gradient.
+        value_loss_weight: weight of the value loss. The policy loss has weight 1.
         entropy_weight: weight of the entropy bonus. Number or schedule.
-        drop_last_ts: whether the last transition of each unroll is left out of the loss, as in RLlib. Its
-            target bootstraps from one step, so it is the most biased; needs an unroll_length of at least 2.
+        drop_last_ts: whether the loss leaves out the last transition of each unroll, as in RLlib. Its target
+            has a single reward before it bootstraps, so it is the most biased. Needs an unroll_length of at
+            least 2.
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     def __init__(
@@ -63,14 +74,14 @@ class ImpalaAlgorithm(Algorithm):
         self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight)
 
     def parameter_groups(self):
-        """Separate layers make the groups "policy" and "value"; shared layers are one group, "policy"."""
-        return actor_critic_groups(self.policy)
+        """Returns "policy" and "value" if the network has separate layers for them, else only "policy"."""
+        return group_actor_critic_variables(self.policy)
 
     def train_step(self, experience, state):
         return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
-        """Policy gradient, value and entropy losses, averaged over the transitions of the batch."""
+        """Computes the policy gradient, value and entropy losses, averaged over the transitions."""
         actions = self.policy.actions
         params, behaviour = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behaviour.raw)
@@ -93,7 +104,7 @@ class ImpalaAlgorithm(Algorithm):
         return LossInfo(loss, {**parts, "entropy_weight": entropy_weight})
 
     def _weight(self, experience):
-        """float32 [T, B], of each transition in the loss."""
+        """Computes the weight of each transition in the loss, float32 [T, B]."""
         weight = experience.weight[:-1]
         if not self._drop_last_ts:
             return weight

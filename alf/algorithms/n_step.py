@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""NStep: which rows of a replayed sequence train action values, and on what."""
+"""NStep: how algorithms with action values learn from replayed sequences."""
 
 from typing import Any, NamedTuple
 
@@ -10,13 +10,13 @@ from alf.errors import ConfigError, check_int, check_number
 from alf.ops import returns
 
 
-class Steps(NamedTuple):
-    """Transitions of n steps, or fewer where an episode ends, from R rows of a sequence.
+class Transitions(NamedTuple):
+    """Transitions of n steps, or of fewer where an episode ends. They start in R rows of a sequence.
 
-    Fields:
-        reward: float32 [R, B], the discounted sum of their rewards.
-        discount: float32 [R, B], of the value where they end; 0 after a termination.
-        end: int32 [R, B], the row where they end, counted from the first one that trains.
+    Attributes:
+        reward: float32 [R, B], the discounted sum of the rewards.
+        discount: float32 [R, B], the factor of the value at the end; 0 after a termination.
+        end: int32 [R, B], the row where they end, counted from the first row that trains.
         weight: float32 [R, B], in the loss.
     """
 
@@ -27,17 +27,18 @@ class Steps(NamedTuple):
 
 
 class NStep:
-    """Transitions of n steps out of sequences of L + 1 rows.
+    """Makes transitions of n steps from sequences of L + 1 rows, and evaluates networks at both their ends.
 
-    Rows 0 to burn_in - 1 only bring the recurrent state up to date with the weights of now, as in R2D2
-    (Kapturowski et al., ICLR 2019). The R = L - burn_in - n + 1 rows after them train, each on the whole n
-    steps; what follows is there to bootstrap.
+    The first `burn_in` rows do not train. They compute the recurrent state with the present weights, because
+    the stored state came from older weights (R2D2, Kapturowski et al., ICLR 2019). A transition starts in
+    each of the next R = L - burn_in - n + 1 rows. The last n rows have too few steps after them: the
+    transitions only end there.
 
     Args:
         owner: name of the algorithm, for errors.
         discount: gamma, in [0, 1].
-        n_step: n.
-        burn_in: rows.
+        n_step: n, steps of a transition.
+        burn_in: rows at the start of a sequence that do not train.
         is_recurrent: whether there is a recurrent state.
 
     Raises:
@@ -56,62 +57,57 @@ class NStep:
         self._burn_in = burn_in
         self._is_recurrent = is_recurrent
 
-    def steps(self, experience):
-        """The `Steps` of an `Experience` of [L+1, B, ...].
+    def make_transitions(self, experience):
+        """Makes the `Transitions` of an `Experience` of [L+1, B, ...].
 
         Raises:
             ConfigError: if the sequences are too short.
         """
         b, num_rows = self._burn_in, self._num_rows(experience)
-        reward, discount, is_first = (
-            x[b:] for x in (experience.reward, experience.discount, tf.equal(experience.step_type, FIRST))
+        is_first = tf.equal(experience.step_type, FIRST)
+        transitions = returns.n_step_transitions(
+            experience.reward[b + 1 :], self._discount * experience.discount[b + 1 :], is_first[b:], self._n
         )
-        steps = returns.n_step_transitions(reward[1:], self._discount * discount[1:], is_first, self._n)
-        weight = experience.weight[b:]
-        return Steps(*(x[:num_rows] for x in (*steps, weight)))
+        return Transitions(*(x[:num_rows] for x in (*transitions, experience.weight[b:])))
 
-    def starts(self, experience, nest):
-        """The rows that train of a nest of [L+1, B, ...]: [R, B, ...]."""
-        b = self._burn_in
+    def select_starts(self, experience, nest):
+        """Selects the rows where transitions start: nest of [L+1, B, ...] -> nest of [R, B, ...]."""
         num_rows = self._num_rows(experience)
-        return tf.nest.map_structure(lambda x: x[b : b + num_rows], nest)
+        return tf.nest.map_structure(lambda x: x[self._burn_in : self._burn_in + num_rows], nest)
 
-    def at_starts_and_ends(self, network, experience, state, end):
-        """What a network makes of the rows that train, and of those where their steps end.
+    def evaluate_starts_and_ends(self, network, experience, state, end):
+        """Evaluates a network in the rows where transitions start, and in the rows where they end.
 
         Args:
             network: callable (observation, state, is_first, training) -> (outputs [T, B, ...], state).
             experience: `Experience` of [L+1, B, ...].
             state: nest of [B, ...] that entered row 0.
-            end: of the `Steps`.
+            end: `Transitions.end`.
 
         Returns:
-            outputs [R, B, ...] with gradients, and outputs [R, B, ...] without.
+            the outputs [R, B, ...] at the starts, and those at the ends, which pass no gradient.
         """
+        b, observation = self._burn_in, experience.observation
         if not self._is_recurrent:
-            starts = self.starts(experience, experience.observation)
-            ends = tf.nest.map_structure(lambda x: self._at(x, end), experience.observation)
+            starts = self.select_starts(experience, observation)
+            ends = tf.nest.map_structure(lambda x: self._select_ends(x, end), observation)
             return network(starts, (), None, True)[0], tf.stop_gradient(network(ends, (), None, False)[0])
-        outputs = self._unrolled(network, experience, state)
-        return outputs[: self._num_rows(experience)], tf.stop_gradient(self._at(outputs, end))
-
-    def _unrolled(self, network, experience, state):
-        """Outputs of the rows after the burn-in."""
-        b, is_first = self._burn_in, tf.equal(experience.step_type, FIRST)
-        before, after = (
-            tf.nest.map_structure(lambda x, rows=rows: x[rows], experience.observation)
-            for rows in (slice(b), slice(b, None))
-        )
+        is_first = tf.equal(experience.step_type, FIRST)
         if b:
+            before = tf.nest.map_structure(lambda x: x[:b], observation)
             _, state = network(before, state, is_first[:b], False)
             state = tf.nest.map_structure(tf.stop_gradient, state)
-        return network(after, state, is_first[b:], True)[0]
+        after = tf.nest.map_structure(lambda x: x[b:], observation)
+        outputs, _ = network(after, state, is_first[b:], True)
+        num_rows = self._num_rows(experience)
+        return outputs[:num_rows], tf.stop_gradient(self._select_ends(outputs, end))
 
-    def _at(self, x, end):
-        """The rows of `x`, which begins with the first one that trains, where the steps end."""
+    def _select_ends(self, x, end):
+        """Selects the rows where transitions end. Row 0 of `x` is the first row that trains."""
         return x[1:] if self._n == 1 else returns.take_time_steps(x, end)
 
     def _num_rows(self, experience):
+        """R, the number of rows where transitions start."""
         length = experience.step_type.shape[0] - 1
         num_rows = length - self._burn_in - self._n + 1
         if num_rows < 1:

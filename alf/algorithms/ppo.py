@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PPO on asynchronous data (arXiv 1707.06347), known as APPO: Sample Factory's, arXiv 2006.11751."""
+"""PPO (arXiv 1707.06347) on asynchronous data: the APPO of Sample Factory (arXiv 2006.11751)."""
 
 import functools
 from typing import Any, NamedTuple
@@ -7,25 +7,28 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.algorithms.actor_critic import actor_critic_groups
+from alf.algorithms.actor_critic import group_actor_critic_variables
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.target_update import TargetUpdater
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
+from alf.nest_utils import zeros_from_spec
 from alf.ops import losses, returns
-from alf.policies.action_distributions import CategoricalActions, MultiCategoricalActions
 from alf.schedules import as_schedule
 
 
 class PPOInfo(NamedTuple):
-    """What each update needs of a batch, from before its first one.
+    """What all updates of a batch use. It is computed before the first of them.
 
-    Fields:
-        raw: nest of [T+1, B, ...], the actions, as `ActionInfo.raw`.
-        proximal: parameters of the proximal policy's distribution, nest of [T+1, B, ...].
-        importance: float32 [T+1, B], ratio of the proximal policy to the one that acted, limited.
-        value: float32 [T+1, B], of the weights before the first update.
-        target: float32 [T+1, B], of the value; 0 in row T.
+    The proximal policy is the one that the new policy stays near to: the policy that acted, or the target
+    policy.
+
+    Attributes:
+        raw: nest of [T+1, B, ...]; the actions, see `ActionInfo.raw`.
+        proximal: nest of [T+1, B, ...]; the parameters of the proximal policy's distribution.
+        importance: float32 [T+1, B]; the limited ratio of the proximal policy to the one that acted.
+        value: float32 [T+1, B]; the values.
+        target: float32 [T+1, B]; the targets of the values, 0 in row T.
         advantage: float32 [T+1, B]; 0 in row T.
     """
 
@@ -39,31 +42,44 @@ class PPOInfo(NamedTuple):
 
 @gin.configurable(module="alf.algorithms")
 class PPOAlgorithm(Algorithm):
-    """Proximal policy optimisation, against the policy that acted, however old it is.
+    """Proximal policy optimization.
 
-    Values, targets and advantages are computed once for each batch, with the weights before its first update.
+    The new policy stays near to the proximal policy, which is the one that acted, however old it is. With the
+    probability ratio rho = pi(a|x) / proximal(a|x), the loss is the mean over transitions of
 
-    With `target_update_period` the policy stays near a target policy instead, a copy of it that lags behind,
-    as in IMPACT (arXiv 1912.00167): the surrogate's ratio, the divergence and V-trace are the target
-    policy's, and the surrogate is weighted with `min(target / acted, clip_target_ratio)`, ratios of the
-    probability of the action.
+        -importance min(rho A, clip(rho, 1 / (1 + clip_range), 1 + clip_range) A)
+        + value_loss_weight (target - V(x))^2 / 2 - entropy_weight bonus(pi) + kl_weight KL(proximal || pi)
+
+    The advantages A and the targets are computed once for each batch, with the weights before its first
+    update. The importance is 1.
+
+    With `target_update_period` the proximal policy is a target policy, an older copy of the policy, as in
+    IMPACT (arXiv 1912.00167). V-trace then corrects from the policy that acted to the target policy, and the
+    importance is min(target(a|x) / acted(a|x), clip_target_ratio).
 
     Args:
         policy: `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
-        use_vtrace: whether targets and advantages are V-trace's, which correct for old policies, or GAE's.
+        use_vtrace: whether V-trace computes targets and advantages, which corrects for old policies. If not,
+            GAE does (arXiv 1506.02438).
         lambda_: of V-trace or GAE, in [0, 1].
-        clip_range: e; the probability ratio is limited to [1 / (1 + e), 1 + e]. Number or schedule.
-        value_clip_range: how far the value may move in one batch before its loss has no gradient; None does
-            not limit it. Depends on the scale of the returns.
-        value_loss_weight: weight of the squared value error, against the policy loss's 1.
+        clip_range: how far the probability ratio may move from 1, see above. Number or schedule.
+        value_clip_range: how far a value may move in one batch before its loss has no gradient. The right
+            number depends on the scale of the returns. None for no limit.
+        value_loss_weight: weight of the value loss. The policy loss has weight 1.
         entropy_weight: weight of the exploration bonus. Number or schedule.
-        exploration: the bonus: "entropy", or "symmetric_kl" to the uniform policy, for discrete actions.
-        kl_weight: weight of the divergence from the policy that acted, or the target policy, to the new one.
-        target_kl: the updates of a batch end where this divergence exceeds it; None does not end them.
-        normalize_advantages: whether they have mean 0 and standard deviation 1 in each minibatch.
-        target_update_period: updates after which the target policy becomes the policy; None: there is none.
-        clip_target_ratio: see above.
+        exploration: the bonus. "entropy" is the entropy; "symmetric_kl", for integer actions alone, is minus
+            the symmetric KL divergence to the uniform policy.
+        kl_weight: weight of the KL divergence from the proximal policy to the new one.
+        target_kl: the remaining updates of a batch are skipped once this divergence is larger. None never
+            skips them.
+        normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1.
+        target_update_period: updates after which the target policy becomes a copy of the policy again. None
+            for no target policy.
+        clip_target_ratio: the largest importance with a target policy.
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     def __init__(
@@ -92,6 +108,7 @@ class PPOAlgorithm(Algorithm):
         check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
         check_bool("PPOAlgorithm.normalize_advantages", normalize_advantages)
         check_number("PPOAlgorithm.clip_target_ratio", clip_target_ratio, above=0)
+        _check_exploration(exploration, policy.actions)
         super().__init__(policy, name="ppo")
         self._target_policy = None
         if target_update_period is not None:
@@ -107,38 +124,50 @@ class PPOAlgorithm(Algorithm):
         self._value_clip_range = value_clip_range
         self._value_loss_weight = value_loss_weight
         self._entropy_weight = as_schedule("PPOAlgorithm.entropy_weight", entropy_weight, at_least=0)
-        self._exploration = _exploration(exploration, policy.actions)
+        self._exploration = exploration
         self._kl_weight = kl_weight
         self._target_kl = target_kl
         self._normalize_advantages = normalize_advantages
 
     def parameter_groups(self):
-        """Separate layers make the groups "policy" and "value"; shared layers are one group, "policy"."""
-        return actor_critic_groups(self.policy)
+        """Returns "policy" and "value" if the network has separate layers for them, else only "policy"."""
+        return group_actor_critic_variables(self.policy)
 
     def preprocess(self, experience, state):
+        """Computes the `PPOInfo` with the weights before the first update, and puts it into `info`."""
         before = self.policy.unroll(experience, state)
-        behaviour = experience.info
-        log_prob = functools.partial(self.policy.actions.log_prob, raw=behaviour.raw)
-        behaviour_log_prob = log_prob(behaviour.params)
+        behavior = experience.info
+        log_prob = functools.partial(self.policy.actions.log_prob, raw=behavior.raw)
+        behavior_log_prob = log_prob(behavior.params)
         if self._target_policy is None:
-            proximal, importance = behaviour.params, tf.ones_like(behaviour_log_prob)
-            log_rho = log_prob(before.params) - behaviour_log_prob
+            proximal, importance = behavior.params, tf.ones_like(behavior_log_prob)
+            log_rho = log_prob(before.params) - behavior_log_prob
         else:
             proximal = self._target_policy.unroll(experience, state).params
-            log_rho = log_prob(proximal) - behaviour_log_prob
+            log_rho = log_prob(proximal) - behavior_log_prob
             importance = tf.minimum(tf.exp(log_rho), self._clip_target_ratio)
-        target, advantage = self._targets(experience, before.value, log_rho[:-1])
-        last_row = [[0, 1], [0, 0]]
-        target, advantage = tf.pad(target, last_row), tf.pad(advantage, last_row)
-        info = PPOInfo(behaviour.raw, proximal, importance, before.value, target, advantage)
+        unroll = dict(
+            values=before.value,
+            r_t=experience.reward[1:],
+            discount_t=self._discount * experience.discount[1:],
+            is_first=tf.equal(experience.step_type, FIRST),
+            lambda_=self._lambda,
+        )
+        if self._use_vtrace:
+            # The advantages without V-trace's own ratio: the surrogate loss multiplies with the ratio.
+            estimate = returns.vtrace(log_rho_tm1=log_rho[:-1], **unroll)
+        else:
+            estimate = returns.generalized_advantage(**unroll)
+        row_t = [[0, 1], [0, 0]]
+        target, advantage = tf.pad(estimate.value_targets, row_t), tf.pad(estimate.advantages, row_t)
+        info = PPOInfo(behavior.raw, proximal, importance, before.value, target, advantage)
         return experience._replace(info=info)
 
     def train_step(self, experience, state):
         return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
-        """The clipped surrogate, the value loss, the exploration bonus and the divergence, averaged."""
+        """Computes the loss, averaged over the transitions: see the class."""
         actions, progress = self.policy.actions, self.progress
         weight = experience.weight[:-1]
         mean = functools.partial(losses.weighted_mean, weight=weight)
@@ -149,21 +178,27 @@ class PPOAlgorithm(Algorithm):
         if self._normalize_advantages:
             advantage = losses.normalize_advantages(advantage, weight > 0)
         clip_range = self._clip_range(progress)
-        kl = mean(actions.kl(info.proximal, params))
         surrogate = losses.ppo_policy_loss(log_ratio, advantage, clip_range)
+        if self._value_clip_range is None:
+            value_loss = losses.value_loss(value, info.target)
+        else:
+            value_loss = losses.clipped_value_loss(value, info.value, info.target, self._value_clip_range)
         parts = {
             "policy_loss": mean(info.importance * surrogate),
-            "value_loss": mean(self._value_loss(value, info)),
+            "value_loss": mean(value_loss),
             "entropy": mean(actions.entropy(params)),
-            "kl": kl,
+            "kl": mean(actions.kl(info.proximal, params)),
             "clipped_fraction": mean(tf.cast(losses.ppo_clipped(log_ratio, clip_range), tf.float32)),
         }
+        bonus = parts["entropy"]
+        if self._exploration == "symmetric_kl":
+            bonus = -mean(actions.symmetric_kl_to_uniform(params))
         entropy_weight = self._entropy_weight(progress)
         loss = (
             parts["policy_loss"]
             + self._value_loss_weight * parts["value_loss"]
-            - entropy_weight * mean(self._exploration(params))
-            + self._kl_weight * kl
+            - entropy_weight * bonus
+            + self._kl_weight * parts["kl"]
         )
         return LossInfo(loss, {**parts, "clip_range": clip_range, "entropy_weight": entropy_weight})
 
@@ -176,36 +211,15 @@ class PPOAlgorithm(Algorithm):
             return tf.constant(False)
         return summary["kl"] > self._target_kl
 
-    def _targets(self, experience, values, log_rho):
-        """Targets of the value and advantages, both float32 [T, B]."""
-        unroll = dict(
-            values=values,
-            r_t=experience.reward[1:],
-            discount_t=self._discount * experience.discount[1:],
-            is_first=tf.equal(experience.step_type, FIRST),
-            lambda_=self._lambda,
+
+def _check_exploration(exploration, actions):
+    """Raises ConfigError unless `actions` have the exploration bonus of that name."""
+    if exploration not in ("entropy", "symmetric_kl"):
+        raise ConfigError(
+            f"PPOAlgorithm.exploration is {exploration!r}: it must be 'entropy' or 'symmetric_kl'"
         )
-        if self._use_vtrace:
-            # Without V-trace's weight: the surrogate has the ratio itself.
-            estimate = returns.vtrace(log_rho_tm1=log_rho, **unroll)
-        else:
-            estimate = returns.generalized_advantage(**unroll)
-        return estimate.value_targets, estimate.advantages
-
-    def _value_loss(self, value, info):
-        if self._value_clip_range is None:
-            return losses.value_loss(value, info.target)
-        return losses.clipped_value_loss(value, info.value, info.target, self._value_clip_range)
-
-
-def _exploration(name, actions):
-    """The exploration bonus called `name`: parameters [T, B, ...] -> float32 [T, B]."""
-    if name == "entropy":
-        return actions.entropy
-    if name != "symmetric_kl":
-        raise ConfigError(f"PPOAlgorithm.exploration is {name!r}: it must be 'entropy' or 'symmetric_kl'")
-    if isinstance(actions, CategoricalActions):
-        return lambda params: -losses.symmetric_kl_to_uniform(params)
-    if isinstance(actions, MultiCategoricalActions):
-        return lambda params: -tf.reduce_sum(losses.symmetric_kl_to_uniform(params), axis=-1)
-    raise ConfigError("PPOAlgorithm.exploration is 'symmetric_kl': that is for integer actions alone")
+    if exploration == "symmetric_kl":
+        try:
+            actions.symmetric_kl_to_uniform(zeros_from_spec(actions.params_spec))
+        except ConfigError as error:
+            raise ConfigError(f"PPOAlgorithm.exploration is 'symmetric_kl': {error}") from None

@@ -10,7 +10,7 @@ import gin
 import tensorflow as tf
 
 from alf.algorithms.algorithm import Algorithm
-from alf.algorithms.critic_actions import action_index, unit_action
+from alf.algorithms.critic_actions import action_to_index, action_to_unit_box
 from alf.algorithms.n_step import NStep
 from alf.algorithms.target_update import TargetUpdater
 from alf.data_structures import LossInfo
@@ -19,13 +19,13 @@ from alf.networks import CriticsNetwork
 from alf.ops import losses, td_losses
 
 
-class Choices(NamedTuple):
-    """What the policy may do in each row: N actions, all that there are or one that was drawn.
+class EvaluatedActions(NamedTuple):
+    """N actions of the policy in each row, with their values: all discrete actions, or one sample of a box.
 
-    Fields:
-        prob: float32 [R, B, N]; how much each counts: its probability, or 1 for the one drawn.
+    Attributes:
+        prob: float32 [R, B, N]; the probability of each discrete action, or 1 for a sample.
         log_prob: float32 [R, B, N].
-        q: float32 [R, B, N], the smallest of the critics.
+        q: float32 [R, B, N], the smallest value of all critics.
     """
 
     prob: Any
@@ -34,48 +34,61 @@ class Choices(NamedTuple):
 
 
 class SacInfo(NamedTuple):
-    """What policy and critics make of a sequence.
+    """The transitions of a batch of sequences, and actions and values at their two ends.
 
-    Fields:
-        steps: `Steps` of [R, B].
-        q: float32 [num_critics, R, B], of the actions taken.
-        now: `Choices` in the rows that train.
-        then: `Choices` where their steps end, with the target critics' values.
+    Attributes:
+        transitions: `Transitions` of [R, B].
+        q: float32 [num_critics, R, B], the values of the actions that were taken where transitions start.
+        actions: `EvaluatedActions` where they start.
+        next_actions: `EvaluatedActions` where they end, with the values of the target critics.
     """
 
-    steps: Any
+    transitions: Any
     q: Any
-    now: Any
-    then: Any
+    actions: Any
+    next_actions: Any
 
 
 @gin.configurable(module="alf.algorithms")
 class SacAlgorithm(Algorithm):
     """Soft actor-critic: twin critics, target critics, automatic temperature.
 
-    Actions are one box of floats with finite bounds, of tanh-Gaussians, or one integer. Densities, the
-    entropy among them, are those of the action scaled to [-1, 1], whatever the bounds.
+    With a the policy's own actions, alpha the temperature and Q the smallest value of all critics, the losses
+    of the critics, the actor and the temperature are
 
-    Networks may be recurrent; then sequences begin with the state that was stored, and `burn_in` rows bring
-    it up to date (R2D2, Kapturowski et al., ICLR 2019).
+        sum over critics (target - Q_c(s_0, a_0))^2 / 2
+        E_a[alpha log pi(a|s_0) - Q(s_0, a)]
+        log(alpha) (entropy(pi(s_0)) - target_entropy)
 
-    A sequence of `mini_batch_length` L gives L - burn_in - n_step + 1 transitions of n steps, which nothing
-    corrects for the policy that acted; the bonus for entropy is that of the state where they end alone. Its
-    priority is the mean absolute TD error of these, over the critics too.
+    with target = r_1 + ... + gamma^(n-1) r_n + gamma^n E_a[Q_target(s_n, a) - alpha log pi(a|s_n)]. Each loss
+    changes its own variables alone. With n above 1, nothing corrects for the policy that acted, and the
+    entropy of the states in between is left out.
+
+    The action is one box of floats with finite bounds, or one integer. Densities and entropies of a box are
+    those of the action scaled to [-1, 1], whatever the bounds.
+
+    Networks may be recurrent: then a sequence starts from the stored state, and the first `burn_in` rows
+    compute that state again with the present weights (R2D2, Kapturowski et al., ICLR 2019). A sequence of
+    `mini_batch_length` L gives L - burn_in - n_step + 1 transitions. The mean of their absolute TD errors,
+    also over the critics, is the priority of the sequence.
 
     Args:
         policy: `SacPolicy`.
         critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like `CriticsNetwork`.
-            None takes the policy's recurrent critics, else `CriticsNetwork`.
+            None takes the policy's recurrent critics if there are any, else `CriticsNetwork`.
         discount: gamma, in [0, 1].
-        n_step: rewards of a target before it bootstraps; fewer where an episode ends.
-        initial_alpha: temperature, the weight of entropy against reward, where training begins.
-        train_alpha: whether the temperature is trained; else it stays `initial_alpha`.
-        target_entropy: in nats, which the temperature is to keep; None: -D for a box of D numbers, and for
-            n actions 0.98 of the greatest there is, log n. Lower it where a policy so random is a bad one.
-        tau: in (0, 1], how far each update of the target critics goes to the critics; 1 copies.
-        target_update_period: updates from one of the target critics to the next.
-        burn_in: rows of a sequence that only bring the recurrent state up to date.
+        n_step: n, rewards of a target before it bootstraps; fewer where an episode ends.
+        initial_alpha: the first temperature, which is the weight of entropy against reward.
+        train_alpha: whether the temperature is trained. If not, it stays `initial_alpha`.
+        target_entropy: in nats; training moves the temperature until the policy has this entropy. None means
+            -D for a box of D numbers, and 0.98 log N for N discrete actions, which is nearly the uniform
+            policy: set a lower one if the task needs a less random policy.
+        tau: in (0, 1], how far each move takes the target critics towards the critics; 1 copies.
+        target_update_period: updates between two moves of the target critics.
+        burn_in: rows at the start of a sequence that only compute the recurrent state.
+
+    Raises:
+        ConfigError: if a setting is wrong.
     """
 
     def __init__(
@@ -110,7 +123,7 @@ class SacAlgorithm(Algorithm):
         self._target_entropy = float(target_entropy)
 
     def parameter_groups(self):
-        """The groups "actor", "critic" and, if the temperature is trained, "alpha"."""
+        """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
         groups = {
             "actor": list(self.policy.network.trainable_variables),
             "critic": list(self._critic.trainable_variables),
@@ -118,9 +131,10 @@ class SacAlgorithm(Algorithm):
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
     def preprocess(self, experience, state):
-        """Draws the noise of the actions where steps start and end: `info` is a pair of float32 [T+1, B, D].
+        """Draws the noise of the sampled actions where transitions start and end, and puts it into `info`.
 
-        Here rather than in `train_step`, whose random numbers do not follow the seed if XLA compiles it.
+        The noise is a pair of float32 [L+1, B, D], or of () for discrete actions. XLA may compile
+        `train_step`, and random numbers in there would not follow the seed.
         """
         if self._is_discrete:
             return experience._replace(info=((), ()))
@@ -128,103 +142,121 @@ class SacAlgorithm(Algorithm):
         return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
 
     def train_step(self, experience, state):
-        steps = self._n_step.steps(experience)
+        transitions = self._n_step.make_transitions(experience)
         actor_state, critic_state = self.policy.split_state(state)
-        outputs, next_outputs = self._n_step.at_starts_and_ends(
-            self.policy.network, experience, actor_state, steps.end
+        evaluate = functools.partial(
+            self._n_step.evaluate_starts_and_ends, experience=experience, end=transitions.end
         )
-        features, _ = self._n_step.at_starts_and_ends(
-            self._critic.features, experience, critic_state, steps.end
+        outputs, next_outputs = evaluate(self.policy.network, state=actor_state)
+        features, _ = evaluate(self._critic.features, state=critic_state)
+        _, next_features = evaluate(self._target_critic.features, state=critic_state)
+        taken, (noise, next_noise) = self._n_step.select_starts(
+            experience, (experience.action, experience.info)
         )
-        _, next_features = self._n_step.at_starts_and_ends(
-            self._target_critic.features, experience, critic_state, steps.end
-        )
-        action, (noise, next_noise) = self._n_step.starts(experience, (experience.action, experience.info))
-        evaluate = self._evaluate_choices if self._is_discrete else self._evaluate_draw
-        q, now = evaluate(self._critic, features, outputs, noise, action)
-        _, then = evaluate(self._target_critic, next_features, next_outputs, next_noise)
-        return SacInfo(steps, q, now, then)
+        evaluate_actions = self._evaluate_all_actions if self._is_discrete else self._evaluate_sample
+        q, actions = evaluate_actions(self._critic, features, outputs, noise, taken)
+        _, next_actions = evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
+        return SacInfo(transitions, q, actions, next_actions)
 
     def calc_loss(self, experience, train_info):
-        """The losses of critics, actor and temperature; no gradient of one reaches the others' variables."""
-        steps, q, now, then = train_info
+        """Computes the sum of the losses of critics, actor and temperature, and the priorities."""
+        transitions, q, actions, next_actions = train_info
         alpha = tf.stop_gradient(tf.exp(self._log_alpha))
-        entropy = -tf.reduce_sum(now.prob * now.log_prob, axis=-1)
-        target = td_losses.td_target(steps.reward, steps.discount, td_losses.soft_value(*then, alpha))
-        mean = lambda x: losses.weighted_mean(x, steps.weight)  # noqa: E731
+        entropy = -tf.reduce_sum(actions.prob * actions.log_prob, axis=-1)
+        next_value = td_losses.soft_value(*next_actions, alpha)
+        target = td_losses.td_target(transitions.reward, transitions.discount, next_value)
+        mean = functools.partial(losses.weighted_mean, weight=transitions.weight)
         parts = {
             "critic_loss": mean(td_losses.sac_critic_loss(q, target)),
-            "actor_loss": mean(td_losses.sac_actor_loss(*now, alpha)),
+            "actor_loss": mean(td_losses.sac_actor_loss(*actions, alpha)),
         }
         if self._log_alpha.trainable:
             alpha_loss = td_losses.sac_alpha_loss(self._log_alpha, entropy, self._target_entropy)
             parts["alpha_loss"] = mean(alpha_loss)
-        seen = tf.cast(steps.weight > 0, tf.float32)
+        is_trained = tf.cast(transitions.weight > 0, tf.float32)
         shown = {
             "alpha": alpha,
-            "entropy": losses.weighted_mean(entropy, seen),
-            "q": losses.weighted_mean(tf.reduce_mean(q, axis=0), seen),
+            "entropy": losses.weighted_mean(entropy, is_trained),
+            "q": losses.weighted_mean(tf.reduce_mean(q, axis=0), is_trained),
         }
         loss = tf.add_n(list(parts.values()))
         td_error = tf.reduce_mean(tf.abs(q - target), axis=0)
-        return LossInfo(loss, {**parts, **shown}, td_losses.mean_priority(td_error, steps.weight))
+        return LossInfo(loss, {**parts, **shown}, td_losses.mean_priority(td_error, transitions.weight))
 
     def after_update(self, experience, train_info):
         self._update_target()
 
-    def _evaluate_choices(self, critic, features, outputs, noise, action=None):
-        """Q of the actions taken [num_critics, R, B], None without these, and the policy's `Choices`."""
+    def _evaluate_all_actions(self, critic, features, outputs, noise, taken=None):
+        """Evaluates all discrete actions.
+
+        Args:
+            critic: network like `CriticsNetwork`.
+            features: float32 [R, B, F], what the critics see.
+            outputs: float32 [R, B, num_outputs] of the actor's network.
+            noise: float32 [R, B, D], of a sample of a box; () for discrete actions.
+            taken: [R, B, ...], the actions that were taken; None if their values are not needed.
+
+        Returns:
+            the values of `taken`, float32 [num_critics, R, B] or None; and `EvaluatedActions`.
+        """
         del noise
         q = critic.values(features)
         log_prob = tf.nn.log_softmax(self.policy.actions.params(outputs))
-        choices = Choices(tf.exp(log_prob), log_prob, tf.stop_gradient(tf.reduce_min(q, axis=0)))
-        if action is None:
-            return None, choices
-        return td_losses.value_of_action(q, action_index(action, self.policy.action_spec)), choices
+        smallest_q = tf.stop_gradient(tf.reduce_min(q, axis=0))
+        actions = EvaluatedActions(tf.exp(log_prob), log_prob, smallest_q)
+        if taken is None:
+            return None, actions
+        return td_losses.value_of_action(q, action_to_index(taken, self.policy.action_spec)), actions
 
-    def _evaluate_draw(self, critic, features, outputs, noise, action=None):
-        """The same for a box, with one action drawn; the critic's variables get no gradient from that."""
+    def _evaluate_sample(self, critic, features, outputs, noise, taken=None):
+        """Evaluates one sampled action of a box; arguments and results as in `_evaluate_all_actions`."""
         params = self.policy.actions.params(outputs)
         raw = self.policy.actions.draw(params, noise)
         log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
-        choices = functools.partial(Choices, tf.ones_like(log_prob), log_prob)
-        smallest = lambda x: tf.reduce_min(critic.values(features, x), axis=0)  # noqa: E731
-        if action is None:
-            return None, choices(smallest(tf.tanh(raw)))
-        q = critic.values(features, unit_action(action, self.policy.action_spec))[..., 0]
-        return q, choices(of_input_alone(smallest, tf.tanh(raw)))
+        prob = tf.ones_like(log_prob)
+
+        def smallest_q(action):
+            return tf.reduce_min(critic.values(features, action), axis=0)
+
+        if taken is None:
+            return None, EvaluatedActions(prob, log_prob, smallest_q(tf.tanh(raw)))
+        q = critic.values(features, action_to_unit_box(taken, self.policy.action_spec))[..., 0]
+        # The actor's loss must not change the critics.
+        sample_q = pass_gradient_to_input_only(smallest_q, tf.tanh(raw))
+        return q, EvaluatedActions(prob, log_prob, sample_q)
 
 
-def of_input_alone(function, x):
-    """`function(x)`, whose gradient goes to `x`, and not to what else the function depends on.
+def pass_gradient_to_input_only(function, x):
+    """Computes `function(x)` so that its gradient reaches `x`, but no variable inside the function.
 
-    Cheaper than to differentiate by all variables and drop what comes out.
+    It is cheaper than to compute the gradients of all those variables and to drop them.
 
     Args:
-        function: callable (float32 [..., D]) -> float32 [..., 1], each row of the row of `x` alone.
+        function: callable (float32 [..., D]) -> float32 [..., 1]; each row of the result depends only on the
+            same row of the argument.
         x: float32 [..., D].
 
     Returns:
         float32 [..., 1].
     """
-    fixed = tf.stop_gradient(x)
+    constant_x = tf.stop_gradient(x)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(fixed)
-        y = function(fixed)
-    slope = tf.stop_gradient(tape.gradient(y, fixed))
-    return tf.stop_gradient(y) + tf.reduce_sum(slope * (x - fixed), axis=-1, keepdims=True)
+        tape.watch(constant_x)
+        y = function(constant_x)
+    slope = tf.stop_gradient(tape.gradient(y, constant_x))
+    return tf.stop_gradient(y) + tf.reduce_sum(slope * (x - constant_x), axis=-1, keepdims=True)
 
 
 def _make_critic(policy, critic_ctor):
-    """The critics that the policy carries along, else new ones.
+    """Returns the recurrent critics of the policy, or makes critics without a recurrent layer.
 
     Raises:
-        ConfigError: if the policy does not carry the recurrent state of the critics.
+        ConfigError: if both have critics, or `critic_ctor` makes recurrent ones.
     """
     if policy.recurrent_critic is not None:
         if critic_ctor is not None:
             raise ConfigError(
-                "SacAlgorithm.critic_ctor is set, but SacPolicy.recurrent_critic_ctor is set, too"
+                "SacAlgorithm.critic_ctor is set, but SacPolicy.recurrent_critic_ctor is set, too: set one"
             )
         return policy.recurrent_critic
     critic = (critic_ctor or CriticsNetwork)(policy.observation_spec, *policy.critic_sizes)

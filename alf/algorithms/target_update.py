@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TargetUpdater: variables that follow others at a distance, such as those of a target network."""
+"""TargetUpdater: keeps the variables of target networks near to those of the networks that learn."""
 
 import tensorflow as tf
 
@@ -10,10 +10,15 @@ class TargetUpdater(tf.Module):
     """Moves variables towards others: `target <- tau * source + (1 - tau) * target`.
 
     Args:
-        sources, targets: sequences of variables, alike in number and shapes. The targets become copies of the
-            sources now, and are no longer trainable: `tf.Module.trainable_variables` leaves them out.
+        sources, targets: sequences of variables, of the same number and shapes. The constructor copies the
+            sources to the targets, and makes the targets not trainable: `tf.Module.trainable_variables`
+            leaves them out.
         tau: in (0, 1]; 1 copies.
-        period: calls from one move to the next.
+        period: every so many calls the targets move.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+        ValueError: if the variables do not agree.
     """
 
     def __init__(self, sources, targets, tau=1.0, period=1):
@@ -26,12 +31,12 @@ class TargetUpdater(tf.Module):
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         for source, target in self._pairs:
             target.assign(source)
-            # There is no public way to change this for a variable that exists. A target that was made as not
-            # trainable would stand at another place than its source in a Keras layer's list of variables.
+            # TensorFlow has no public way to change this later. If the target were made with trainable=False,
+            # a Keras layer would list it at another position than its source.
             target._trainable = False
 
     def __call__(self):
-        """Counts one update, in the graph, and moves the targets if it is time."""
+        """Counts one update, in the graph, and moves the targets if the period is over."""
         if self._period == 1:
             self._move()
         else:

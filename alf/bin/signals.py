@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Signals that are noticed at once, also while the main thread waits inside TensorFlow."""
+"""Handles signals at once, also while the main thread waits inside TensorFlow."""
 
 import contextlib
 import os
@@ -9,26 +9,26 @@ import threading
 
 @contextlib.contextmanager
 def on_signal(signums, callback):
-    """Calls `callback(signum)` in a thread of its own when the first of `signums` arrives.
+    """Calls `callback(signum)` in a separate thread when the first of `signums` arrives.
 
-    Python runs its signal handlers between two instructions of the main thread, which may wait for a
-    queue for long. The interpreter's C handler writes to a file descriptor at once; a thread reads it.
-    A second signal does what it would have done without this.
+    Python runs signal handlers between two instructions of the main thread, which may wait for a queue for a
+    long time. The interpreter's C handler writes to a file descriptor at once, and a thread reads it. The
+    second signal goes to the handler that was installed before.
 
     Args:
-        signums: signals to take.
-        callback: called once.
+        signums: numbers of the signals.
+        callback: callable (signum), called at most once.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     previous = {signum: signal.getsignal(signum) for signum in signums}
 
     def handler(signum, frame):
-        # The thread does the work; what was there before handles the next one.
+        # The thread calls `callback`; the handler from before gets the next signal.
         _restore(previous)
 
     def watch():
-        # Every signal that Python handles is written there, also others than `signums`.
+        # Python writes the number of every signal that it handles, also of others than `signums`.
         while received := os.read(reader, 1):
             if received[0] in previous:
                 callback(received[0])
@@ -44,7 +44,7 @@ def on_signal(signums, callback):
     finally:
         signal.set_wakeup_fd(old_fd)
         _restore(previous)
-        os.close(writer)  # ends the thread, which reads nothing
+        os.close(writer)  # ends the thread: `os.read` returns nothing
         thread.join()
         os.close(reader)
 

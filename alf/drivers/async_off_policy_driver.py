@@ -82,6 +82,10 @@ class AsyncOffPolicyDriver(Driver):
         _check_capacities(
             specs.num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches
         )
+        if max_waiting_batches == 0 and unroll_length == 0:
+            raise ConfigError(
+                "max_waiting_batches is 0: unroll_length must not be 0 then, because no unroll ever waits"
+            )
         check_bool("one_env_at_a_time", one_env_at_a_time)
         check_number("stop_timeout", stop_timeout, above=0)
         if parameter_update_period is not None:
@@ -135,8 +139,8 @@ class AsyncOffPolicyDriver(Driver):
             raise RuntimeError("start() works once: make a new driver to start again")
         with single_threaded():
             self._threads = self._make_threads()
-            if self._parameter_update_period is not None:
-                self._copy_weights()
+        if self._parameter_update_period is not None:  # The learner may have loaded a checkpoint.
+            self._policy.assign(self.learner.policy)
         for thread in self._threads:
             thread.start()
 
@@ -173,9 +177,7 @@ class AsyncOffPolicyDriver(Driver):
             Exception: whatever ended a thread, as it was raised there.
         """
         if not self._threads or self._stopped:
-            raise RuntimeError(
-                "run_async() needs a driver that runs: call start() first, and not after stop()"
-            )
+            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
         self._raise_if_stopping()
         try:
             with single_threaded():

@@ -38,7 +38,7 @@ class Driver(abc.ABC):
         check_number("unroll_length", unroll_length, at_least=0)
         if unroll_length >= 1:
             check_int("unroll_length", unroll_length)
-        elif unroll_length > 0 and learner.needs_fresh_experience:
+        elif learner.needs_fresh_experience:
             raise ConfigError(
                 f"unroll_length is {unroll_length:g}, less than 1: exp_replayer must be one to sample from "
                 f"then, such as 'uniform', not {learner.replayer.name!r}"

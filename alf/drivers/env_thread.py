@@ -37,7 +37,7 @@ class EnvUnroller:
         env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
 
     Raises:
-        ConfigError: if `overwrite_policy_output` is wrong.
+        ConfigError: if `overwrite_policy_output` is wrong, or the policy's actions are not the environments'.
     """
 
     def __init__(self, envs, specs, policy, unroll_length, ask, overwrite_policy_output=False, env_turn=None):
@@ -46,6 +46,9 @@ class EnvUnroller:
         self._specs = specs
         if overwrite_policy_output and not all(hasattr(env, "taken_action") for env in self._envs):
             raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
+        mismatch = find_mismatch(policy.action_spec, specs.action)
+        if mismatch:
+            raise ConfigError(f"the policy's action_spec is not that of the environments: {mismatch}")
         self._unroll_length = unroll_length
         self._ask = ask
         self._env_turn = env_turn

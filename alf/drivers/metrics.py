@@ -82,18 +82,17 @@ class _EpisodeAverage(Metric):
     def __call__(self, record):
         key = int(record.env_id[0])
         length, batch_size = record.step_type.shape
-        first, last = record.step_type == FIRST, record.step_type == LAST
-        # Number the episodes, environment by environment. One begins at a FIRST step and after a LAST step.
-        # The episode of row 0 may have begun in an earlier record.
+        # Number the episodes, environment by environment. An episode begins at a FIRST step; the one in row 0
+        # may have begun in an earlier record.
+        first = record.step_type == FIRST
         begins = first.copy()
-        begins[1:] |= last[:-1]
         begins[0] = True
         number = (np.cumsum(begins.T) - 1).reshape(batch_size, length).T
         # Sum up the values with the same number.
         sums = np.bincount(number.ravel(), self._values(record).ravel())
         sums[number[0]] += np.where(first[0], 0.0, self._sums.get(key, 0.0))
-        self._buffer.extend(sums[number[last]].tolist())
-        self._sums[key] = np.where(last[-1], 0.0, sums[number[-1]])
+        self._buffer.extend(sums[number[record.step_type == LAST]].tolist())
+        self._sums[key] = sums[number[-1]]
 
     @abc.abstractmethod
     def _values(self, record):

@@ -81,7 +81,7 @@ class SyncOffPolicyDriver(Driver):
 
     def collect(self):
         if self._frames is None or self._stopped:
-            raise RuntimeError("run() needs a driver that runs: call start() first, and not after stop()")
+            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
         if not self._is_collection_due():
             return 0
         experience, steps = self.get_training_exps()

@@ -15,9 +15,4 @@ def import_extra(module, extra):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise missing_extra(module, extra) from error
-
-
-def missing_extra(module, extra):
-    """Returns the error for a missing `module` that ALF's extra `extra` installs."""
-    return ConfigError(f'the package {module} is not installed: pip install "alf-tf[{extra}]"')
+        raise ConfigError(f'the package {module} is not installed: pip install "alf-tf[{extra}]"') from error

@@ -10,7 +10,7 @@ import gymnasium
 
 from alf.environments.atari import load_atari
 from alf.environments.envpool_env import load_envpool
-from alf.environments.extras import missing_extra
+from alf.environments.extras import import_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
@@ -60,10 +60,10 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
     try:
         return PythonEnvironment([make] * batch_size, seed, num_workers)
-    except gymnasium.error.DependencyNotInstalled as error:
-        if "mujoco" not in str(spec.entry_point):
-            raise
-        raise missing_extra("mujoco", "mujoco") from error
+    except gymnasium.error.DependencyNotInstalled:
+        if "mujoco" in str(spec.entry_point):
+            import_extra("mujoco", "mujoco")  # Its error says how to install it.
+        raise
 
 
 def _load_native(name, batch_size, seed, max_episode_steps, num_workers, kwargs):

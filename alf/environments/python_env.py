@@ -62,6 +62,7 @@ class PythonEnvironment(BatchedEnvironment):
         single_threaded=True,
     ):
         env_fns = list(env_fns)
+        check_int("the number of env_fns", len(env_fns))
         num_workers = _choose_num_workers(num_workers, env_fns)
         check_int("PythonEnvironment.max_random_steps", max_random_steps, at_least=0)
         check_number("PythonEnvironment.start_timeout", start_timeout, above=0)

@@ -184,7 +184,9 @@ class Learner(tf.Module):
         )
         norm = tf.linalg.global_norm(norms)
         is_checked = _check_finite(loss_info.loss, norm, batch)
-        # The single-threaded executor runs in any order what does not depend on each other.
+        extra = dict(loss_info.extra or {})
+        summary = {"loss": loss_info.loss, **extra, "gradient_norm": norm, **learning_rates}
+        # The single-threaded executor runs operations that do not depend on each other in any order.
         with tf.control_dependencies([is_checked]):
             gradients = optimizer.limit(gradients, norms) if optimizer else gradients
             self.algorithm.update_with_gradient(loss_info, gradients, optimizer)
@@ -192,9 +194,8 @@ class Learner(tf.Module):
             self.progress.updates.assign_add(1)
             if self._own_counter is not None:
                 self._own_counter.assign_add(1)
-        extra = dict(loss_info.extra or {})
-        summary = {"loss": loss_info.loss, **extra, "gradient_norm": norm, **learning_rates}
-        return summary, loss_info.priority
+            # What the caller makes depend on these waits for the check, too.
+            return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
 
     @tf.function(autograph=False)
     def _update_statistics(self, experience):

@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The setting `compute_dtype`: in what layers compute. Their variables are float32 whatever it is.
+"""The setting `compute_dtype`: the dtype in which layers compute. Their variables are always float32.
 
-"float32", "bfloat16", or "auto": bfloat16 where the CPU multiplies it or a GPU is visible, else float32,
-which is much faster there. bfloat16 has the range of float32 and 8 bits of precision; losses need no scaling.
+It is "float32", "bfloat16", or "auto": bfloat16 if the CPU has instructions for it or a GPU is visible, else
+float32, which is much faster on other CPUs. bfloat16 has 8 significant bits and the range of float32, so
+that losses need no scaling.
 """
 
 import contextlib
@@ -20,10 +21,13 @@ def keras_policy(name, compute_dtype):
 
     Args:
         name: of the setting, for the error.
-        compute_dtype: the setting; None for the dtype of the `compute_in` around, else Keras' own.
+        compute_dtype: the setting; None for the dtype of the `compute_in` around, or of Keras without one.
+
+    Returns:
+        a `tf.keras.mixed_precision.Policy`.
 
     Raises:
-        ConfigError: if it is none of these.
+        ConfigError: if `compute_dtype` is none of these.
     """
     if compute_dtype is None:
         return tf.keras.mixed_precision.global_policy()
@@ -38,7 +42,7 @@ def keras_policy(name, compute_dtype):
 
 @contextlib.contextmanager
 def compute_in(name, compute_dtype):
-    """Within it, Keras layers made without a dtype compute in `compute_dtype`; see `keras_policy`."""
+    """In this context, Keras layers made without a dtype compute in `compute_dtype`; see `keras_policy`."""
     policy, before = keras_policy(name, compute_dtype), tf.keras.mixed_precision.global_policy()
     tf.keras.mixed_precision.set_global_policy(policy)
     try:
@@ -48,7 +52,7 @@ def compute_in(name, compute_dtype):
 
 
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
-    """Whether a GPU is visible, or the CPU has AVX512_BF16 or AMX; a system without the file has neither."""
+    """Whether a GPU is visible, or the CPU has AVX512_BF16 or AMX; False if there is no such file."""
     return bool(tf.config.get_visible_devices("GPU")) or not _CPU_FLAGS.isdisjoint(_cpu_flags(cpuinfo))
 
 

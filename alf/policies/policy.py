@@ -115,7 +115,7 @@ class Policy(tf.Module, abc.ABC):
 
     def copy(self):
         """Makes another policy that computes the same, with variables of its own of the same values."""
-        return copy.deepcopy(self)
+        return copy.deepcopy(self, _copy_keras_objects(self))
 
     def assign(self, policy):
         """Copies the values of another policy's variables, its progress included, also inside a graph.
@@ -128,3 +128,27 @@ class Policy(tf.Module, abc.ABC):
         """
         pairs = zip(self.variables, policy.variables, strict=True)
         return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
+
+
+def _copy_keras_objects(module):
+    """Copies the objects of Keras in a module that `copy.deepcopy` alone copies badly.
+
+    Keras copies a model by way of a file, which takes a second and fails for functions and classes that it
+    does not know. Of a variable that casts itself, for mixed precision, it copies the variable within.
+
+    Returns:
+        dict from ids of objects to their copies, a memo for `copy.deepcopy`.
+    """
+    layers = [m for m in module.submodules if isinstance(m, tf.keras.layers.Layer)]
+    models = [layer for layer in layers if isinstance(layer, tf.keras.Model)]
+    casting = [v for v in module.variables if type(v).__name__ == "AutoCastVariable"]
+    # The copies are empty at first, because models may contain each other.
+    memo = {id(x): object.__new__(type(x)) for x in (*models, *casting)}
+    # A functional model finds its symbolic tensors by their ids, so its copy keeps the same ones.
+    nodes = [node for layer in layers for node in layer.inbound_nodes]
+    memo.update({id(tensor): tensor for node in nodes for tensor in tf.nest.flatten(node.outputs)})
+    for variable in casting:
+        vars(memo[id(variable)]).update(copy.deepcopy(vars(variable), memo))
+    for model in models:
+        memo[id(model)].__setstate__(copy.deepcopy(model.__getstate__(), memo))
+    return memo

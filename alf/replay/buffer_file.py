@@ -24,9 +24,7 @@ import functools
 import json
 import math
 import os
-import struct
 import zipfile
-import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,11 +39,8 @@ from alf.replay.storage import read_at, write_at
 
 _FORMAT = "ALF replay buffer"
 _VERSION = 1
+_LAYOUT = ("unroll_length", "num_envs", "batch_size")
 _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
-_DAMAGES = (  # what zipfile, zlib, NumPy and a wrong header raise
-    *(OSError, EOFError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
-    *(struct.error, zipfile.BadZipFile, zlib.error),
-)
 
 
 def save(path, buffer, priorities=None):
@@ -63,15 +58,19 @@ def save(path, buffer, priorities=None):
     """
     last = buffer.steps.numpy()
     first = np.maximum(buffer.first.numpy(), last - buffer.num_steps)
-    header = {"format": _FORMAT, "version": _VERSION, "row_spec": to_json(buffer.row_spec)}
-    header.update({key: getattr(buffer, key) for key in ("unroll_length", "num_envs", "batch_size")})
+    header = {"format": _FORMAT, "version": _VERSION, **{key: getattr(buffer, key) for key in _LAYOUT}}
+    header["row_spec"] = to_json(buffer.row_spec)
     tables = _make_tables(buffer, priorities)
     with _replace(path) as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
             index = table.index_of(*table.list_entries(table.count(first, last), last))
             for name, (dtype, shape, read, _) in table.arrays.items():
-                _write_chunks(archive, name, dtype, shape, index, read)
+                shape = (len(index), *shape)
+                with _create_array(archive, name, shape, _file_dtype(dtype)) as file:
+                    for chunk in _list_chunks(shape, dtype):
+                        content = np.ascontiguousarray(read(index[chunk]).numpy())
+                        file.write(content.view(_file_dtype(dtype)).data)
         # Only now is it known which time steps were overwritten meanwhile: the oldest.
         first_intact = np.maximum(first, buffer.steps_after_write.numpy() - buffer.num_steps)
         for table in tables:
@@ -97,7 +96,7 @@ def load(path, buffer, priorities=None):
         bad = archive.testzip()
         if bad is not None:
             raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
-        # Positions advance by whole unrolls, so far that no sequence from before seems to be held still.
+        # Positions advance by whole unrolls, and so far that none of them names an old time step.
         num_unrolls = -(-(buffer.num_steps + 1) // buffer.unroll_length)
         last = buffer.steps.numpy() + num_unrolls * buffer.unroll_length
         begin, end = _read_ranges(archive, "")
@@ -115,8 +114,11 @@ def load(path, buffer, priorities=None):
             env, position = table.list_entries(np.diff(end, prepend=0), last)
             index, keep = table.index_of(env, position), position >= first[env]
             for name, (dtype, shape, _, write) in table.arrays.items():
-                for chunk, entries in _read_chunks(archive, name, dtype, shape, len(index)):
-                    write(index[chunk][keep[chunk]], entries[keep[chunk]])
+                with _open_array(archive, name) as (file, *_):
+                    for chunk in _list_chunks((len(index), *shape), dtype):
+                        content = file.read(len(index[chunk]) * math.prod(shape) * dtype.size)
+                        entries = np.frombuffer(content, dtype.as_numpy_dtype).reshape(-1, *shape)
+                        write(index[chunk][keep[chunk]], entries[keep[chunk]])
         buffer.steps.assign(last)
         buffer.first.assign(first)
 
@@ -201,22 +203,22 @@ def _make_tables(buffer, priorities):
 def _check_specs(path, header, buffer):
     """Raises ConfigError unless the file's specs and environments are those of the buffer."""
 
-    def describe(row_spec, **layout):
+    def describe(row_spec, num_envs, batch_size, unroll_length, **_):
         rows, states = stored_specs(row_spec)
         leaves = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in {**rows, **states}.items()}
-        return {**leaves, **{k: v for k, v in layout.items() if states or k != "unroll_length"}}
+        layout = {"num_envs": num_envs, "batch_size": batch_size}
+        return {**leaves, **layout, **({"unroll_length": unroll_length} if states else {})}
 
-    keys = ("num_envs", "batch_size", "unroll_length")
-    theirs = describe(header["row_spec"], **{key: header[key] for key in keys})
-    ours = describe(buffer.row_spec, **{key: getattr(buffer, key) for key in keys})
+    theirs = describe(**header)
+    ours = describe(buffer.row_spec, **{key: getattr(buffer, key) for key in _LAYOUT})
     different = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
     if different:
-        shown = "; ".join(
+        shown = (
             f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
             for k in different[:5]
         )
         raise ConfigError(
-            f"the replay buffer {path!r} has other specs: {shown}. alf.replay.load_replayer takes any file"
+            f"the replay buffer {path!r} has other specs: {'; '.join(shown)}. load_replayer takes any file"
         )
 
 
@@ -261,16 +263,14 @@ def _open(path):
             if header["format"] != _FORMAT:
                 raise ConfigError(f"the file {path!r} is no replay buffer")
             if header["version"] != _VERSION:
-                version = header["version"]
-                raise ConfigError(
-                    f"the replay buffer {path!r} is of version {version}, this ALF reads {_VERSION}"
-                )
+                version = f"version {header['version']}, this ALF reads {_VERSION}"
+                raise ConfigError(f"the replay buffer {path!r} is of {version}")
             row_spec = Experience(**from_json(header["row_spec"])._asdict())
             header["row_spec"] = row_spec._replace(state=PolicyState(**row_spec.state._asdict()))
             yield archive, header
     except ConfigError:
         raise
-    except _DAMAGES as error:
+    except Exception as error:  # zipfile, zlib, NumPy and the header's keys raise nearly anything
         raise ConfigError(f"the replay buffer {path!r} cannot be read: {error!r}") from error
 
 
@@ -289,38 +289,29 @@ def _read_ranges(archive, prefix):
 
 
 @contextlib.contextmanager
+def _create_array(archive, name, shape, dtype):
+    """Gives a file to write an array's content to."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+        header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        yield file
+
+
+@contextlib.contextmanager
 def _open_array(archive, name):
-    """Gives a file that is read up to the content of an array, and shape, Fortran order and dtype of it."""
+    """Gives a file to read an array's content from, and the array's shape, Fortran order and dtype."""
     with archive.open(f"{name}.npy") as file:
         np.lib.format.read_magic(file)
         yield file, *np.lib.format.read_array_header_1_0(file)
+
+
+def _list_chunks(shape, dtype):
+    """Slices of an array's entries, each of at most `_CHUNK_BYTES` or of one entry."""
+    size = max(1, _CHUNK_BYTES // max(1, math.prod(shape[1:]) * dtype.size))
+    return [slice(start, start + size) for start in range(0, shape[0], size)]
 
 
 def _file_dtype(dtype):
     """NumPy's own dtype as which a tensor is stored: for bfloat16, which NumPy lacks, its bits."""
     dtype = np.dtype(dtype.as_numpy_dtype)
     return dtype if dtype.kind in "biufc" else np.dtype(f"u{dtype.itemsize}")
-
-
-def _list_chunks(dtype, shape, count):
-    """Slices of `count` entries, each of at most `_CHUNK_BYTES` or of one entry."""
-    size = max(1, _CHUNK_BYTES // max(1, dtype.size * math.prod(shape)))
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _write_chunks(archive, name, dtype, shape, index, read):
-    """Writes an array of entries of a shape; `read` gives those at a part of the index [N, ...]."""
-    stored = _file_dtype(dtype)
-    header = {"descr": stored.str, "fortran_order": False, "shape": (len(index), *shape)}
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for chunk in _list_chunks(dtype, shape, len(index)):
-            file.write(np.ascontiguousarray(read(index[chunk]).numpy()).view(stored).data)
-
-
-def _read_chunks(archive, name, dtype, shape, count):
-    """Yields slices of an array's `count` entries, and the entries."""
-    with _open_array(archive, name) as (file, *_):
-        for chunk in _list_chunks(dtype, shape, count):
-            content = file.read((chunk.stop - chunk.start) * dtype.size * math.prod(shape))
-            yield chunk, np.frombuffer(content, dtype.as_numpy_dtype).reshape((-1, *shape))

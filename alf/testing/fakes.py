@@ -10,10 +10,10 @@ import threading
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
+from alf.environments import BatchedEnvironment
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 from alf.policies import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
@@ -352,36 +352,17 @@ class WrongEnvironment(FakeEnvironment):
         return self._change(time_step) if self.num_steps >= self._wrong_at > 0 else time_step
 
 
-class SpecEnvironment(py_environment.PyEnvironment):
+class SpecEnvironment(BatchedEnvironment):
     """Random, seeded time steps of any specs; every step type and any nest of observations.
 
     Rows end by chance, with the probability `p_end`.
     """
 
     def __init__(self, batch_size, observation_spec, action_spec, reward_spec, seed=0, p_end=0.2):
-        super().__init__()
-        self._batch_size = batch_size
-        self._specs = observation_spec, action_spec, reward_spec
+        super().__init__(batch_size, observation_spec, action_spec, reward_spec)
         self._rng = np.random.default_rng(seed)
         self._p_end = p_end
         self._step_type = None
-
-    @property
-    def batched(self):
-        return True
-
-    @property
-    def batch_size(self):
-        return self._batch_size
-
-    def observation_spec(self):
-        return self._specs[0]
-
-    def action_spec(self):
-        return self._specs[1]
-
-    def reward_spec(self):
-        return self._specs[2]
 
     def _draw(self, spec):
         values = self._rng.uniform(0, 100, (self._batch_size, *spec.shape))
@@ -390,13 +371,13 @@ class SpecEnvironment(py_environment.PyEnvironment):
     def _time_step(self):
         terminates = self._rng.integers(2, size=self._batch_size)
         first = (self._step_type == 0).astype(np.float32)
-        reward = self._draw(self._specs[2])
+        reward = self._draw(self._reward_spec)
         reward = reward * (1 - first).reshape(-1, *[1] * (reward.ndim - 1))
         return ts.TimeStep(
             self._step_type.copy(),
-            reward.astype(self._specs[2].dtype),
+            reward.astype(self._reward_spec.dtype),
             np.where(self._step_type == LAST, terminates, 1).astype(np.float32),
-            tf.nest.map_structure(self._draw, self._specs[0]),
+            tf.nest.map_structure(self._draw, self._observation_spec),
         )
 
     def _reset(self):
@@ -404,7 +385,7 @@ class SpecEnvironment(py_environment.PyEnvironment):
         return self._time_step()
 
     def _step(self, action):
-        tf.nest.assert_same_structure(self._specs[1], action)
+        tf.nest.assert_same_structure(self._action_spec, action)
         ends = self._rng.random(self._batch_size) < self._p_end
         self._step_type = np.where(self._step_type == LAST, 0, 1 + ends).astype(np.int32)
         return self._time_step()

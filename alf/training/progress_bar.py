@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What a run shows while it trains: a bar on a terminal, a line every few seconds elsewhere."""
+"""Shows the progress of a run: a bar on a terminal, or else a line of the log every few seconds."""
 
 import bisect
 import collections
@@ -15,10 +15,10 @@ _WINDOWS = {"10s": 10.0, "1min": 60.0, "5min": 300.0}
 
 
 class Throughput:
-    """Steps per second over the last 10 seconds, minute and 5 minutes.
+    """Measures steps per second over the last 10 seconds, minute and 5 minutes.
 
     Args:
-        clock: callable that gives seconds.
+        clock: callable that returns seconds.
     """
 
     def __init__(self, clock=time.monotonic):
@@ -26,10 +26,10 @@ class Throughput:
         self._points = collections.deque([(clock(), 0)])
 
     def add(self, steps):
-        """Counts `steps` now."""
+        """Adds `steps` that were made since the last call."""
         now = self._clock()
         total = self._points[-1][1] + steps
-        # One point in a quarter of a second is enough: 5 minutes are 1,200 points.
+        # At most one point per quarter of a second is kept: 1,200 points in 5 minutes.
         if len(self._points) > 1 and now - self._points[-2][0] < 0.25:
             self._points.pop()
         self._points.append((now, total))
@@ -37,7 +37,7 @@ class Throughput:
             self._points.popleft()
 
     def rates(self):
-        """Steps per second, a dict by window; a window longer than the run holds the whole run."""
+        """Returns steps per second, a dict by window; a window longer than the run is the whole run."""
         end, total = self._clock(), self._points[-1][1]
         times = [t for t, _ in self._points]
         rates = {}
@@ -51,10 +51,10 @@ class ProgressBar:
     """Shows a run's progress on stderr.
 
     Args:
-        throughput: the run's `Throughput`.
-        total_steps: environment steps at which the run ends, or None.
-        initial_steps: environment steps that earlier runs made.
-        interval: seconds between two lines where stderr is no terminal.
+        throughput: the `Throughput` of the run.
+        total_steps: number of environment steps at which the run ends, or None.
+        initial_steps: number of environment steps of earlier runs.
+        interval: seconds between two lines if stderr is no terminal.
     """
 
     def __init__(self, throughput, total_steps=None, initial_steps=0, interval=5.0):
@@ -63,18 +63,18 @@ class ProgressBar:
         self._shown = time.monotonic()
         self._bar = None
         if sys.stderr.isatty():
-            columns = shutil.get_terminal_size().columns  # never 0, for which tqdm shows nothing
+            columns = shutil.get_terminal_size().columns  # never 0: with 0, tqdm would show nothing
             self._bar = tqdm(
                 total=total_steps, initial=initial_steps, unit="step", unit_scale=True, ncols=columns
             )
 
     def update(self, env_steps, metrics, summary):
-        """Shows what is new, at most every `interval` seconds (a bar: four times a second).
+        """Shows the current numbers, at most every `interval` seconds (a bar: four times a second).
 
         Args:
-            env_steps: all environment steps learned from.
+            env_steps: number of all environment steps learned from.
             metrics: dict of metric results.
-            summary: what `Algorithm.train` returned last.
+            summary: the last result of `Algorithm.train`.
         """
         now = time.monotonic()
         if now - self._shown < (0.25 if self._bar is not None else self._interval):
@@ -82,17 +82,17 @@ class ProgressBar:
         self._shown = now
         if self._bar is not None:
             self._bar.n = env_steps
-            self._bar.set_postfix_str(_returns(metrics) + " " + _lag(summary), refresh=False)
+            self._bar.set_postfix_str(f"{_format_return(metrics)} {_format_lag(summary)}", refresh=False)
             self._bar.refresh()
         else:
             logging.info("%s", self.line(env_steps, metrics, summary))
 
     def line(self, env_steps, metrics, summary):
-        """One line: steps, steps/s over 10 s / 1 min / 5 min, return, episodes, lag."""
+        """Returns a line with steps, steps/s over 10 s / 1 min / 5 min, return, episodes and policy lag."""
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
         return (
-            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) | {_returns(metrics)} "
-            f"| episodes {metrics['NumberOfEpisodes']:,} | {_lag(summary)}"
+            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
+            f"| {_format_return(metrics)} | episodes {metrics['NumberOfEpisodes']:,} | {_format_lag(summary)}"
         )
 
     def close(self):
@@ -100,12 +100,12 @@ class ProgressBar:
             self._bar.close()
 
 
-def _returns(metrics):
+def _format_return(metrics):
     average = metrics["AverageReturn"]
     return "return -" if math.isnan(average) else f"return {average:.1f}"
 
 
-def _lag(summary):
+def _format_lag(summary):
     if not summary:
         return "no update yet"
     lag = [float(summary[f"policy_lag_{k}"]) for k in ("min", "mean", "max")]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""When training ends."""
+"""StopCriteria: when training ends."""
 
 import gin
 
@@ -8,13 +8,16 @@ from alf.errors import check_number
 
 @gin.configurable(module="alf.training")
 class StopCriteria:
-    """Training ends at whichever comes first; None never comes.
+    """Training ends when the first criterion is reached. A criterion of None is never reached.
 
     Args:
-        num_iterations: train iterations, over all runs in a root_dir.
-        num_env_steps: environment steps learned from, over all runs in a root_dir.
-        max_seconds: seconds of this run's training.
-        target_return: average return of the last 100 episodes that is enough.
+        num_iterations: number of train iterations, over all runs in a root_dir.
+        num_env_steps: number of environment steps learned from, over all runs in a root_dir.
+        max_seconds: seconds of training in this run.
+        target_return: sufficient average return of the last 100 episodes.
+
+    Raises:
+        ConfigError: if a limit is not a number above 0, or `target_return` is not a number.
     """
 
     def __init__(self, num_iterations=None, num_env_steps=None, max_seconds=None, target_return=None):
@@ -27,10 +30,10 @@ class StopCriteria:
         self._limits = limits
 
     def reached(self, num_iterations, num_env_steps, max_seconds, average_return):
-        """Says which criterion holds, as a text, or None.
+        """Returns a text that names the criterion that is reached, or None.
 
         Args:
-            num_iterations, num_env_steps, max_seconds: what there is so far.
+            num_iterations, num_env_steps, max_seconds: the counts and seconds until now.
             average_return: an `AverageReturn`.
         """
         values = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)

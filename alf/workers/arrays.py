@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The arrays that hold one step of a batch of environments."""
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -59,28 +61,22 @@ def leaves(space):
     return [space] if parts is None else [leaf for _, part in parts for leaf in leaves(part)]
 
 
-def arrays_size(layout, batch_size):
-    """Returns the number of bytes that `make_arrays` needs."""
-    return _plan(layout, batch_size)[1]
+def make_arrays(layout, batch_size, make_buffer):
+    """Makes the `Arrays` of `batch_size` environments in one buffer.
 
-
-def make_arrays(layout, batch_size, buffer):
-    """Makes the `Arrays` of `batch_size` environments in `buffer`, which has `arrays_size` bytes."""
-    plan, _ = _plan(layout, batch_size)
-    made = [np.ndarray(shape, dtype, buffer, offset) for shape, dtype, offset in plan]
-    num_observations = len(leaves(layout.observation_space))
-    return Arrays(*made[:3], made[3 : 3 + num_observations], made[3 + num_observations :])
-
-
-def _plan(layout, batch_size):
-    """Returns a list of (shape, dtype, offset), one for each array, and the size of all in bytes."""
+    Args:
+        layout: `Layout` of an environment.
+        batch_size: int, B.
+        make_buffer: a function from a size in bytes to a buffer of that size.
+    """
     fields = [((), np.int32), (layout.reward_shape, np.float32), ((), np.float32)]
     for space in (layout.observation_space, layout.action_space):
         fields += [(leaf.shape, leaf.dtype) for leaf in leaves(space)]
-    plan, offset = [], 0
-    for shape, dtype in fields:
-        shape, dtype = (batch_size, *shape), np.dtype(dtype)
-        plan.append((shape, dtype, offset))
-        size = dtype.itemsize * int(np.prod(shape))
-        offset += -(-size // _ALIGNMENT) * _ALIGNMENT
-    return plan, offset
+    fields = [((batch_size, *shape), np.dtype(dtype)) for shape, dtype in fields]
+    sizes = [dtype.itemsize * math.prod(shape) for shape, dtype in fields]
+    # Each array begins at a multiple of _ALIGNMENT.
+    offsets = [0, *itertools.accumulate(math.ceil(size / _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+    buffer = make_buffer(offsets[-1])
+    made = [np.ndarray(shape, dtype, buffer, offset) for (shape, dtype), offset in zip(fields, offsets)]
+    num_observations = len(leaves(layout.observation_space))
+    return Arrays(*made[:3], made[3 : 3 + num_observations], made[3 + num_observations :])

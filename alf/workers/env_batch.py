@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from alf.workers.arrays import Layout, arrays_size, children, make_arrays
+from alf.workers.arrays import Layout, children, make_arrays
 from alf.workers.from_py_environment import FromPyEnvironment
 
 _FIRST, _MID, _LAST = 0, 1, 2
@@ -58,8 +58,7 @@ class EnvBatch:
         shape = self.layout.reward_shape
         self._no_reward = np.zeros(shape, np.float32) if shape else 0.0
         self._read_actions = _make_action_reader(self.layout.action_space)
-        size = arrays_size(self.layout, len(self._envs))
-        self.use_arrays(make_arrays(self.layout, len(self._envs), bytearray(size)))
+        self.use_arrays(make_arrays(self.layout, len(self._envs), bytearray))
 
     def use_arrays(self, arrays):
         """Makes `reset` and `step` write into `arrays`, which are `Arrays` of B, from now on."""

@@ -20,7 +20,7 @@ from absl import logging
 
 from alf.seeds import spawn_seeds
 from alf.workers import messages
-from alf.workers.arrays import arrays_size, make_arrays
+from alf.workers.arrays import make_arrays
 from alf.workers.process import WorkerConfig
 
 _CLOSE_SECONDS = 5.0  # time for all workers to close their environments
@@ -104,9 +104,7 @@ class WorkerPool:
             if any(layout != layouts[0] for layout in layouts):
                 raise ValueError(f"environments have different spaces: {layouts}")
             self.layout = layouts[0]
-            os.ftruncate(self._memory_file.fileno(), arrays_size(self.layout, batch_size))
-            memory = mmap.mmap(self._memory_file.fileno(), 0)
-            self.arrays = make_arrays(self.layout, batch_size, memory)
+            self.arrays = make_arrays(self.layout, batch_size, self._make_memory)
         except BaseException:
             self.close()
             raise
@@ -128,6 +126,10 @@ class WorkerPool:
         """The process ids of the workers."""
         return [worker.pid for worker in self._workers]
 
+    def _make_memory(self, size):
+        os.ftruncate(self._memory_file.fileno(), size)
+        return mmap.mmap(self._memory_file.fileno(), size)
+
     def _start_worker(self, index, seeds):
         """Starts worker `index`, which makes its environments; `seeds` are those of all environments."""
         start, stop = self._bounds[index : index + 2]
@@ -145,24 +147,31 @@ class WorkerPool:
     def _run_command(self, command):
         if not self._close.alive:
             raise RuntimeError("the worker processes were closed")
-        losses, errors = {}, []
-        for index, worker in enumerate(self._workers):
-            try:
-                worker.send(command)
-            except WorkerError as loss:
-                losses[index] = loss
-        for index, worker in enumerate(self._workers):
-            if index not in losses:
+        indices = range(len(self._workers))
+        while indices:
+            losses, errors = {}, []
+            for index in indices:
                 try:
-                    errors.append(worker.receive_reply())
+                    self._workers[index].send(command)
                 except WorkerError as loss:
                     losses[index] = loss
-        # Raise only after all replies: one that is left in a socket would be the reply to the next command.
-        for error in errors:
-            if error is not None:
-                raise error
-        for index, loss in losses.items():
-            self._restart(index, loss)
+            for index in indices:
+                if index not in losses:
+                    try:
+                        errors.append(self._workers[index].receive_reply())
+                    except WorkerError as loss:
+                        losses[index] = loss
+            # A reply that is left in a socket would answer the next command. So errors are raised after all
+            # replies, and a worker that hangs ends before it can reply late.
+            for index in losses:
+                self._workers[index].kill()
+            for error in errors:
+                if error is not None:
+                    raise error
+            for index, loss in losses.items():
+                self._restart(index, loss)
+            # The new workers begin episodes. They may be lost too.
+            indices, command = list(losses), messages.RESET
 
     def _restart(self, index, loss):
         max_restarts = self._settings.max_restarts
@@ -170,20 +179,11 @@ class WorkerPool:
             raise WorkerError(f"{loss}; max_restarts={max_restarts} is reached")
         self.num_restarts += 1
         logging.warning("%s: restart %d of %d", loss, self.num_restarts, max_restarts)
-        self._workers[index].kill()
         # Other seeds than before, because the same ones would repeat the same episodes.
         seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self._seeds]
         worker = self._start_worker(index, seeds)
         if worker.receive_layout() != self.layout:
             raise ValueError(f"{worker.name} has other spaces after its restart")
-        try:
-            worker.send(messages.RESET)
-            error = worker.receive_reply()
-        except WorkerError as next_loss:
-            self._restart(index, next_loss)
-        else:
-            if error is not None:
-                raise error
 
 
 class _Worker:

@@ -56,7 +56,7 @@ def _serve(connection, memory_fd):
     with contextlib.closing(batch):
         connection.sendall(messages.LAYOUT + messages.pack_object(batch.layout))
         command = messages.receive(connection, 1)  # The shared memory has its size when it arrives.
-        arrays = make_arrays(batch.layout, config.batch_size, mmap.mmap(memory_fd, 0))
+        arrays = make_arrays(batch.layout, config.batch_size, lambda size: mmap.mmap(memory_fd, size))
         batch.use_arrays(arrays.rows(config.first_row, config.first_row + len(config.env_fns)))
         calls = {messages.RESET: batch.reset, messages.STEP: batch.step}
         while True:

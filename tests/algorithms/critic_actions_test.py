@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-from alf.algorithms.critic_actions import action_index, unit_action
+from alf.algorithms.critic_actions import action_to_index, action_to_unit_box
 from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
 
 BOXES = {
@@ -22,25 +22,25 @@ def test_unit_action_is_tanh_of_what_was_drawn(name, leading):
     spec = BOXES[name]
     actions = TanhGaussianActions(spec)
     raw = tf.random.normal((*leading, spec.shape.num_elements()))
-    unit = tf.function(lambda raw: unit_action(actions.action(raw), spec))(raw)
+    unit = tf.function(lambda raw: action_to_unit_box(actions.action(raw), spec))(raw)
     assert unit.dtype == tf.float32
     np.testing.assert_allclose(unit, tf.tanh(raw), atol=2e-6)
 
 
 def test_bounds_become_one():
     spec = BOXES["vector"]
-    np.testing.assert_array_equal(unit_action(tf.constant([spec.minimum]), spec), [[-1.0] * 3])
-    np.testing.assert_array_equal(unit_action(tf.constant([spec.maximum]), spec), [[1.0] * 3])
+    np.testing.assert_array_equal(action_to_unit_box(tf.constant([spec.minimum]), spec), [[-1.0] * 3])
+    np.testing.assert_array_equal(action_to_unit_box(tf.constant([spec.maximum]), spec), [[1.0] * 3])
 
 
 def test_a_number_without_a_choice_becomes_zero():
     spec = tensor_spec.BoundedTensorSpec((2,), tf.float32, [-1.0, 3.0], [1.0, 3.0])
-    np.testing.assert_array_equal(unit_action(tf.constant([[0.5, 3.0]]), spec), [[0.5, 0.0]])
+    np.testing.assert_array_equal(action_to_unit_box(tf.constant([[0.5, 3.0]]), spec), [[0.5, 0.0]])
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32, tf.uint8])
-def test_action_index(dtype):
+def test_action_to_index(dtype):
     spec = tensor_spec.BoundedTensorSpec((), dtype, 2, 5)
-    index = action_index(tf.constant([[2, 5, 3]], dtype), spec)
+    index = action_to_index(tf.constant([[2, 5, 3]], dtype), spec)
     np.testing.assert_array_equal(index, [[0, 3, 1]])
     np.testing.assert_array_equal(CategoricalActions(spec).action(tf.cast(index, tf.int32)), [[2, 5, 3]])

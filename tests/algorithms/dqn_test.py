@@ -10,12 +10,13 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import DqnAlgorithm
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
+from alf.learner import Learner
 from alf.nest_utils import zeros_from_spec
-from alf.networks import QValueNetwork
+from alf.networks import GRU, LSTM, QValueNetwork
+from alf.policies import EpsilonGreedyPolicy
 from alf.schedules import LinearSchedule
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from tests.algorithms.replay_learning import learn_from_replay
@@ -32,12 +33,20 @@ STEP_TYPE[0, 4], STEP_TYPE[1, 4] = LAST, FIRST
 DISCOUNT = np.ones((L + 1, B), np.float32)
 DISCOUNT[1, 0] = DISCOUNT[5, 3] = 0.0
 SMALL = dict(fc_layer_params=(16,))
+SMALL_GRU = functools.partial(GRU, units=16)
 
 
-def make_algorithm(optimizer=None, action_spec=ACTION, rnn_cell=None, seed=0, duelling=True, **kwargs):
-    optimizer = optimizer or tf.keras.optimizers.legacy.SGD(0.1)
-    network_ctor = functools.partial(QValueNetwork, rnn_cell=rnn_cell, seed=seed, duelling=duelling, **SMALL)
-    return DqnAlgorithm(OBSERVATION, action_spec, optimizer, network_ctor, **kwargs)
+def make_policy(action_spec=ACTION, rnn_ctor=None, dueling=True, epsilon=0.05):
+    network_ctor = functools.partial(QValueNetwork, rnn_ctor=rnn_ctor, seed=0, dueling=dueling, **SMALL)
+    return EpsilonGreedyPolicy(OBSERVATION, action_spec, network_ctor, epsilon)
+
+
+def make_algorithm(rnn_ctor=None, dueling=True, epsilon=0.05, **kwargs):
+    return DqnAlgorithm(make_policy(rnn_ctor=rnn_ctor, dueling=dueling, epsilon=epsilon), **kwargs)
+
+
+def make_learner(algorithm, optimizer=None, **kwargs):
+    return Learner(algorithm, optimizer or tf.keras.optimizers.legacy.SGD(0.1), **kwargs)
 
 
 def make_experience(algorithm, length=L, seed=0, importance=True):
@@ -63,7 +72,7 @@ def make_experience(algorithm, length=L, seed=0, importance=True):
     )
     rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.train_state_spec
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec
     )
     weight = rows.weight.numpy()
     weight[-1] = 0
@@ -73,13 +82,13 @@ def make_experience(algorithm, length=L, seed=0, importance=True):
 def change(algorithm, scale=0.5):
     """Makes the network differ from its target."""
     rng = np.random.default_rng(7)
-    for v in algorithm._network.trainable_variables:
+    for v in algorithm.policy.network.trainable_variables:
         v.assign_add(scale * rng.normal(size=v.shape).astype(np.float32))
 
 
 def literal_loss(algorithm, experience, n, double, huber_delta, discount=0.9):
     """Loss and priorities, transition by transition."""
-    q = algorithm._network(experience.observation)[0].numpy().astype(np.float64)
+    q = algorithm.policy.network(experience.observation)[0].numpy().astype(np.float64)
     target_q = algorithm._target_network(experience.observation)[0].numpy().astype(np.float64)
     reward, env_discount = experience.reward.numpy(), experience.discount.numpy()
     length, losses, errors = experience.reward.shape[0] - 1, [], [[] for _ in range(B)]
@@ -125,9 +134,9 @@ def test_loss_is_the_literal_formula(n, double, huber_delta):
     assert abs(other - expected) > 1e-3
 
 
-@pytest.mark.parametrize("duelling", [True, False])
-def test_one_transition_per_sequence(duelling):
-    algorithm = make_algorithm(n_step=2, duelling=duelling, discount=0.9)
+@pytest.mark.parametrize("dueling", [True, False])
+def test_one_transition_per_sequence(dueling):
+    algorithm = make_algorithm(n_step=2, dueling=dueling, discount=0.9)
     change(algorithm)
     experience = make_experience(algorithm, length=2)
     loss = algorithm.calc_loss(experience, algorithm.train_step(experience, ()))
@@ -141,14 +150,14 @@ def gradients(algorithm, experience):
     with tf.GradientTape() as tape:
         info = algorithm.train_step(experience, experience.state)
         loss = algorithm.calc_loss(experience, info).loss
-    ((_, variables),) = algorithm.parameter_groups()
+    (variables,) = algorithm.parameter_groups().values()
     return loss, tape.gradient(loss, variables)
 
 
 def test_only_the_network_that_learns_is_trained():
     algorithm = make_algorithm()
     ids = {id(v) for v in algorithm.trainable_variables}
-    assert ids == {id(v) for v in algorithm._network.trainable_variables}
+    assert ids == {id(v) for v in algorithm.policy.network.trainable_variables}
     assert algorithm._target_network.trainable_variables == ()
     _, gradient = gradients(algorithm, make_experience(algorithm))
     assert all(np.abs(g).max() > 0 for g in gradient)
@@ -160,22 +169,24 @@ def test_gradient_is_that_of_q_alone():
     change(algorithm)
     experience = make_experience(algorithm, length=1)
     _, gradient = gradients(algorithm, experience)
-    q, target = (net(experience.observation)[0] for net in (algorithm._network, algorithm._target_network))
+    q, target = (
+        net(experience.observation)[0] for net in (algorithm.policy.network, algorithm._target_network)
+    )
     value = [target[1, b, int(np.argmax(q[1, b]))].numpy() for b in range(B)]
     goal = experience.reward[1] + 0.9 * experience.discount[1] * value
     weight = experience.weight[0]
     with tf.GradientTape() as tape:
-        q = algorithm._network(experience.observation[0])[0]
+        q = algorithm.policy.network(experience.observation[0])[0]
         q = tf.gather(q, experience.action[0] - 1, batch_dims=1)
         loss = 0.5 * tf.reduce_sum(weight * (goal - q) ** 2) / np.count_nonzero(weight)
-    expected = tape.gradient(loss, algorithm._network.trainable_variables)
+    expected = tape.gradient(loss, algorithm.policy.network.trainable_variables)
     for a, b in zip(gradient, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
-def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn_cell):
-    algorithm = make_algorithm(rnn_cell=rnn_cell, n_step=2, burn_in=2)
+@pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
+def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn_ctor):
+    algorithm = make_algorithm(rnn_ctor=rnn_ctor, n_step=2, burn_in=2)
     change(algorithm)
     experience = make_experience(algorithm)
     with tf.GradientTape() as tape:
@@ -196,7 +207,7 @@ def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn_cell):
 
 def test_recurrent_loss_follows_the_stored_state():
     """Against steps one after another, as acting makes them."""
-    algorithm = make_algorithm(rnn_cell="gru", discount=0.9, huber_delta=None)
+    algorithm = make_algorithm(rnn_ctor=GRU, discount=0.9, huber_delta=None)
     change(algorithm)
     experience = make_experience(algorithm)
 
@@ -209,31 +220,27 @@ def test_recurrent_loss_follows_the_stored_state():
         return np.stack(rows)
 
     info = algorithm.train_step(experience, experience.state)
-    q, target_q = values(algorithm._network), values(algorithm._target_network)
+    q, target_q = values(algorithm.policy.network), values(algorithm._target_network)
     np.testing.assert_allclose(info.q, q[:-1], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(info.next_q, q[1:], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(info.next_target_q, target_q[1:], rtol=1e-4, atol=1e-5)
 
 
-def update(algorithm, experience):
-    """One update as `train` makes it."""
-    tf.function(algorithm._update, autograph=False)(experience)
-
-
 @pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
 def test_target_network_follows(tau, period):
     algorithm = make_algorithm(tau=tau, target_update_period=period)
+    update = tf.function(make_learner(algorithm).update, autograph=False)
     experience = make_experience(algorithm)
-    sources, targets = algorithm._network.variables, algorithm._target_network.variables
+    sources, targets = algorithm.policy.network.variables, algorithm._target_network.variables
     for i in range(1, 5):
         before = [v.numpy() for v in targets]
-        update(algorithm, experience)
+        update(experience)
         moves = i % period == 0
         for source, target, old in zip(sources, targets, before, strict=True):
             expected = tau * source.numpy() + (1 - tau) * old if moves else old
             np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-7)
         assert (np.abs(sources[0] - targets[0]).max() > 0) == (tau < 1 or not moves)
-    assert int(algorithm.train_step_counter) == 4
+    assert int(algorithm.progress.updates) == 4
 
 
 def time_step(rows=2000):
@@ -254,9 +261,9 @@ def test_epsilon_greedy(epsilon):
     algorithm = make_algorithm(epsilon=epsilon)
     change(algorithm)
     rows = time_step()
-    step = tf.function(algorithm.rollout_step)(rows, ())
-    greedy = tf.function(algorithm.predict_step)(rows, ()).action
-    q = algorithm._network(rows.observation)[0]
+    step = tf.function(algorithm.policy.rollout_step)(rows, ())
+    greedy = tf.function(algorithm.policy.predict_step)(rows, ()).action
+    q = algorithm.policy.network(rows.observation)[0]
     np.testing.assert_array_equal(greedy, 1 + np.argmax(q, axis=-1))
     assert step.action.dtype == tf.int64 and step.state == step.info == ()
     assert set(np.unique(step.action)) <= {1, 2, 3}
@@ -269,23 +276,23 @@ def test_epsilon_follows_its_schedule():
     algorithm = make_algorithm(epsilon=LinearSchedule(1.0, 0.0, over=100))
     change(algorithm)
     rows = time_step()
-    act = tf.function(algorithm.rollout_step)
-    greedy = algorithm.predict_step(rows, ()).action
+    act = tf.function(algorithm.policy.rollout_step)
+    greedy = algorithm.policy.predict_step(rows, ()).action
     assert np.mean(act(rows, ()).action != greedy) > 0.5
-    algorithm.env_steps.assign(100)
+    algorithm.progress.env_steps.assign(100)
     np.testing.assert_array_equal(act(rows, ()).action, greedy)
     experience = make_experience(algorithm)
     assert algorithm.calc_loss(experience, algorithm.train_step(experience, ())).extra["epsilon"] == 0.0
 
 
-@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
-def test_state_of_a_recurrent_network_goes_on(rnn_cell):
-    algorithm = make_algorithm(rnn_cell=rnn_cell)
+@pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
+def test_state_of_a_recurrent_network_goes_on(rnn_ctor):
+    policy = make_policy(rnn_ctor=rnn_ctor)
     rows = time_step(5)
-    state = zeros_from_spec(algorithm.train_state_spec, 5)
-    for step in (algorithm.rollout_step, algorithm.predict_step):
+    state = zeros_from_spec(policy.state_spec, 5)
+    for step in (policy.rollout_step, policy.predict_step):
         new = step(rows, state).state
-        tf.nest.assert_same_structure(new, algorithm.train_state_spec)
+        tf.nest.assert_same_structure(new, policy.state_spec)
         assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))
 
 
@@ -307,7 +314,10 @@ def test_state_of_a_recurrent_network_goes_on(rnn_cell):
 )
 def test_settings_are_checked(name, value):
     with pytest.raises(ConfigError, match=rf"{name} is {re.escape(repr(value))}"):
-        make_algorithm(**{name: value})
+        if name in ("max_grad_norm", "optimizer"):
+            make_learner(make_algorithm(), **{name: value})
+        else:
+            make_algorithm(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -322,36 +332,36 @@ def test_settings_are_checked(name, value):
 )
 def test_other_actions_are_refused(action_spec):
     with pytest.raises(ConfigError, match="action_spec is"):
-        make_algorithm(action_spec=action_spec)
+        make_policy(action_spec)
 
 
 def test_gin_configures_it():
     gin.parse_config("""
-        DqnAlgorithm.optimizer = @Adam()
-        DqnAlgorithm.epsilon = @LinearSchedule()
+        alf.Learner.optimizer = @Adam()
+        alf.EpsilonGreedyPolicy.epsilon = @LinearSchedule()
         LinearSchedule.start = 1.0
         LinearSchedule.end = 0.1
         LinearSchedule.over = 1000
         QValueNetwork.fc_layer_params = (8,)
-        QValueNetwork.duelling = False
+        QValueNetwork.dueling = False
     """)
-    algorithm = DqnAlgorithm(OBSERVATION, ACTION)
+    algorithm = DqnAlgorithm(EpsilonGreedyPolicy(OBSERVATION, ACTION))
+    Learner(algorithm)
     assert [v.shape.as_list() for v in algorithm.trainable_variables if v.shape.rank == 2] == [[8, 3], [4, 8]]
+    assert float(algorithm.policy.epsilon()) == 1.0
 
 
-def learn(env, unroll_length, length, num_updates, replayer="uniform", rnn_cell=None, **kwargs):
+def learn(env, unroll_length, length, num_updates, replayer="uniform", rnn_ctor=None, seed=0, **kwargs):
     """Trains a small network; returns the algorithm and the average return."""
-    network = dict(fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=16, seed=0)
-    make_dqn = functools.partial(
-        DqnAlgorithm,
-        optimizer=tf.keras.optimizers.legacy.Adam(3e-3),
-        network_ctor=functools.partial(QValueNetwork, **network),
-        tau=0.05,
-        target_update_period=1,
-        epsilon=0.1,
-        **kwargs,
-    )
-    return learn_from_replay(env, make_dqn, unroll_length, length, num_updates, replayer)
+    network_ctor = functools.partial(QValueNetwork, fc_layer_params=(32,), rnn_ctor=rnn_ctor, seed=seed)
+
+    def make_learner(observation_spec, action_spec, make_training):
+        policy = EpsilonGreedyPolicy(observation_spec, action_spec, network_ctor, epsilon=0.1)
+        algorithm = DqnAlgorithm(policy, tau=0.05, target_update_period=1, **kwargs)
+        optimizer = tf.keras.optimizers.legacy.Adam(3e-3)
+        return Learner(algorithm, optimizer, make_training(policy), max_grad_norm=10.0)
+
+    return learn_from_replay(env, make_learner, unroll_length, length, num_updates, replayer, seed)
 
 
 @pytest.mark.parametrize("replayer", ["uniform", "prioritized"])
@@ -360,7 +370,7 @@ def test_learns_the_values_of_all_actions(replayer):
     env = MatchObservationEnvironment(16, episode_length=4)
     algorithm, average_return = learn(env, 4, 1, 400, replayer, discount=0.5)
     assert average_return > 3.4, "of 4, with a fifteenth of all actions wrong; at random 1.3"
-    q, _ = algorithm._network(tf.eye(3))
+    q, _ = algorithm.policy.network(tf.eye(3))
     np.testing.assert_allclose(q, 1 + np.eye(3), atol=0.05)
 
 
@@ -368,11 +378,11 @@ def test_learns_from_several_steps():
     env = MatchObservationEnvironment(16, episode_length=4)
     algorithm, _ = learn(env, 4, 3, 300, discount=0.5, n_step=3)
     # The steps after the first are those of a policy that explores: a bit less than the best.
-    np.testing.assert_allclose(algorithm._network(tf.eye(3))[0], 1 + np.eye(3), atol=0.4)
+    np.testing.assert_allclose(algorithm.policy.network(tf.eye(3))[0], 1 + np.eye(3), atol=0.4)
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_learns_to_remember(burn_in):
     env = RememberEnvironment(16, delay=3)
-    _, average_return = learn(env, 8, 8, 800, discount=0.9, rnn_cell="gru", burn_in=burn_in)
+    _, average_return = learn(env, 8, 8, 800, discount=0.9, rnn_ctor=SMALL_GRU, burn_in=burn_in)
     assert average_return > 0.85, "0.95 with the random actions, 0.5 without memory"

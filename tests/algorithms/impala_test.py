@@ -12,14 +12,14 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec, tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-import alf.learner.optimizers  # noqa: F401  (for gin)
-from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
-from alf.algorithms.algorithm import merge_unrolls
+from alf.algorithms import ImpalaAlgorithm, PPOAlgorithm
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
-from alf.drivers import SyncOffPolicyDriver
+from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec
+from alf.learner import Learner
+from alf.learner.minibatches import merge_unrolls
 from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
 
@@ -43,9 +43,8 @@ SETTINGS = {
 }
 
 
-def make_algorithm(action_spec=DISCRETE, optimizer=None, **kwargs):
-    optimizer = optimizer or tf.keras.optimizers.legacy.SGD(0.1)
-    return ImpalaAlgorithm(OBSERVATION, action_spec, optimizer, **kwargs)
+def make_algorithm(action_spec=DISCRETE, **kwargs):
+    return ImpalaAlgorithm(ActorCriticPolicy(OBSERVATION, action_spec), **kwargs)
 
 
 def make_batch(action_spec, seed=0):
@@ -248,25 +247,26 @@ def test_drop_last_ts_leaves_the_last_transition_of_each_unroll_out():
 def test_a_separate_optimizer_for_the_value(cls):
     def make(share_layers):
         network = partial(ActorCriticNetwork, share_layers=share_layers)
-        policy_ctor = partial(ActorCriticPolicy, network_ctor=network)
+        algorithm = cls(ActorCriticPolicy(OBSERVATION, DISCRETE, network))
         policy, value = (tf.keras.optimizers.legacy.SGD(rate) for rate in (0.0, 0.1))
-        kwargs = dict(policy_ctor=policy_ctor, value_optimizer=value, num_minibatches=1)
-        return cls(OBSERVATION, DISCRETE, policy, **kwargs)
+        return Learner(algorithm, {"policy": policy, "value": value})
 
-    algorithm = make(share_layers=False)
-    (policy, of_policy), (value, of_value) = algorithm.parameter_groups()
+    learner = make(share_layers=False)
+    algorithm = learner.algorithm
+    of_policy, of_value = (algorithm.parameter_groups()[name] for name in ("policy", "value"))
     assert len(of_policy) == len(of_value) == len(algorithm.trainable_variables) / 2
     before = [v.numpy() for v in algorithm.trainable_variables]
     experience, _ = make_batch(DISCRETE)
-    algorithm.set_exp_replayer("one_time")
     add_q = lambda x: tf.constant(x)[tf.newaxis]  # noqa: E731
-    algorithm.observe(tf.nest.map_structure(add_q, experience._replace(weight=())))
-    summary = algorithm.train()
+    learner.observe(tf.nest.map_structure(add_q, experience._replace(weight=())))
+    summary = learner.train()
     assert summary["learning_rate_value"] == np.float32(0.1) and summary["learning_rate_policy"] == 0.0
     of_value = {id(v) for v in of_value}
     for variable, old in zip(algorithm.trainable_variables, before, strict=True):
         assert np.any(variable.numpy() != old) == (id(variable) in of_value), variable.name
-    with pytest.raises(ConfigError, match="value_optimizer is set, but .* share_layers = False"):
+    with pytest.raises(
+        ConfigError, match="Where policy and value share their layers, there is no group 'value'"
+    ):
         make(share_layers=True)
 
 
@@ -280,11 +280,11 @@ def time_step(rows=5):
 
 @pytest.mark.parametrize("action_spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
 def test_rollout_step_samples_and_says_from_what(action_spec):
-    algorithm = make_algorithm(action_spec)
+    policy = ActorCriticPolicy(OBSERVATION, action_spec)
     rows = time_step(5000)
     rows = rows._replace(observation=tf.ones_like(rows.observation))
-    step = tf.function(algorithm.rollout_step)(rows, ())
-    spec = algorithm.rollout_info_spec
+    step = tf.function(policy.rollout_step)(rows, ())
+    spec = policy.info_spec
     tf.nest.assert_same_structure(spec, step.info)
     for x, s in zip(tf.nest.flatten(step.info), tf.nest.flatten(spec), strict=True):
         assert x.shape == (5000, *s.shape) and x.dtype == s.dtype
@@ -303,15 +303,15 @@ def test_rollout_step_samples_and_says_from_what(action_spec):
 
 @pytest.mark.parametrize("action_spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
 def test_predict_step_is_greedy(action_spec):
-    algorithm = make_algorithm(action_spec)
+    policy = ActorCriticPolicy(OBSERVATION, action_spec)
     rows = time_step(50)
-    step = algorithm.predict_step(rows, ())
-    outputs, _, _ = algorithm._policy._network(rows.observation)
+    step = policy.predict_step(rows, ())
+    outputs, _, _ = policy._network(rows.observation)
     if action_spec is DISCRETE:
         np.testing.assert_array_equal(step.action, outputs.numpy().argmax(axis=-1))
     else:
         np.testing.assert_allclose(step.action, outputs.numpy()[:, :2], rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(step.action, algorithm.predict_step(rows, ()).action)
+    np.testing.assert_array_equal(step.action, policy.predict_step(rows, ()).action)
 
 
 def test_train_step_evaluates_every_row():
@@ -319,7 +319,8 @@ def test_train_step_evaluates_every_row():
     experience, _ = make_batch(DISCRETE)
     info = algorithm.train_step(tf.nest.map_structure(tf.constant, experience), ())
     assert info.params.shape == (T + 1, B, 3) and info.value.shape == (T + 1, B)
-    row = algorithm.rollout_step(time_step()._replace(observation=tf.constant(experience.observation[3])), ())
+    rows = time_step()._replace(observation=tf.constant(experience.observation[3]))
+    row = algorithm.policy.rollout_step(rows, ())
     np.testing.assert_allclose(info.params[3], row.info.params, rtol=1e-5, atol=1e-7)
 
 
@@ -337,10 +338,11 @@ def test_network_and_heads_can_be_chosen():
         def policy(self, observation, state):
             return observation @ self.weights, state
 
-    algorithm = make_algorithm(policy_ctor=partial(ActorCriticPolicy, network_ctor=Linear))
+    policy = ActorCriticPolicy(OBSERVATION, DISCRETE, Linear)
     assert made == [(OBSERVATION, 3)]
-    assert [v is algorithm._policy._network.weights for v in algorithm.trainable_variables] == [True]
-    algorithm.predict_step(time_step(), ())
+    algorithm = ImpalaAlgorithm(policy)
+    assert [v is policy._network.weights for v in algorithm.trainable_variables] == [True]
+    policy.predict_step(time_step(), ())
 
 
 @pytest.mark.parametrize(
@@ -362,20 +364,27 @@ def test_network_and_heads_can_be_chosen():
     ],
 )
 def test_settings_are_checked(name, value):
-    prefix, kwargs = "" if name == "optimizer" else r"ImpalaAlgorithm\.", {name: value}
-    if name == "learning_rate":
-        prefix, kwargs = "the optimizer's ", {"optimizer": tf.keras.optimizers.legacy.SGD(value)}
-    with pytest.raises(ConfigError, match=rf"{prefix}{name} is {re.escape(repr(value))}"):
-        make_algorithm(**kwargs)
+    text = {
+        "optimizer": r"Learner\.optimizer",
+        "learning_rate": r"the learning_rate of Learner\.optimizer",
+    }.get(name, rf"ImpalaAlgorithm\.{name}")
+    with pytest.raises(ConfigError, match=rf"{text} is {re.escape(repr(value))}"):
+        if name == "optimizer":
+            Learner(make_algorithm(), value)
+        elif name == "learning_rate":
+            Learner(make_algorithm(), tf.keras.optimizers.legacy.SGD(value))
+        else:
+            make_algorithm(**{name: value})
 
 
 def test_gin_configures_it():
     gin.parse_config(
-        "ImpalaAlgorithm.optimizer = @SGD()\nSGD.learning_rate = 0.5\n"
+        "alf.Learner.optimizer = @SGD()\nSGD.learning_rate = 0.5\nImpalaAlgorithm.discount = 0.5\n"
         "ActorCriticNetwork.share_layers = False\nActorCriticNetwork.fc_layer_params = (8,)"
     )
-    algorithm = ImpalaAlgorithm(OBSERVATION, DISCRETE)
-    assert float(algorithm.optimizer.learning_rate) == 0.5
+    algorithm = ImpalaAlgorithm(ActorCriticPolicy(OBSERVATION, DISCRETE))
+    assert Learner(algorithm)._optimizer.learning_rates() == {"learning_rate": 0.5}
+    assert algorithm._discount == 0.5
     assert len(algorithm.trainable_variables) == 8
 
 
@@ -507,26 +516,20 @@ def masked_bandit():
     return Bandit(observation_spec, array_spec.BoundedArraySpec((), np.int64, 1, 5), observe, pay)
 
 
-def make_for(env, **kwargs):
-    specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
-    return ImpalaAlgorithm(
-        *specs,
-        tf.keras.optimizers.legacy.Adam(0.01),
-        partial(ActorCriticPolicy, network_ctor=small_network, **kwargs),
-        entropy_weight=0.001,
-        max_grad_norm=0.5,
-    )
+def make_for(env, seed=0, **kwargs):
+    """A learner with a small network."""
+    specs = EnvSpecs([env])
+    network_ctor = partial(ActorCriticNetwork, fc_layer_params=(32,), seed=seed)
+    policy = ActorCriticPolicy(specs.observation, specs.action, network_ctor, **kwargs)
+    algorithm = ImpalaAlgorithm(policy, entropy_weight=0.001)
+    return Learner(algorithm, tf.keras.optimizers.legacy.Adam(0.01), max_grad_norm=0.5)
 
 
-def small_network(spec, size):
-    return ActorCriticNetwork(spec, size, (32,), seed=0)
-
-
-def greedy_reward(algorithm, env):
+def greedy_reward(policy, env):
     """The average of 1000 rows."""
     seen = env.observe(np.random.default_rng(1), 1000)
     rows = time_step(1000)._replace(observation=tf.nest.map_structure(tf.constant, seen))
-    action = algorithm.predict_step(rows, ()).action
+    action = policy.predict_step(rows, ()).action
     return env.pay(seen, tf.nest.map_structure(lambda x: x.numpy(), action)).mean()
 
 
@@ -551,18 +554,18 @@ scaled = partial(make_action_distribution, scale_to_bounds=True)
 def test_learns_every_kind_of_action(make_env, kwargs, before, after):
     tf.random.set_seed(0)
     env = make_env()
-    algorithm = make_for(env, **kwargs)
-    assert greedy_reward(algorithm, env) < before
-    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=16)
+    learner = make_for(env, **kwargs)
+    assert greedy_reward(learner.policy, env) < before
+    driver = SyncOffPolicyDriver([env], learner, unroll_length=16)
     try:
         driver.start()
         for _ in range(150):
-            driver.run()
-            algorithm.train()
+            driver.collect()
+            learner.train()
     finally:
         driver.stop()
-    assert greedy_reward(algorithm, env) > after
-    for variable in algorithm._policy.actions.trainable_variables:
+    assert greedy_reward(learner.policy, env) > after
+    for variable in learner.policy.actions.trainable_variables:
         assert np.all(variable < -0.6), "the shared deviation was not trained"
 
 
@@ -578,15 +581,15 @@ def test_learns_every_kind_of_action(make_env, kwargs, before, after):
 )
 def test_the_importance_ratio_is_1_on_policy(make_env, kwargs):
     env = make_env()
-    algorithm = make_for(env, **kwargs)
-    driver = SyncOffPolicyDriver([env], algorithm, unroll_length=6)
+    learner = make_for(env, **kwargs)
+    driver = SyncOffPolicyDriver([env], learner, unroll_length=6)
     try:
         driver.start()
         experience = merge_unrolls(driver.get_training_exps()[0])
     finally:
         driver.stop()
-    train_info, info = algorithm.train_step(experience, ()), experience.info
-    log_probs = (algorithm._policy.actions.log_prob(p, info.raw) for p in (train_info.params, info.params))
+    train_info, info = learner.algorithm.train_step(experience, ()), experience.info
+    log_probs = (learner.policy.actions.log_prob(p, info.raw) for p in (train_info.params, info.params))
     np.testing.assert_allclose(*log_probs, rtol=1e-5, atol=1e-5)
     for x, y in zip(tf.nest.flatten(train_info.params), tf.nest.flatten(info.params), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
@@ -596,10 +599,6 @@ def test_the_importance_ratio_is_1_on_policy(make_env, kwargs):
         assert 0.3 < allowed.mean() < 0.9
         np.testing.assert_array_equal(tf.nn.softmax(train_info.params) > 0, allowed == 1)
         np.testing.assert_array_equal(tf.nn.softmax(info.params) > 0, allowed == 1)
-
-
-def with_mask(key, **kwargs):
-    return partial(ActorCriticPolicy, action_mask_key=key, **kwargs)
 
 
 OBSERVATIONS = {"seen": OBSERVATION, "mask": tf.TensorSpec((3,), tf.int8)}
@@ -614,18 +613,18 @@ def test_the_network_does_not_see_the_mask():
 
     for more in ({}, {"position": OBSERVATION}):
         spec = {**OBSERVATIONS, **more}
-        algorithm = ImpalaAlgorithm(spec, DISCRETE, None, with_mask("mask", network_ctor=network_ctor))
-        assert algorithm.observation_spec == spec
+        policy = ActorCriticPolicy(spec, DISCRETE, network_ctor, action_mask_key="mask")
+        assert policy.observation_spec == spec
     assert made == [OBSERVATION, {"seen": OBSERVATION, "position": OBSERVATION}]
 
 
 @pytest.mark.parametrize("step", ["rollout_step", "predict_step"])
 def test_steps_keep_to_the_mask(step):
-    algorithm = ImpalaAlgorithm(OBSERVATIONS, DISCRETE, None, with_mask("mask"))
+    policy = ActorCriticPolicy(OBSERVATIONS, DISCRETE, action_mask_key="mask")
     rows = time_step(300)
     mask = np.tile([[0, 0, 1], [1, 1, 0], [0, 0, 0]], (100, 1)).astype(np.int8)
     rows = rows._replace(observation={"seen": rows.observation, "mask": tf.constant(mask)})
-    action = getattr(algorithm, step)(rows, ()).action.numpy().reshape(100, 3)
+    action = getattr(policy, step)(rows, ()).action.numpy().reshape(100, 3)
     assert np.all(action[:, 0] == 2) and np.all(action[:, 1] < 2)
     assert set(action[:, 2]) <= {0, 1, 2}
 
@@ -640,7 +639,7 @@ def test_steps_keep_to_the_mask(step):
 )
 def test_a_mask_that_is_not_there_or_does_not_fit_is_an_error(observation_spec, key, message):
     with pytest.raises(ConfigError, match=f"(?s){message}"):
-        ImpalaAlgorithm(observation_spec, DISCRETE, None, with_mask(key))
+        ActorCriticPolicy(observation_spec, DISCRETE, action_mask_key=key)
 
 
 def test_gin_chooses_the_distribution():
@@ -648,9 +647,9 @@ def test_gin_chooses_the_distribution():
         "make_action_distribution.continuous = 'tanh_gaussian'\nmake_action_distribution.std = 'shared'\n"
         "ActorCriticNetwork.fc_layer_params = (8,)"
     )
-    algorithm = ImpalaAlgorithm(OBSERVATION, CONTINUOUS, None)
-    action = algorithm.rollout_step(time_step(500), ()).action
+    policy = ActorCriticPolicy(OBSERVATION, CONTINUOUS)
+    action = policy.rollout_step(time_step(500), ()).action
     assert np.all(np.abs(action) <= 1) and np.std(action) > 0.5
     # Two layers of two variables each, and the deviation.
-    assert [v.shape for v in algorithm.trainable_variables].count((2,)) == 1
-    assert len(algorithm.trainable_variables) == 5
+    assert [v.shape for v in policy.trainable_variables].count((2,)) == 1
+    assert len(policy.trainable_variables) == 5

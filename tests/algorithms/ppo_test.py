@@ -8,14 +8,16 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-from alf.algorithms import ActorCriticPolicy, PPOAlgorithm
+from alf.algorithms import PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec, zeros_from_spec
-from alf.networks import ActorCriticNetwork
+from alf.learner import Learner, UnrollTraining
+from alf.nest_utils import zeros_from_spec
+from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.ops import returns
+from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
@@ -40,10 +42,13 @@ SETTINGS = {
 
 
 def make_algorithm(action_spec=DISCRETE, **kwargs):
-    optimizer = kwargs.pop("optimizer", None) or tf.keras.optimizers.legacy.SGD(0.1)
-    algorithm = PPOAlgorithm(OBSERVATION, action_spec, optimizer, **kwargs)
-    algorithm.set_exp_replayer("one_time")
-    return algorithm
+    return PPOAlgorithm(ActorCriticPolicy(OBSERVATION, action_spec), **kwargs)
+
+
+def make_learner(algorithm, num_epochs=4, num_minibatches=4, learning_rate=0.1, **kwargs):
+    training = UnrollTraining(num_epochs=num_epochs, num_minibatches=num_minibatches)
+    optimizer = tf.keras.optimizers.legacy.SGD(learning_rate)
+    return Learner(algorithm, optimizer, training, max_grad_norm=0.5, **kwargs)
 
 
 def make_batch(seed=0):
@@ -151,13 +156,13 @@ def behaviour_of(experience):
     return ActionInfo(experience.info.proximal, experience.info.raw)
 
 
-def train(algorithm, seed=0):
+def train(learner, seed=0):
     """One batch of one unroll; returns the summary."""
     experience, _ = make_batch(seed)
     experience = experience._replace(info=behaviour_of(experience), state=(), weight=())
     experience = tf.nest.map_structure(lambda x: tf.constant(x)[tf.newaxis], experience)
-    algorithm.observe(experience._replace(state=PolicyState()))
-    return {name: float(value) for name, value in algorithm.train().items()}
+    learner.observe(experience._replace(state=PolicyState()))
+    return {name: float(value) for name, value in learner.train().items()}
 
 
 def test_a_target_policy_takes_the_place_of_the_one_that_acted():
@@ -167,7 +172,7 @@ def test_a_target_policy_takes_the_place_of_the_one_that_acted():
     experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
     settings = dict(use_vtrace=True, discount=0.9, lambda_=0.8)
     algorithm = make_algorithm(**settings, target_update_period=3, clip_target_ratio=1.1)
-    for variable in algorithm._target_policy.variables:
+    for variable in algorithm._target_policy._network.variables:
         variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
     info = algorithm.preprocess(experience, ()).info
     target = algorithm._target_policy.unroll(experience, ())
@@ -192,43 +197,44 @@ def test_a_target_policy_takes_the_place_of_the_one_that_acted():
 
 
 def test_the_target_policy_lags_behind():
-    algorithm = make_algorithm(target_update_period=3, num_epochs=1, num_minibatches=1)
+    algorithm = make_algorithm(target_update_period=3)
+    learner = make_learner(algorithm, num_epochs=1, num_minibatches=1)
 
     def is_copy():
-        pairs = zip(algorithm._policy.variables, algorithm._target_policy.variables, strict=True)
+        networks = (policy._network.variables for policy in (algorithm.policy, algorithm._target_policy))
+        pairs = zip(*networks, strict=True)
         return all(np.array_equal(a, b) for a, b in pairs)
 
     copies = [is_copy()]
     for seed in range(6):
-        train(algorithm, seed)
+        train(learner, seed)
         copies.append(is_copy())
     assert copies == [True, False, False, True, False, False, True]
-    optimized = {id(v) for _, group in algorithm.parameter_groups() for v in group}
+    optimized = {id(v) for group in algorithm.parameter_groups().values() for v in group}
     assert not optimized & {id(v) for v in algorithm._target_policy.variables}
 
 
 @pytest.mark.parametrize("make_driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
 def test_minibatches_that_do_not_divide_a_batch_are_refused_by_the_driver(make_driver):
     envs = [MatchObservationEnvironment(3)]
-    specs = [to_tensor_spec(spec) for spec in (envs[0].observation_spec(), envs[0].action_spec())]
-    algorithm = PPOAlgorithm(*specs, tf.keras.optimizers.legacy.SGD(0.1), num_minibatches=2)
+    specs = EnvSpecs(envs)
+    algorithm = PPOAlgorithm(ActorCriticPolicy(specs.observation, specs.action))
     with pytest.raises(ConfigError, match="num_minibatches is 2: it must divide .* = 3"):
-        make_driver(envs, algorithm)
+        make_driver(envs, make_learner(algorithm, num_minibatches=2))
 
 
 @pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (3, 2), (2, 4)])
 def test_updates_of_a_batch(num_epochs, num_minibatches):
-    algorithm = make_algorithm(num_epochs=num_epochs, num_minibatches=num_minibatches)
-    train(algorithm)
-    assert int(algorithm.train_step_counter) == num_epochs * num_minibatches
-    assert int(algorithm.env_steps) == VALID.sum()
+    learner = make_learner(make_algorithm(), num_epochs, num_minibatches)
+    train(learner)
+    assert int(learner.train_step_counter) == num_epochs * num_minibatches
+    assert int(learner.progress.env_steps) == VALID.sum()
 
 
 def test_updates_end_where_the_policy_has_moved_too_far():
-    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
-    algorithm = make_algorithm(num_epochs=5, num_minibatches=1, target_kl=1e-6, optimizer=optimizer)
-    train(algorithm)
-    assert int(algorithm.train_step_counter) == 1
+    learner = make_learner(make_algorithm(target_kl=1e-6), 5, num_minibatches=1, learning_rate=1.0)
+    train(learner)
+    assert int(learner.train_step_counter) == 1
 
 
 def test_symmetric_kl_pulls_towards_the_uniform_policy():
@@ -264,7 +270,10 @@ def test_symmetric_kl_pulls_towards_the_uniform_policy():
 )
 def test_settings_are_checked(kwargs, message):
     with pytest.raises(ConfigError, match=message):
-        make_algorithm(**kwargs)
+        if kwargs.keys() <= {"max_policy_lag", "num_epochs", "num_minibatches"}:
+            make_learner(make_algorithm(), **kwargs)
+        else:
+            make_algorithm(**kwargs)
 
 
 def learn(*args, **kwargs):
@@ -272,32 +281,29 @@ def learn(*args, **kwargs):
     return train_policy(*args, **kwargs)[1]
 
 
-def train_policy(make_env, iterations, rnn_cell=None, compute_dtype="float32", **kwargs):
-    """Returns the algorithm, and the average return of an episode in the end."""
-    tf.random.set_seed(0)
+def train_policy(make_env, iterations, rnn=None, compute_dtype="float32", seed=0, **kwargs):
+    """Returns the policy, and the average return of an episode in the end."""
+    tf.random.set_seed(seed)
     envs = [make_env(seed=i) for i in range(2)]
-    specs = [to_tensor_spec(spec) for spec in (envs[0].observation_spec(), envs[0].action_spec())]
+    specs = EnvSpecs(envs)
     network_ctor = functools.partial(
         ActorCriticNetwork,
         fc_layer_params=(32,),
-        rnn_cell=rnn_cell,
-        rnn_units=32,
+        rnn_ctor=rnn and functools.partial(rnn, units=32),
         compute_dtype=compute_dtype,
-        seed=0,
+        seed=seed,
     )
-    algorithm = PPOAlgorithm(
-        *specs,
-        tf.keras.optimizers.legacy.Adam(3e-3, epsilon=1e-5),
-        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        **kwargs,
-    )
-    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=8)
+    policy = ActorCriticPolicy(specs.observation, specs.action, network_ctor)
+    optimizer = tf.keras.optimizers.legacy.Adam(3e-3, epsilon=1e-5)
+    training = UnrollTraining(num_epochs=4, num_minibatches=4)
+    learner = Learner(PPOAlgorithm(policy, **kwargs), optimizer, training, max_grad_norm=0.5)
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=8)
     try:
         driver.start()
         for _ in range(iterations):
-            driver.run_async()
-            algorithm.train()
-        return algorithm, {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
+            driver.collect()
+            learner.train()
+        return policy, {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
     finally:
         driver.stop()
 
@@ -319,10 +325,10 @@ def test_learns_as_much_in_bfloat16():
     assert abs(scores[0] - scores[1]) < 0.05
 
 
-def evaluate(algorithm, env, num_steps, keep_state=True):
+def evaluate(policy, env, num_steps, keep_state=True):
     """Mean reward of the greedy policy at the ends of episodes, its state carried by hand."""
-    predict = tf.function(algorithm.predict, autograph=False)
-    zeros = zeros_from_spec(algorithm.policy_state_spec, env.batch_size)
+    predict = tf.function(policy.predict, autograph=False)
+    zeros = zeros_from_spec(policy.policy_step_spec.state, env.batch_size)
     state, step, action, rewards = zeros, env.reset(), np.zeros(env.batch_size, np.int64), []
     for _ in range(num_steps):
         is_first = step.step_type == FIRST
@@ -340,18 +346,18 @@ def evaluate(algorithm, env, num_steps, keep_state=True):
     return np.mean(rewards)
 
 
-@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
-def test_remembers_with_a_recurrent_network(rnn_cell):
+@pytest.mark.parametrize("rnn", [GRU, LSTM])
+def test_remembers_with_a_recurrent_network(rnn):
     make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    algorithm, score = train_policy(make_env, 150, rnn_cell)
+    policy, score = train_policy(make_env, 150, rnn)
     assert score > 0.9, "of 1; without a memory 0.5"
-    assert evaluate(algorithm, make_env(seed=7), 20) > 0.99
-    assert evaluate(algorithm, make_env(seed=7), 20, keep_state=False) < 0.8
+    assert evaluate(policy, make_env(seed=7), 20) > 0.99
+    assert evaluate(policy, make_env(seed=7), 20, keep_state=False) < 0.8
 
 
 def test_remembers_in_bfloat16():
     make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    assert learn(make_env, 150, "gru", compute_dtype="bfloat16") > 0.9
+    assert learn(make_env, 150, GRU, compute_dtype="bfloat16") > 0.9
 
 
 def test_cannot_remember_without():

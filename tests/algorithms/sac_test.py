@@ -10,13 +10,14 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-import alf.learner.optimizers  # noqa: F401  (for gin)
 from alf.algorithms import SacAlgorithm
-from alf.algorithms.sac import of_input_alone
+from alf.algorithms.sac import pass_gradient_to_input_only
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
+from alf.learner import Learner
 from alf.nest_utils import zeros_from_spec
-from alf.networks import CriticsNetwork, PolicyNetwork
+from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
+from alf.policies import SacPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from tests.algorithms.replay_learning import learn_from_replay
 
@@ -39,16 +40,22 @@ def sgd(learning_rate=0.1):
     return tf.keras.optimizers.legacy.SGD(learning_rate)
 
 
-def make_algorithm(action_spec=BOX, rnn_cell=None, seed=0, actor_rnn_cell=None, **kwargs):
-    network = dict(fc_layer_params=(16,), rnn_units=7, seed=seed)
-    kwargs = {"actor_optimizer": sgd(), "critic_optimizer": sgd(), "alpha_optimizer": sgd(), **kwargs}
-    return SacAlgorithm(
+def make_algorithm(action_spec=BOX, rnn=None, actor_rnn=None, **kwargs):
+    """With recurrent critics if `rnn` is a class, and a recurrent actor if one of the two is."""
+    network = dict(fc_layer_params=(16,), seed=0)
+    with_rnn = lambda cls: cls and functools.partial(cls, units=7)  # noqa: E731
+    critic_ctor = functools.partial(CriticsNetwork, rnn_ctor=with_rnn(rnn), **network)
+    policy = SacPolicy(
         OBSERVATION,
         action_spec,
-        actor_ctor=functools.partial(PolicyNetwork, rnn_cell=actor_rnn_cell or rnn_cell, **network),
-        critic_ctor=functools.partial(CriticsNetwork, rnn_cell=rnn_cell, **network),
-        **kwargs,
+        functools.partial(PolicyNetwork, rnn_ctor=with_rnn(actor_rnn or rnn), **network),
+        recurrent_critic_ctor=critic_ctor if rnn else None,
     )
+    return SacAlgorithm(policy, critic_ctor=None if rnn else critic_ctor, **kwargs)
+
+
+def make_learner(algorithm, optimizer=None, **kwargs):
+    return Learner(algorithm, optimizer or {name: sgd() for name in algorithm.parameter_groups()}, **kwargs)
 
 
 def make_experience(algorithm, length=L, seed=0):
@@ -57,7 +64,7 @@ def make_experience(algorithm, length=L, seed=0):
     weight = np.zeros(shape, np.float32)
     weight[:-1] = STEP_TYPE[1:] != FIRST
     weight *= rng.uniform(0.5, 2.0, B).astype(np.float32)
-    if algorithm.action_spec.dtype.is_integer:
+    if algorithm.policy.action_spec.dtype.is_integer:
         action = rng.integers(1, 4, shape)
     else:
         action = rng.uniform(BOX.minimum, BOX.maximum, (*shape, 2)).astype(np.float32)
@@ -76,7 +83,7 @@ def make_experience(algorithm, length=L, seed=0):
     )
     rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.train_state_spec
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec
     )
     weight = rows.weight.numpy()
     weight[-1] = 0
@@ -86,7 +93,7 @@ def make_experience(algorithm, length=L, seed=0):
 def change(algorithm, scale=0.5):
     """Makes the critics differ from their targets, and the actor's outputs from zeros."""
     rng = np.random.default_rng(7)
-    for v in (*algorithm._critic.trainable_variables, *algorithm._actor.trainable_variables):
+    for v in (*algorithm._critic.trainable_variables, *algorithm.policy.network.trainable_variables):
         v.assign_add(scale * rng.normal(size=v.shape).astype(np.float32))
 
 
@@ -156,11 +163,11 @@ def test_info_of_a_discrete_policy():
     change(algorithm)
     experience = make_experience(algorithm)
     info, _ = loss_of(algorithm, experience)
-    logits = algorithm._actor(experience.observation)[0].numpy()
+    logits = algorithm.policy.network(experience.observation)[0].numpy()
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     for choices, rows, critic in (
-        (info.now, slice(0, -1), algorithm._critic),
-        (info.then, slice(1, None), algorithm._target_critic),
+        (info.actions, slice(0, -1), algorithm._critic),
+        (info.next_actions, slice(1, None), algorithm._target_critic),
     ):
         np.testing.assert_allclose(choices.log_prob, log_p[rows], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(choices.prob, np.exp(log_p[rows]), rtol=1e-3, atol=1e-6)
@@ -176,14 +183,14 @@ def test_info_of_a_box():
     algorithm = make_algorithm()
     change(algorithm, 0.2)
     drawn = []
-    draw = algorithm._actions.draw
-    algorithm._actions.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
+    draw = algorithm.policy.actions.draw
+    algorithm.policy.actions.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
     experience = make_experience(algorithm)
     info, _ = loss_of(algorithm, experience)
-    outputs = algorithm._actor(experience.observation)[0].numpy().astype(np.float64)
+    outputs = algorithm.policy.network(experience.observation)[0].numpy().astype(np.float64)
     for choices, rows, critic, raw in (
-        (info.now, slice(0, -1), algorithm._critic, drawn[0]),
-        (info.then, slice(1, None), algorithm._target_critic, drawn[1]),
+        (info.actions, slice(0, -1), algorithm._critic, drawn[0]),
+        (info.next_actions, slice(1, None), algorithm._target_critic, drawn[1]),
     ):
         loc, log_std = np.split(outputs[rows], 2, axis=-1)
         x = raw.numpy().astype(np.float64)
@@ -203,18 +210,14 @@ def gradients(algorithm, experience, part):
     """Of one part of the loss, by group of variables."""
     with tf.GradientTape() as tape:
         loss = loss_of(algorithm, experience)[1].extra[part]
-    groups = {
-        name: variables
-        for name, (_, variables) in zip(algorithm.optimizer, algorithm.parameter_groups(), strict=True)
-    }
-    return tape.gradient(loss, groups)
+    return tape.gradient(loss, algorithm.parameter_groups())
 
 
 @both
-@pytest.mark.parametrize("rnn_cell", [None, "lstm"])
+@pytest.mark.parametrize("rnn", [None, LSTM])
 @pytest.mark.parametrize("name", ["actor", "critic", "alpha"])
-def test_each_loss_trains_its_own_variables(action_spec, rnn_cell, name):
-    algorithm = make_algorithm(action_spec, rnn_cell)
+def test_each_loss_trains_its_own_variables(action_spec, rnn, name):
+    algorithm = make_algorithm(action_spec, rnn)
     change(algorithm)
     gradient = gradients(algorithm, make_experience(algorithm), f"{name}_loss")
     for group, parts in gradient.items():
@@ -227,12 +230,11 @@ def test_each_loss_trains_its_own_variables(action_spec, rnn_cell, name):
 @both
 def test_groups_hold_every_trainable_variable_once_and_no_target(action_spec):
     algorithm = make_algorithm(action_spec)
-    grouped = [v for _, variables in algorithm.parameter_groups() for v in variables]
+    grouped = [v for variables in algorithm.parameter_groups().values() for v in variables]
     assert len(grouped) == len({id(v) for v in grouped})
     assert {id(v) for v in grouped} == {id(v) for v in algorithm.trainable_variables}
     assert not {id(v) for v in grouped} & {id(v) for v in algorithm._target_critic.variables}
-    optimizers = [optimizer for optimizer, _ in algorithm.parameter_groups()]
-    assert optimizers == list(algorithm.optimizer.values()) and len(optimizers) == 3
+    assert list(algorithm.parameter_groups()) == ["actor", "critic", "alpha"]
 
 
 def test_actor_follows_the_gradient_of_the_smaller_critic():
@@ -241,15 +243,15 @@ def test_actor_follows_the_gradient_of_the_smaller_critic():
     change(algorithm, 0.2)
     experience = make_experience(algorithm)
     noise = tf.random.normal((L, B, 2))
-    algorithm._actions.draw = lambda params, _: params[0] + tf.exp(params[1]) * noise
+    algorithm.policy.actions.draw = lambda params, _: params[0] + tf.exp(params[1]) * noise
     actual = gradients(algorithm, experience, "actor_loss")["actor"]
-    variables = algorithm._actor.trainable_variables
+    variables = algorithm.policy.network.trainable_variables
     with tf.GradientTape() as tape:
-        outputs, _ = algorithm._actor(experience.observation[:-1])
-        params = algorithm._actions.params(outputs)
-        raw = algorithm._actions.draw(params, None)
+        outputs, _ = algorithm.policy.network(experience.observation[:-1])
+        params = algorithm.policy.actions.params(outputs)
+        raw = algorithm.policy.actions.draw(params, None)
         q = tf.reduce_min(algorithm._critic.values(experience.observation[:-1], tf.tanh(raw)), axis=0)
-        loss = 0.4 * algorithm._actions.log_prob(params, raw) - q[..., 0]
+        loss = 0.4 * algorithm.policy.actions.log_prob(params, raw) - q[..., 0]
         weight = experience.weight[:-1]
         loss = tf.reduce_sum(weight * loss) / np.count_nonzero(weight)
     for a, b in zip(actual, tape.gradient(loss, variables), strict=True):
@@ -265,11 +267,11 @@ def test_noise_is_new_each_time_and_of_unit_variance():
     np.testing.assert_allclose([np.mean(draws), np.std(draws)], [0.0, 1.0], atol=0.05)
 
 
-def test_of_input_alone():
+def test_pass_gradient_to_input_only():
     w, x = tf.Variable([2.0, 3.0]), tf.constant([[1.0, 4.0], [-1.0, 0.5]])
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y = of_input_alone(lambda x: tf.reduce_sum(w * x**2, axis=-1, keepdims=True), x)
+        y = pass_gradient_to_input_only(lambda x: tf.reduce_sum(w * x**2, axis=-1, keepdims=True), x)
         loss = tf.reduce_sum([[1.0], [10.0]] * y)
     np.testing.assert_allclose(y, [[2 + 48.0], [2 + 0.75]])
     to_x, to_w = tape.gradient(loss, (x, w))
@@ -278,9 +280,9 @@ def test_of_input_alone():
 
 
 @both
-@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
-def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(action_spec, rnn_cell):
-    algorithm = make_algorithm(action_spec, rnn_cell, n_step=2, burn_in=2)
+@pytest.mark.parametrize("rnn", [GRU, LSTM])
+def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(action_spec, rnn):
+    algorithm = make_algorithm(action_spec, rnn, n_step=2, burn_in=2)
     change(algorithm)
     experience = make_experience(algorithm)
     with tf.GradientTape() as tape:
@@ -299,17 +301,17 @@ def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(action_spec
 @both
 def test_recurrent_values_follow_the_stored_state(action_spec):
     """Against steps one after another, as acting makes them."""
-    algorithm = make_algorithm(action_spec, "gru")
+    algorithm = make_algorithm(action_spec, GRU)
     change(algorithm)
     experience = make_experience(algorithm)
     policy_state, critic_state = experience.state
     is_first = tf.constant(STEP_TYPE == FIRST)
-    outputs, _ = algorithm._actor(experience.observation, policy_state, is_first)
+    outputs, _ = algorithm.policy.network(experience.observation, policy_state, is_first)
     for t in range(L + 1):
         reset = (STEP_TYPE[t] == FIRST)[:, np.newaxis]
         policy_state, critic_state = (tf.where(reset, 0.0, s) for s in (policy_state, critic_state))
         rows = TimeStep(*(x[t] for x in experience[:6]))
-        acted, policy_state = algorithm._actor.policy(rows.observation, policy_state)
+        acted, policy_state = algorithm.policy.network.policy(rows.observation, policy_state)
         np.testing.assert_allclose(acted, outputs[t], rtol=1e-4, atol=1e-5)
         critic_state = algorithm._critic.advance(rows.observation, critic_state)
     _, final = algorithm._critic.features(experience.observation, experience.state[1], is_first)
@@ -317,17 +319,22 @@ def test_recurrent_values_follow_the_stored_state(action_spec):
 
 
 def test_actor_alone_may_be_recurrent():
-    algorithm = make_algorithm(actor_rnn_cell="gru", burn_in=1)
+    algorithm = make_algorithm(actor_rnn=GRU, burn_in=1)
     experience = make_experience(algorithm)
     assert np.isfinite(loss_of(algorithm, experience)[1].loss)
-    state = algorithm.rollout_step(time_step(5), zeros_from_spec(algorithm.train_state_spec, 5)).state
-    tf.nest.assert_same_structure(state, algorithm.train_state_spec)
+    state = algorithm.policy.rollout_step(time_step(5), zeros_from_spec(algorithm.policy.state_spec, 5)).state
+    tf.nest.assert_same_structure(state, algorithm.policy.state_spec)
 
 
-def update(algorithm, experience):
-    """One update as `train` makes it."""
-    experience = algorithm.preprocess(experience, experience.state)
-    tf.function(algorithm._update, autograph=False)(experience)
+def make_update(algorithm):
+    """A function that makes one update with an `Experience`, as `Learner.train` does."""
+    learner = make_learner(algorithm)
+
+    @tf.function(autograph=False)
+    def update(experience):
+        return learner.update(algorithm.preprocess(experience, experience.state))
+
+    return update
 
 
 @both
@@ -335,28 +342,29 @@ def update(algorithm, experience):
 def test_target_critics_follow(action_spec, tau, period):
     algorithm = make_algorithm(action_spec, tau=tau, target_update_period=period)
     experience = make_experience(algorithm)
+    update = make_update(algorithm)
     sources, targets = algorithm._critic.variables, algorithm._target_critic.variables
     for i in range(1, 5):
         before = [v.numpy() for v in targets]
-        update(algorithm, experience)
+        update(experience)
         moves = i % period == 0
         for source, target, old in zip(sources, targets, before, strict=True):
             expected = tau * source.numpy() + (1 - tau) * old if moves else old
             np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-7)
-    assert int(algorithm.train_step_counter) == 4
+    assert int(algorithm.progress.updates) == 4
 
 
 def test_temperature_follows_the_entropy():
     for target_entropy, rises in ((3.0, True), (-3.0, False)):
         algorithm = make_algorithm(target_entropy=target_entropy)
-        update(algorithm, make_experience(algorithm))
+        make_update(algorithm)(make_experience(algorithm))
         assert (float(algorithm._log_alpha) > 0) == rises
 
 
-def test_temperature_without_an_optimizer_stays():
-    algorithm = make_algorithm(alpha_optimizer=None, initial_alpha=0.2)
+def test_temperature_that_is_not_trained_stays():
+    algorithm = make_algorithm(train_alpha=False, initial_alpha=0.2)
     experience = make_experience(algorithm)
-    update(algorithm, experience)
+    make_update(algorithm)(experience)
     loss = loss_of(algorithm, experience)[1]
     np.testing.assert_allclose(loss.extra["alpha"], 0.2, rtol=1e-6)
     assert "alpha_loss" not in loss.extra and len(algorithm.parameter_groups()) == 2
@@ -374,16 +382,16 @@ def test_steps_of_a_box():
     algorithm = make_algorithm()
     change(algorithm, 0.1)
     rows = time_step()
-    step = tf.function(algorithm.rollout_step)(rows, ())
+    step = tf.function(algorithm.policy.rollout_step)(rows, ())
     assert step.action.shape == (4000, 2) and step.action.dtype == tf.float32
-    assert step.info == algorithm.rollout_info_spec == () and step.state == ()
-    outputs = algorithm._actor(rows.observation)[0].numpy()[0]
+    assert step.info == algorithm.policy.info_spec == () and step.state == ()
+    outputs = algorithm.policy.network(rows.observation)[0].numpy()[0]
     unit = (step.action.numpy() - [0.0, 5.0]) / [2.0, 5.0]
     assert np.abs(unit).max() <= 1.0
     raw = np.arctanh(np.clip(unit, -0.99999, 0.99999))
     np.testing.assert_allclose(raw.mean(axis=0), outputs[:2], atol=0.1)
     np.testing.assert_allclose(raw.std(axis=0), np.exp(outputs[2:]), rtol=0.1)
-    greedy = tf.function(algorithm.predict_step)(rows, ()).action
+    greedy = tf.function(algorithm.policy.predict_step)(rows, ()).action
     np.testing.assert_allclose(greedy[0], np.tanh(outputs[:2]) * [2.0, 5.0] + [0.0, 5.0], rtol=1e-5)
 
 
@@ -391,22 +399,22 @@ def test_steps_of_an_integer():
     algorithm = make_algorithm(DISCRETE)
     change(algorithm, 0.3)
     rows = time_step()
-    step = tf.function(algorithm.rollout_step)(rows, ())
+    step = tf.function(algorithm.policy.rollout_step)(rows, ())
     assert step.action.dtype == tf.int64
-    p = tf.nn.softmax(algorithm._actor(rows.observation)[0][0]).numpy()
+    p = tf.nn.softmax(algorithm.policy.network(rows.observation)[0][0]).numpy()
     np.testing.assert_allclose(np.bincount(step.action, minlength=4)[1:] / 4000, p, atol=0.04)
-    np.testing.assert_array_equal(algorithm.predict_step(rows, ()).action, 1 + np.argmax(p))
+    np.testing.assert_array_equal(algorithm.policy.predict_step(rows, ()).action, 1 + np.argmax(p))
 
 
 @both
-@pytest.mark.parametrize("rnn_cell", ["gru", "lstm"])
-def test_state_of_recurrent_networks_goes_on(action_spec, rnn_cell):
-    algorithm = make_algorithm(action_spec, rnn_cell)
-    state = zeros_from_spec(algorithm.train_state_spec, 5)
-    new = algorithm.rollout_step(time_step(5), state).state
-    tf.nest.assert_same_structure(new, algorithm.train_state_spec)
+@pytest.mark.parametrize("rnn", [GRU, LSTM])
+def test_state_of_recurrent_networks_goes_on(action_spec, rnn):
+    algorithm = make_algorithm(action_spec, rnn)
+    state = zeros_from_spec(algorithm.policy.state_spec, 5)
+    new = algorithm.policy.rollout_step(time_step(5), state).state
+    tf.nest.assert_same_structure(new, algorithm.policy.state_spec)
     assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))
-    predicted = algorithm.predict_step(time_step(5), state).state
+    predicted = algorithm.policy.predict_step(time_step(5), state).state
     for x, y in zip(tf.nest.flatten(predicted[0]), tf.nest.flatten(new[0]), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5)
 
@@ -421,11 +429,7 @@ def test_state_of_recurrent_networks_goes_on(action_spec, rnn_cell):
         ("tau", 1.5),
         ("target_update_period", 0),
         ("burn_in", 1),
-        ("max_grad_norm", 0.0),
-        ("actor_optimizer", "adam"),
-        ("actor_optimizer", None),
-        ("critic_optimizer", None),
-        ("alpha_optimizer", tf.keras.optimizers.legacy.Adam),
+        ("train_alpha", None),
     ],
 )
 def test_settings_are_checked(name, value):
@@ -433,10 +437,26 @@ def test_settings_are_checked(name, value):
         make_algorithm(**{name: value})
 
 
-def test_optimizers_must_be_different_instances():
-    optimizer = sgd()
-    with pytest.raises(ConfigError, match="must be different instances"):
-        make_algorithm(actor_optimizer=optimizer, critic_optimizer=optimizer)
+@pytest.mark.parametrize(
+    "name, value",
+    [("actor", "adam"), ("actor", None), ("critic", None), ("alpha", tf.keras.optimizers.legacy.Adam)],
+)
+def test_optimizers_are_checked(name, value):
+    algorithm = make_algorithm()
+    optimizers = {**{name: sgd() for name in algorithm.parameter_groups()}, name: value}
+    with pytest.raises(ConfigError, match=rf"optimizer\['{name}'\] is {re.escape(repr(value))}"):
+        Learner(algorithm, optimizers)
+    with pytest.raises(ConfigError, match="max_grad_norm is 0.0"):
+        make_learner(algorithm, max_grad_norm=0.0)
+
+
+def test_recurrent_critics_come_from_the_policy():
+    critic_ctor = functools.partial(CriticsNetwork, rnn_ctor=GRU)
+    with pytest.raises(ConfigError, match="set SacPolicy.recurrent_critic_ctor instead"):
+        SacAlgorithm(SacPolicy(OBSERVATION, BOX), critic_ctor=critic_ctor)
+    policy = SacPolicy(OBSERVATION, BOX, recurrent_critic_ctor=critic_ctor)
+    with pytest.raises(ConfigError, match="SacAlgorithm.critic_ctor is set, but"):
+        SacAlgorithm(policy, critic_ctor=CriticsNetwork)
 
 
 @pytest.mark.parametrize(
@@ -453,42 +473,37 @@ def test_optimizers_must_be_different_instances():
 )
 def test_other_actions_are_refused(action_spec):
     with pytest.raises(ConfigError, match="^action_spec is .*"):
-        make_algorithm(action_spec=action_spec)
+        SacPolicy(OBSERVATION, action_spec)
 
 
 def test_gin_configures_it():
     gin.parse_config("""
-        SacAlgorithm.actor_optimizer = @actor/Adam()
-        SacAlgorithm.critic_optimizer = @Adam()
-        SacAlgorithm.alpha_optimizer = @Adam()
+        alf.Learner.optimizer = {"actor": @actor/Adam(), "critic": @Adam(), "alpha": @Adam()}
         actor/Adam.learning_rate = 0.5
         Adam.learning_rate = 0.25
         PolicyNetwork.fc_layer_params = (8,)
         CriticsNetwork.num_critics = 3
         CriticsNetwork.fc_layer_params = (8,)
     """)
-    algorithm = SacAlgorithm(OBSERVATION, BOX)
-    rates = [float(optimizer.learning_rate) for optimizer, _ in algorithm.parameter_groups()]
-    assert rates == [0.5, 0.25, 0.25]
+    algorithm = SacAlgorithm(SacPolicy(OBSERVATION, BOX))
+    rates = Learner(algorithm)._optimizer.learning_rates()
+    assert rates == {"learning_rate_actor": 0.5, "learning_rate_critic": 0.25, "learning_rate_alpha": 0.25}
     assert len(algorithm._critic.trainable_variables) == 3 * 4
 
 
-def learn(env, unroll_length, length, num_updates, rnn_cell=None, **kwargs):
+def learn(env, unroll_length, length, num_updates, rnn_ctor=None, seed=0, **kwargs):
     """Trains small networks; returns the algorithm and the average return."""
-    network = dict(fc_layer_params=(32,), rnn_cell=rnn_cell, rnn_units=16, seed=0)
-    adam = functools.partial(tf.keras.optimizers.legacy.Adam, 3e-3)
-    make_sac = functools.partial(
-        SacAlgorithm,
-        actor_optimizer=adam(),
-        critic_optimizer=adam(),
-        alpha_optimizer=adam(),
-        actor_ctor=functools.partial(PolicyNetwork, **network),
-        critic_ctor=functools.partial(CriticsNetwork, **network),
-        tau=0.05,
-        initial_alpha=0.1,
-        **kwargs,
-    )
-    return learn_from_replay(env, make_sac, unroll_length, length, num_updates)
+    network = dict(fc_layer_params=(32,), rnn_ctor=rnn_ctor, seed=seed)
+    actor_ctor = functools.partial(PolicyNetwork, **network)
+    critic_ctor = functools.partial(CriticsNetwork, **network)
+
+    def make_learner(observation_spec, action_spec, make_training):
+        recurrent, feed_forward = (critic_ctor, None) if rnn_ctor else (None, critic_ctor)
+        policy = SacPolicy(observation_spec, action_spec, actor_ctor, recurrent)
+        algorithm = SacAlgorithm(policy, feed_forward, tau=0.05, initial_alpha=0.1, **kwargs)
+        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(3e-3), make_training(policy))
+
+    return learn_from_replay(env, make_learner, unroll_length, length, num_updates, seed=seed)
 
 
 def test_learns_in_a_box():
@@ -497,7 +512,7 @@ def test_learns_in_a_box():
     algorithm, average_return = learn(env, 4, 1, 800, discount=0.5)
     assert average_return > 3.5, "of 4; at random below 0"
     seen = tf.constant(np.linspace(-1, 1, 21)[:, np.newaxis], tf.float32)
-    action = algorithm.predict_step(time_step(21)._replace(observation=seen), ()).action
+    action = algorithm.policy.predict_step(time_step(21)._replace(observation=seen), ()).action
     assert np.abs(action - seen).mean() < 0.1
     q = algorithm._critic.values(seen, action / 2)
     np.testing.assert_allclose(q, np.full(q.shape, 2.0), atol=0.3)
@@ -513,6 +528,6 @@ def test_learns_with_choices():
 
 def test_learns_to_remember():
     env = RememberEnvironment(16, delay=3)
-    settings = dict(discount=0.9, target_entropy=0.1, rnn_cell="lstm", burn_in=2)
+    settings = dict(discount=0.9, target_entropy=0.1, rnn_ctor=functools.partial(LSTM, units=16), burn_in=2)
     _, average_return = learn(env, 8, 8, 800, **settings)
     assert average_return > 0.85, "0.5 without memory"

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """TargetUpdater: what it copies, when, and how far; variables that are not trainable."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +10,9 @@ import tensorflow as tf
 from alf.algorithms.target_update import TargetUpdater
 from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
-from alf.networks import ActorCriticNetwork, KerasNetwork, NatureNetwork, QValueNetwork
+from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder, NatureEncoder, QValueNetwork
+
+KERAS = functools.partial(KerasEncoder, model_ctor=lambda spec: tf.keras.layers.Dense(8))
 
 
 def make(tau=1.0, period=1):
@@ -81,10 +85,10 @@ def test_sources_and_targets_must_be_alike():
 @pytest.mark.parametrize(
     "make_network",
     [
-        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, spectral_norm=True, rnn_cell="lstm"),
-        lambda: QValueNetwork(tf.TensorSpec((4,)), 2, layer_norm=True, rnn_cell="gru"),
-        lambda: NatureNetwork(tf.TensorSpec((1, 36, 36), tf.uint8), 2),
-        lambda: KerasNetwork(tf.TensorSpec((4,)), 2, lambda spec: tf.keras.layers.Dense(8)),
+        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, spectral_norm=True, rnn_ctor=LSTM),
+        lambda: QValueNetwork(tf.TensorSpec((4,)), 2, layer_norm=True, rnn_ctor=GRU),
+        lambda: ActorCriticNetwork(tf.TensorSpec((1, 36, 36), tf.uint8), 2, (), encoder_ctor=NatureEncoder),
+        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, (), encoder_ctor=KERAS),
     ],
     ids=["mlp", "q", "nature", "keras"],
 )

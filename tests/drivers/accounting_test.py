@@ -2,7 +2,7 @@
 """Every environment step reaches the learner exactly once and in order, whatever the queues' sizes.
 
 The counting environment shows what is lost, doubled or out of order in its observation; the
-algorithm notes in its info what it was shown, so an answer that went astray shows as well.
+policy notes in its info what it was shown, so an answer that went astray shows as well.
 """
 
 import threading
@@ -17,9 +17,10 @@ from tensorflow.python.eager import context
 from alf.data_structures import FIRST, LAST, Experience
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.testing.fakes import (
-    CountingStateAlgorithm,
+    CountingStatePolicy,
     FakeEnvironment,
-    FrozenAlgorithm,
+    FrozenPolicy,
+    RecordingLearner,
     RecordingObserver,
     assert_equal_nests,
     in_a_row,
@@ -43,10 +44,10 @@ class Setting(NamedTuple):
 
     def make_driver(self, **kwargs):
         envs = make_counting_envs(self.num_envs, B, self.episode_length)
-        algorithm = CountingStateAlgorithm(envs[0])
+        learner = RecordingLearner(CountingStatePolicy(envs[0]))
         driver = AsyncOffPolicyDriver(
             envs,
-            algorithm,
+            learner,
             num_actor_queues=self.num_actor_queues,
             actor_queue_cap=self.actor_queue_cap,
             learn_queue_cap=self.learn_queue_cap,
@@ -54,7 +55,7 @@ class Setting(NamedTuple):
             one_env_at_a_time=self.one_env_at_a_time,
             **kwargs,
         )
-        return driver, algorithm
+        return driver, learner
 
 
 SETTINGS = [
@@ -74,7 +75,7 @@ class Run(NamedTuple):
     setting: Setting
     steps: list  # that run_async returned
     counters: list  # of updates, when the batch was taken
-    algorithm: CountingStateAlgorithm
+    learner: RecordingLearner
     unrolls: list  # per environment
     observer: RecordingObserver
     metrics: dict  # results by name, after stop()
@@ -85,16 +86,16 @@ def run(request):
     """Runs each setting once for all tests; the counter of updates moves as if one trained."""
     setting = request.param
     observer = RecordingObserver()
-    driver, algorithm = setting.make_driver(observers=[observer])
+    driver, learner = setting.make_driver(observers=[observer])
     steps, counters = [], []
     deadline = time.monotonic() + 60
     try:
         driver.start()
-        unrolls = algorithm.unrolls(setting.num_envs)
+        unrolls = learner.unrolls(setting.num_envs)
         while min(map(len, unrolls)) < MIN_UNROLLS:
             steps.append(driver.run_async())
-            counters.append(int(algorithm.train_step_counter.assign_add(1)) - 1)
-            unrolls = algorithm.unrolls(setting.num_envs)
+            counters.append(int(learner.progress.updates.assign_add(1)) - 1)
+            unrolls = learner.unrolls(setting.num_envs)
             assert time.monotonic() < deadline, "an environment starves"
         # The log has its own queue, which may lag behind.
         assert observer.wait_for(
@@ -103,7 +104,7 @@ def run(request):
     finally:
         driver.stop()
     metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
-    return Run(setting, steps, counters, algorithm, unrolls, observer, metrics)
+    return Run(setting, steps, counters, learner, unrolls, observer, metrics)
 
 
 def test_every_environment_contributes(run):
@@ -137,7 +138,7 @@ def test_rows_are_those_of_the_environment_once_each_and_in_order(run):
 
 
 def test_steps_returned_are_the_transitions(run):
-    for steps, experience in zip(run.steps, run.algorithm.observed, strict=True):
+    for steps, experience in zip(run.steps, run.learner.observed, strict=True):
         transitions = 0
         for q in range(run.setting.learn_queue_cap):
             for t in range(run.setting.unroll_length):
@@ -197,13 +198,13 @@ def test_policy_version_never_falls_and_is_never_ahead(run):
         # The weights may be newer than the version says, never older.
         assert np.all(rows.info["version"] >= rows.policy_version)
         newest = max(newest, rows.policy_version.max())
-    for counter, experience in zip(run.counters, run.algorithm.observed, strict=True):
+    for counter, experience in zip(run.counters, run.learner.observed, strict=True):
         assert np.all(experience.policy_version <= counter)
     assert newest > 0, "the actors never saw an update"
 
 
 def test_actors_answer_whole_batches(run):
-    assert set(run.algorithm.rows) == {run.setting.actor_queue_cap * B}
+    assert set(run.learner.policy.rows) == {run.setting.actor_queue_cap * B}
 
 
 def test_observers_get_every_step_once_and_in_order(run):
@@ -246,14 +247,14 @@ def test_metrics_are_those_of_the_records(run):
 @pytest.mark.parametrize("num_envs, unroll_length", [(1, 1), (3, 4)])
 def test_the_synchronous_driver_keeps_the_same_accounts(num_envs, unroll_length):
     envs = make_counting_envs(num_envs, B)
-    algorithm = CountingStateAlgorithm(envs[0])
+    learner = RecordingLearner(CountingStatePolicy(envs[0]))
     observer = RecordingObserver()
-    driver = SyncOffPolicyDriver(envs, algorithm, unroll_length=unroll_length, observers=[observer])
+    driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length, observers=[observer])
     driver.start()
     steps = sum(driver.run() for _ in range(10))
     driver.stop()
     total = 0
-    for index, unrolls in enumerate(algorithm.unrolls(num_envs)):
+    for index, unrolls in enumerate(learner.unrolls(num_envs)):
         rows = in_a_row(unrolls)
         counter = np.arange(10 * unroll_length + 1)
         np.testing.assert_array_equal(rows.observation[..., ROW], np.stack([counter] * B, axis=1))
@@ -271,13 +272,13 @@ def test_the_synchronous_driver_keeps_the_same_accounts(num_envs, unroll_length)
 
 def test_an_unroll_is_what_the_specs_say():
     setting = Setting(2, 1, 1, 2, 3, 4)
-    driver, algorithm = setting.make_driver()
+    driver, learner = setting.make_driver()
     try:
         driver.start()
         driver.run_async()
     finally:
         driver.stop()
-    (experience,) = algorithm.observed
+    (experience,) = learner.observed
     assert isinstance(experience, Experience)
     assert experience.observation.shape == (2, 4, B, 3)
     assert experience.state.train.shape == (2, B)
@@ -286,21 +287,21 @@ def test_an_unroll_is_what_the_specs_say():
 
 def test_many_iterations_trace_nothing_and_start_no_thread():
     envs = [NullEnvironment(4, episode_length=10) for _ in range(2)]
-    algorithm = FrozenAlgorithm(envs[0])
-    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=4, learn_queue_cap=2)
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=4, learn_queue_cap=2)
     try:
         driver.start()
         for _ in range(3):
             driver.run_async()
-        traces = algorithm.num_traces, driver.get_training_exps.experimental_get_tracing_count()
+        traces = learner.policy.num_traces, driver.get_training_exps.experimental_get_tracing_count()
         threads = threading.active_count()
         functions = len(context.context().list_function_names())
-        algorithm.observed.clear()
+        learner.observed.clear()
         for _ in range(300):
             driver.run_async()
-        assert len(algorithm.observed) == 300
+        assert len(learner.observed) == 300
         assert traces == (
-            algorithm.num_traces,
+            learner.policy.num_traces,
             driver.get_training_exps.experimental_get_tracing_count(),
         )
         assert traces[1] == 1
@@ -324,7 +325,9 @@ def test_environments_step_together_or_one_at_a_time(one_env_at_a_time):
             return super()._step(action)
 
     envs = make_counting_envs(3, cls=SlowEnvironment)
-    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), one_env_at_a_time=one_env_at_a_time)
+    driver = AsyncOffPolicyDriver(
+        envs, RecordingLearner(FrozenPolicy(envs[0])), one_env_at_a_time=one_env_at_a_time
+    )
     try:
         driver.start()
         for _ in range(9):

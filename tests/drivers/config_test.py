@@ -11,15 +11,17 @@ import tensorflow as tf
 from tf_agents.environments import random_py_environment
 from tf_agents.specs import ArraySpec, BoundedArraySpec
 
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.replay import make_replayer
 from alf.testing.fakes import (
-    CountingStateAlgorithm,
+    CountingStatePolicy,
     FakeEnvironment,
-    FrozenAlgorithm,
+    FrozenPolicy,
+    RecordingLearner,
     SpecEnvironment,
-    WrongAlgorithm,
     WrongEnvironment,
+    WrongPolicy,
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
@@ -50,48 +52,49 @@ def config_error(*texts):
         (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
         (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
         (2, {"unroll_length": 0}, ["unroll_length is 0, less than 1", "exp_replayer must be one"]),
-        (2, {"exp_replayer": "one_tmie"}, ["exp_replayer is 'one_tmie'", "one_time"]),
     ],
     ids=lambda x: str(x) if isinstance(x, dict) else "",
 )
 def test_settings(num_envs, kwargs, texts):
     envs = make_counting_envs(num_envs)
     with config_error(*texts):
-        AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), **kwargs)
+        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
 
 
-@pytest.mark.parametrize(
-    "kwargs, texts",
-    [
-        ({"unroll_length": -1}, ["unroll_length is -1", "at least 0"]),
-        ({"exp_replayer": "x"}, ["exp_replayer is 'x'", "one_time"]),
-    ],
-)
-def test_settings_of_the_synchronous_driver(kwargs, texts):
+def test_settings_of_the_synchronous_driver():
     envs = make_counting_envs(1)
-    with config_error(*texts):
-        SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), **kwargs)
+    with config_error("unroll_length is -1", "at least 0"):
+        SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
+
+
+@pytest.mark.parametrize("name", ["one_tmie", "x"])
+def test_name_of_the_replayer(name):
+    envs = make_counting_envs(2)
+    unroll_spec = EnvSpecs(envs).unroll_spec(FrozenPolicy(envs[0]), 3)
+    with config_error(f"exp_replayer is '{name}'", "one_time"):
+        make_replayer(name, unroll_spec, num_envs=2)
 
 
 def test_the_bounds_themselves_are_allowed():
     envs = make_counting_envs(4)
     driver = AsyncOffPolicyDriver(
         envs,
-        FrozenAlgorithm(envs[0]),
+        RecordingLearner(FrozenPolicy(envs[0])),
         num_actor_queues=2,
         actor_queue_cap=2,
         learn_queue_cap=4,
         unroll_length=1,
     )
-    assert (driver.num_envs, driver.batch_size) == (4, 2)
     driver.stop()
+    specs = EnvSpecs(envs)
+    assert (specs.num_envs, specs.batch_size) == (4, 2)
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
 def test_no_environment(driver_class):
-    algorithm = FrozenAlgorithm(CountingEnvironment(2))
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
     with config_error("envs is empty"):
-        driver_class([], algorithm)
+        driver_class([], learner)
 
 
 def test_unbatched_environment():
@@ -100,7 +103,9 @@ def test_unbatched_environment():
     )
     assert not env.batched
     with config_error(r"envs\[1\] is not batched"):
-        AsyncOffPolicyDriver([CountingEnvironment(1), env], FrozenAlgorithm(CountingEnvironment(1)))
+        AsyncOffPolicyDriver(
+            [CountingEnvironment(1), env], RecordingLearner(FrozenPolicy(CountingEnvironment(1)))
+        )
 
 
 @pytest.mark.parametrize(
@@ -120,14 +125,31 @@ def test_unbatched_environment():
 def test_environments_that_differ(other):
     envs = [CountingEnvironment(2), other]
     with config_error(r"envs\[1\]", "batch_size", r"specs than envs\[0\]"):
-        AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]))
+        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize(
+    "action_spec, text",
+    [
+        (BoundedArraySpec((), np.int32, 0, 1), r"int32 \(\) instead of int64 \(\)"),
+        (BoundedArraySpec((2,), np.int64, 0, 1), r"int64 \(2,\) instead of int64 \(\)"),
+        ({"a": BoundedArraySpec((), np.int64, 0, 1)}, "structure"),
+    ],
+    ids=["dtype", "shape", "dict"],
+)
+def test_policy_of_other_actions_than_the_environments(driver_class, action_spec, text):
+    env = CountingEnvironment(2)
+    other = SpecEnvironment(2, env.observation_spec(), action_spec, env.reward_spec())
+    with config_error("policy's action_spec", text):
+        driver_class([env], RecordingLearner(FrozenPolicy(other)))
 
 
 def test_reward_of_too_high_a_rank():
     env = CountingEnvironment(2)
     specs = env.observation_spec(), env.action_spec(), ArraySpec((2, 2), np.float32, "reward")
     with config_error("reward has shape"):
-        SyncOffPolicyDriver([SpecEnvironment(2, *specs)], FrozenAlgorithm(env))
+        SyncOffPolicyDriver([SpecEnvironment(2, *specs)], RecordingLearner(FrozenPolicy(env)))
 
 
 def test_too_late_to_reserve_threads():
@@ -140,15 +162,15 @@ def test_too_late_to_reserve_threads():
         tf.constant(1) + 1
         from alf.drivers import AsyncOffPolicyDriver
         from alf.errors import ConfigError
-        from alf.testing.fakes import FrozenAlgorithm, make_counting_envs
+        from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
         envs = make_counting_envs(1)
-        driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=1)
+        driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1)
         driver.start()
         assert driver.run_async() > 0  # 6 threads are just enough for one environment.
         driver.stop()
         envs = make_counting_envs(2)
         try:
-            AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]))
+            AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
         except ConfigError as error:
             print("ConfigError:", error)
         """
@@ -171,12 +193,12 @@ def _observation(change):
 @pytest.mark.parametrize(
     "change, texts",
     [
-        (_observation(lambda x: x.astype(np.float64)), ["observation float64", "float32"]),
+        (_observation(lambda x: x.astype(np.float64)), ["observation_spec", "float64", "instead of float32"]),
         (_observation(lambda x: x[:, :2]), [r"\(2, 2\)", r"\(2, 3\)", "observation_spec"]),
         (_observation(lambda x: x[0]), [r"\(3,\)", r"\(2, 3\)", "batch_size"]),
         (_observation(lambda x: {"state": x}), ["structure", "observation_spec"]),
         (_observation(lambda x: (x, x)), ["structure", "observation_spec"]),
-        (_observation(lambda x: 0.5), [r"observation float64 \(\)", "observation_spec"]),
+        (_observation(lambda x: 0.5), [r"float64 \(\) instead of float32 \(2, 3\)", "observation_spec"]),
         (lambda t: t._replace(reward=np.float32(1.0)), ["reward", r"\(\)", "batch_size"]),
         (lambda t: t._replace(reward=np.zeros((2, 2), np.float32)), [r"\(2, 2\)", "reward_spec"]),
         (lambda t: t._replace(reward=np.zeros(3, np.float32)), ["reward", r"\(3,\)"]),
@@ -194,7 +216,7 @@ def test_environment_that_breaks_its_spec(change, texts, wrong_at):
         WrongEnvironment(2, env_index=1, change=change, wrong_at=wrong_at),
     ]
     # Long enough for the start of an episode, where the structure is checked again.
-    driver = SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=5)
+    driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=5)
     with config_error(r"envs\[1\]", *texts):
         driver.start()
         driver.run()
@@ -206,7 +228,7 @@ def test_environment_that_breaks_its_spec_with_the_asynchronous_driver():
         FakeEnvironment(2, env_index=0),
         WrongEnvironment(2, env_index=1, change=_observation(lambda x: x[:, :2]), wrong_at=3),
     ]
-    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=2)
+    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=2)
     with config_error(r"envs\[1\]", "observation_spec"):
         driver.start()
         for _ in range(100):
@@ -225,7 +247,7 @@ class OtherKeys(SpecEnvironment):
 def test_environment_with_other_keys_than_its_spec():
     spec = {"a": BoundedArraySpec((2,), np.float32, 0, 1)}
     env = OtherKeys(2, spec, CountingEnvironment(2).action_spec(), ArraySpec((), np.float32))
-    driver = SyncOffPolicyDriver([env], FrozenAlgorithm(env), unroll_length=2)
+    driver = SyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), unroll_length=2)
     with config_error(r"envs\[0\]", "structure", "observation_spec"):
         driver.start()
     driver.stop()
@@ -236,15 +258,15 @@ def test_rewards_of_any_dtype_become_float32(dtype):
     env = CountingEnvironment(2)
     specs = env.observation_spec(), env.action_spec(), BoundedArraySpec((), dtype, 0, 9, "reward")
     env = SpecEnvironment(2, *specs)
-    algorithm = FrozenAlgorithm(env)
-    driver = AsyncOffPolicyDriver([env], algorithm, unroll_length=3)
+    learner = RecordingLearner(FrozenPolicy(env))
+    driver = AsyncOffPolicyDriver([env], learner, unroll_length=3)
     try:
         driver.start()
         driver.run_async()
     finally:
         driver.stop()
-    assert algorithm.observed[0].reward.dtype == np.float32
-    assert np.any(algorithm.observed[0].reward > 0)
+    assert learner.observed[0].reward.dtype == np.float32
+    assert np.any(learner.observed[0].reward > 0)
 
 
 # --- What rollout_step returns.
@@ -267,7 +289,7 @@ def test_rewards_of_any_dtype_become_float32(dtype):
 )
 def test_rollout_step_that_breaks_its_specs(driver_class, change, texts):
     envs = [FakeEnvironment(2)]
-    driver = driver_class(envs, WrongAlgorithm(envs[0], change), unroll_length=2)
+    driver = driver_class(envs, RecordingLearner(WrongPolicy(envs[0], change)), unroll_length=2)
     with config_error("rollout_step", *texts):
         driver.start()
     driver.stop()
@@ -284,15 +306,15 @@ def test_from_env_fn():
         made.append(FakeEnvironment(2, env_index=index))
         return made[-1]
 
-    algorithm = CountingStateAlgorithm(CountingEnvironment(2))
-    driver = AsyncOffPolicyDriver.from_env_fn(env_fn, 3, algorithm, unroll_length=2, learn_queue_cap=3)
-    assert driver.num_envs == len(made) == 3
+    learner = RecordingLearner(CountingStatePolicy(CountingEnvironment(2)))
+    driver = AsyncOffPolicyDriver.from_env_fn(env_fn, 3, learner, unroll_length=2, learn_queue_cap=3)
+    assert len(made) == 3
     try:
         driver.start()
         for _ in range(3):
             driver.run_async()
     finally:
         driver.stop()
-    ids = {int(i) for x in algorithm.observed for i in x.env_id.ravel()}
+    ids = {int(i) for x in learner.observed for i in x.env_id.ravel()}
     assert ids <= set(range(6)) and len(ids) >= 2
     assert [env.num_closes for env in made] == [1, 1, 1]

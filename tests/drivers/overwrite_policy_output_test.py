@@ -7,7 +7,7 @@ import pytest
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.testing.fakes import FrozenAlgorithm, in_a_row
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, in_a_row
 from alf.testing.toy_environments import CountingEnvironment
 
 
@@ -24,8 +24,8 @@ class Mumbling(CountingEnvironment):
 
 
 def collect(driver_class, env, **kwargs):
-    algorithm = FrozenAlgorithm(env)
-    driver = driver_class([env], algorithm, unroll_length=4, **kwargs)
+    learner = RecordingLearner(FrozenPolicy(env))
+    driver = driver_class([env], learner, unroll_length=4, **kwargs)
     run = driver.run if driver_class is SyncOffPolicyDriver else driver.run_async
     try:
         driver.start()
@@ -35,7 +35,7 @@ def collect(driver_class, env, **kwargs):
         driver.stop()
     return [
         type(e)(*(x[0] if i < 9 else () for i, x in enumerate(e)))
-        for e in [e._replace(info=e.step_type) for e in algorithm.observed]
+        for e in [e._replace(info=e.step_type) for e in learner.observed]
     ]
 
 

@@ -8,52 +8,60 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm, PPOAlgorithm
+from alf.algorithms import ImpalaAlgorithm, PPOAlgorithm
 from alf.data_structures import PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec
-from alf.networks import ActorCriticNetwork
+from alf.learner import Learner, UnrollTraining
+from alf.nest_utils import BoundedTensorSpec, to_tensor_spec, zeros_from_spec
+from alf.networks import ActorCriticNetwork, ImpalaResNetwork, KerasNetwork
+from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
-from alf.testing.fakes import FrozenAlgorithm, make_counting_envs
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
 
 SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
 
 
-class GreedyPPO(PPOAlgorithm):
-    """Takes no random actions, and keeps what it observed."""
-
-    def __init__(self, env, **kwargs):
-        specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
-        network = functools.partial(ActorCriticNetwork, rnn_cell="gru", rnn_units=8, seed=1)
-        policy_ctor = functools.partial(ActorCriticPolicy, network_ctor=network)
-        super().__init__(*specs, SGD(), policy_ctor=policy_ctor, num_minibatches=1, **kwargs)
-        self.observed = []
+class GreedyPolicy(ActorCriticPolicy):
+    """Takes no random actions."""
 
     def rollout_step(self, time_step, state):
         return self.predict_step(time_step, state)
+
+
+class KeepingLearner(Learner):
+    """Keeps what it observed."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.observed = []
 
     def observe(self, experience):
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
         super().observe(experience)
 
 
+def make_specs(env):
+    return [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
+
+
 def train(make_driver, iterations=6):
     """Trains on CartPole; returns the experience and the weights."""
     envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
-    algorithm = GreedyPPO(envs[0])
-    driver = make_driver(envs, algorithm, unroll_length=7)
-    run = driver.run if isinstance(driver, SyncOffPolicyDriver) else driver.run_async
+    network = functools.partial(ActorCriticNetwork, rnn_cell="gru", rnn_units=8, seed=1)
+    algorithm = PPOAlgorithm(GreedyPolicy(*make_specs(envs[0]), network_ctor=network))
+    learner = KeepingLearner(algorithm, SGD(), UnrollTraining(num_epochs=4), max_grad_norm=0.5)
+    driver = make_driver(envs, learner, unroll_length=7)
     driver.start()
     try:
         for _ in range(iterations):
-            run()
-            algorithm.train()
+            driver.collect()
+            learner.train()
     finally:
         driver.stop()
-    return algorithm.observed, [v.numpy() for v in algorithm.trainable_variables]
+    return learner.observed, [v.numpy() for v in algorithm.trainable_variables]
 
 
 @pytest.mark.parametrize("num_actor_queues", [1, 3])
@@ -78,7 +86,7 @@ def test_lockstep_collects_nothing_while_it_trains():
     envs = make_counting_envs(2)
     driver = AsyncOffPolicyDriver(
         envs,
-        FrozenAlgorithm(envs[0]),
+        RecordingLearner(FrozenPolicy(envs[0])),
         unroll_length=3,
         learn_queue_cap=2,
         actor_queue_cap=2,
@@ -99,7 +107,7 @@ def test_lockstep_collects_nothing_while_it_trains():
 def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
     envs = make_counting_envs(2)
     kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=max_waiting_batches)
-    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), **kwargs)
+    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     driver.start()
     try:
         waiting = 2 * max_waiting_batches
@@ -129,7 +137,7 @@ def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
 def test_settings_of_lockstep(kwargs, message):
     envs = make_counting_envs(4)
     kwargs = {"learn_queue_cap": 4, "max_waiting_batches": 0, **kwargs}
-    make = functools.partial(AsyncOffPolicyDriver, envs, FrozenAlgorithm(envs[0]), **kwargs)
+    make = functools.partial(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     if message is None:
         make().stop()
     else:
@@ -137,7 +145,7 @@ def test_settings_of_lockstep(kwargs, message):
             make()
 
 
-class Twins(FrozenAlgorithm):
+class Twins(FrozenPolicy):
     """Two variables that every update counts up; a rollout step reads one long after the other."""
 
     def __init__(self, env):
@@ -155,24 +163,25 @@ class Twins(FrozenAlgorithm):
         return PolicyStep(step.action, step.state, {**step.info, "twins": twins})
 
     def update(self):
-        for variable in (*self.twins, self.train_step_counter):
+        for variable in (*self.twins, self.progress.updates):
             variable.assign_add(1)
 
 
 def run_twins(**kwargs):
-    """Returns the versions and the twins of all steps, and how many updates there were before each batch."""
+    """Returns the versions of the weights and the twins of all steps."""
     envs = [CountingEnvironment(2, 4, env_index=i) for i in range(2)]
-    algorithm = Twins(envs[0])
-    driver = AsyncOffPolicyDriver(envs, algorithm, num_actor_queues=2, unroll_length=3, **kwargs)
+    policy = Twins(envs[0])
+    learner = RecordingLearner(policy)
+    driver = AsyncOffPolicyDriver(envs, learner, num_actor_queues=2, unroll_length=3, **kwargs)
     driver.start()
     try:
         for _ in range(30):
             driver.run_async()
-            algorithm.update()
+            policy.update()
     finally:
         driver.stop()
-    versions = np.concatenate([e.policy_version.ravel() for e in algorithm.observed])
-    twins = np.concatenate([e.info["twins"].reshape(-1, 2) for e in algorithm.observed])
+    versions = np.concatenate([e.policy_version.ravel() for e in learner.observed])
+    twins = np.concatenate([e.info["twins"].reshape(-1, 2) for e in learner.observed])
     return versions, twins
 
 
@@ -191,52 +200,158 @@ def test_without_a_copy_they_may_change_meanwhile():
     assert np.any(twins[:, 0] != twins[:, 1])
 
 
-@pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])
-def test_a_copy_acts_like_the_algorithm_and_shares_no_variable(cls):
-    env = load("CartPole-v1", 4, seed=0)
-    specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
-    network = functools.partial(ActorCriticNetwork, rnn_cell="lstm", share_layers=False, spectral_norm=True)
-    policy_ctor = functools.partial(ActorCriticPolicy, network_ctor=network)
-    algorithm = cls(*specs, SGD(), policy_ctor=policy_ctor)
-    algorithm.set_exp_replayer("one_time")
-    actor = algorithm.rollout_copy()
-    assert not {id(v) for v in actor.variables} & {id(v) for v in algorithm.variables}
-    for ours, theirs in zip(actor.variables, algorithm.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    observation = tf.random.stateless_normal((5, 4), (1, 2))
-    state = tf.nest.map_structure(lambda s: tf.ones((5, *s.shape)), algorithm.train_state_spec)
-    before = actor._policy._network.policy(observation, state)[0]
-    for variable in algorithm.trainable_variables:
-        variable.assign_add(tf.ones_like(variable))
-    np.testing.assert_array_equal(actor._policy._network.policy(observation, state)[0], before)
-    env.close()
+class CountedPolicy(FrozenPolicy):
+    """Counts how often it was made. `info["version"]` is that of the weights that it acts with."""
 
-
-def test_a_copy_has_statistics_and_a_counter_of_its_own():
-    env = CountingEnvironment(2, 4)
-    counter = tf.Variable(3, dtype=tf.int64, trainable=False)
-    specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
-    algorithm = PPOAlgorithm(*specs, SGD(), train_step_counter=counter)
-    algorithm.set_data_transformer(Pipeline(specs[0], None, [ObservationNormalizer]))
-    for variable in algorithm.variables:
-        variable.assign_add(tf.ones_like(variable))
-    actor = algorithm.rollout_copy()
-    assert len(actor.variables) > len(actor._policy.variables)
-    assert not {id(v) for v in actor.variables} & {id(v) for v in algorithm.variables}
-    tf.nest.map_structure(np.testing.assert_array_equal, actor.variables, algorithm.variables)
-    assert actor.train_step_counter == 4
-
-
-class Fickle(FrozenAlgorithm):
     made = 0
 
     def __init__(self, env):
+        CountedPolicy.made += 1
         super().__init__(env)
-        Fickle.made += 1
-        self.more = tf.Variable(tf.zeros(Fickle.made))
 
 
-def test_an_algorithm_that_cannot_be_copied():
-    envs = make_counting_envs(1)
-    with pytest.raises(ConfigError, match="Fickle has other variables when it is made again"):
-        AsyncOffPolicyDriver(envs, Fickle(envs[0]), parameter_update_period=1)
+def test_the_actors_copy_is_no_new_policy_and_has_variables_of_its_own():
+    envs = make_counting_envs(2)
+    policy = CountedPolicy(envs[0])
+    made = CountedPolicy.made
+    learner = RecordingLearner(policy)
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=3, parameter_update_period=4)
+    assert learner.policy is policy
+    try:
+        policy.progress.updates.assign(8)  # as a checkpoint that is loaded before start() does
+        driver.start()
+        for _ in range(10):
+            driver.collect()
+            policy.progress.updates.assign_add(1)
+    finally:
+        driver.stop()
+    assert CountedPolicy.made == made, "the constructor was called again"
+    assert policy.num_traces == 0, "the learner's own policy acted"
+    versions = np.concatenate([e.policy_version.ravel() for e in learner.observed])
+    acting = np.concatenate([e.info["version"].ravel() for e in learner.observed])
+    np.testing.assert_array_equal(versions, acting)
+    assert set(versions) <= {8, 12, 16} and len(set(versions)) > 1
+
+
+def test_without_a_period_the_actors_use_the_learners_policy():
+    envs = make_counting_envs(2)
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=3)
+    driver.start()
+    driver.stop()
+    assert learner.policy.num_traces > 0
+
+
+@pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])
+def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
+    env = load("CartPole-v1", 4, seed=0)
+    network = functools.partial(ActorCriticNetwork, rnn_cell="lstm", share_layers=False, spectral_norm=True)
+    policy = ActorCriticPolicy(*make_specs(env), network_ctor=network)
+    Learner(cls(policy), SGD())
+    actor = policy.copy()
+    assert not {id(v) for v in actor.variables} & {id(v) for v in policy.variables}
+    for ours, theirs in zip(actor.variables, policy.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    observation = tf.random.stateless_normal((5, 4), (1, 2))
+    state = tf.nest.map_structure(lambda s: tf.ones((5, *s.shape)), policy.state_spec)
+    before = actor._network.policy(observation, state)[0]
+    np.testing.assert_array_equal(policy._network.policy(observation, state)[0], before)
+    for variable in policy.trainable_variables:
+        variable.assign_add(tf.ones_like(variable))
+    np.testing.assert_array_equal(actor._network.policy(observation, state)[0], before)
+    actor.assign(policy)
+    after = policy._network.policy(observation, state)[0]
+    assert np.any(after != before)
+    np.testing.assert_array_equal(actor._network.policy(observation, state)[0], after)
+    env.close()
+
+
+class NoConfig(tf.keras.Model):
+    """Is not registered with Keras, and counts how often it was made."""
+
+    made = 0
+
+    def __init__(self, units):
+        super().__init__()
+        NoConfig.made += 1
+        self._dense = tf.keras.Sequential([tf.keras.layers.Dense(units, activation=lambda x: tf.nn.relu(x))])
+        self._norm = tf.keras.layers.BatchNormalization()
+
+    def call(self, inputs, training=False):
+        return self._norm(self._dense(inputs), training=training)
+
+
+class NoConfigLayer(tf.keras.layers.Layer):
+    def build(self, input_shape):
+        self.kernel = self.add_weight("kernel", (input_shape[-1], 3))
+
+    def call(self, inputs):
+        return inputs @ tf.cast(self.kernel, inputs.dtype)
+
+
+def make_functional_model(spec):
+    inputs = tf.keras.Input(spec.shape)
+    hidden = tf.keras.layers.Dense(3, activation=lambda x: tf.nn.relu(x))(inputs)
+    outputs = tf.keras.layers.Lambda(lambda x: 2 * x)(hidden)
+    return tf.keras.Model(inputs, outputs + tf.keras.layers.Dense(3)(inputs))
+
+
+VECTOR, IMAGE = tf.TensorSpec((4,), tf.float32), BoundedTensorSpec((2, 16, 16), tf.uint8, 0, 255)
+NETWORKS = {
+    "spectral, layer norm": (VECTOR, ActorCriticNetwork, dict(spectral_norm=True, layer_norm=True)),
+    "lambda": (VECTOR, ActorCriticNetwork, dict(activation=lambda x: tf.nn.relu(x))),
+    "bfloat16": (VECTOR, ActorCriticNetwork, dict(compute_dtype="bfloat16", rnn_cell="gru")),
+    "bfloat16 images": (IMAGE, ImpalaResNetwork, dict(compute_dtype="bfloat16", rnn_cell="lstm")),
+    "own model": (VECTOR, KerasNetwork, dict(model_ctor=lambda spec: NoConfig(3))),
+    "own layer": (VECTOR, KerasNetwork, dict(model_ctor=lambda spec: NoConfigLayer(), share_layers=False)),
+    "functional": (VECTOR, KerasNetwork, dict(model_ctor=make_functional_model)),
+    "bfloat16 model": (
+        VECTOR,
+        KerasNetwork,
+        dict(model_ctor=lambda spec: NoConfig(3), compute_dtype="bfloat16", rnn_cell="gru"),
+    ),
+}
+
+
+@pytest.mark.parametrize("observation_spec, network_class, settings", NETWORKS.values(), ids=NETWORKS.keys())
+def test_a_copy_of_every_kind_of_network(observation_spec, network_class, settings):
+    """Keras' own copies fail for what it cannot write to a file, and compute in other dtypes."""
+    network = functools.partial(network_class, seed=1, **settings)
+    policy = ActorCriticPolicy(observation_spec, BoundedTensorSpec((), tf.int64, 0, 2), network_ctor=network)
+    made = NoConfig.made
+    actor = policy.copy()
+    assert NoConfig.made == made
+    assert not {id(v) for v in actor.variables} & {id(v) for v in policy.variables}
+    describe = lambda v: (type(v), v.name, v.shape, v.dtype, v.trainable)  # noqa: E731
+    assert [describe(v) for v in actor.variables] == [describe(v) for v in policy.variables]
+
+    observation = tf.cast(
+        100 * tf.random.stateless_uniform((5, *observation_spec.shape), (1, 2)), observation_spec.dtype
+    )
+    state = zeros_from_spec(policy.state_spec, 5)
+    compute = tf.function(lambda network: network.policy(observation, state))
+    before = compute(policy._network)
+    tf.nest.map_structure(np.testing.assert_array_equal, compute(actor._network), before)
+    for variable in policy.trainable_variables:
+        variable.assign_add(0.1 * tf.ones_like(variable))
+    tf.nest.map_structure(np.testing.assert_array_equal, compute(actor._network), before)
+    actor.assign(policy)
+    tf.nest.map_structure(np.testing.assert_array_equal, actor.variables, policy.variables)
+    after = compute(actor._network)
+    assert np.any(after[0] != before[0])
+    tf.nest.map_structure(np.testing.assert_array_equal, after, compute(policy._network))
+
+
+def test_a_copy_has_statistics_and_a_counter_of_its_own():
+    specs = make_specs(CountingEnvironment(2, 4))
+    transformer = Pipeline(specs[0], None, [ObservationNormalizer])
+    policy = ActorCriticPolicy(*specs, data_transformer=transformer)
+    policy.progress.updates.assign(3)
+    for variable in policy.variables:
+        variable.assign_add(tf.ones_like(variable))
+    actor = policy.copy()
+    assert len(actor.variables) > len(actor._network.variables) + len(actor.progress)
+    assert not {id(v) for v in actor.variables} & {id(v) for v in policy.variables}
+    tf.nest.map_structure(np.testing.assert_array_equal, actor.variables, policy.variables)
+    assert actor.data_transformer is not policy.data_transformer
+    assert actor.progress.updates == 4

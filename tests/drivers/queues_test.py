@@ -149,17 +149,17 @@ def test_the_index_may_be_a_tensor():
     @tf.function
     def scatter_and_gather():
         for i in tf.range(6):
-            queues.enqueue(i % 3, {"x": i})
+            queues[i % 3].enqueue({"x": i})
         taken = tf.TensorArray(tf.int32, 3)
         for i in tf.range(3):
-            taken = taken.write(i, queues.dequeue_many(2 - i, 2)["x"])
+            taken = taken.write(i, queues[2 - i].dequeue_many(2)["x"])
         return taken.stack()
 
     np.testing.assert_array_equal(scatter_and_gather(), [[2, 5], [1, 4], [0, 3]])
-    assert queues.sizes() == [0, 0, 0]
-    queues.enqueue(1, {"x": tf.constant(7)})
-    assert queues.sizes() == [0, 1, 0]
-    assert queues.dequeue(tf.constant(1))["x"] == 7
+    assert [queue.size() for queue in queues] == [0, 0, 0]
+    queues[1].enqueue({"x": tf.constant(7)})
+    assert [queue.size() for queue in queues] == [0, 1, 0]
+    assert queues[tf.constant(1)].dequeue()["x"] == 7
 
 
 # --- What does not fit.
@@ -173,10 +173,10 @@ def test_the_index_may_be_a_tensor():
         (tf.zeros(2), "structure"),
         ((), "structure"),
         ((tf.zeros(2), tf.constant(1)), "structure"),
-        ({"a": tf.zeros(2, tf.float64), "b": tf.constant(1)}, "expected float32 .* got float64"),
-        ({"a": tf.zeros(2), "b": 1.5}, "expected int32 .* got float32"),
-        ({"a": tf.zeros(3), "b": tf.constant(1)}, r"expected float32 \(2,\), got float32 \(3,\)"),
-        ({"a": tf.zeros((1, 2)), "b": tf.constant(1)}, r"got float32 \(1, 2\)"),
+        ({"a": tf.zeros(2, tf.float64), "b": tf.constant(1)}, "float64 .* instead of float32"),
+        ({"a": tf.zeros(2), "b": 1.5}, "float32 .* instead of int32"),
+        ({"a": tf.zeros(3), "b": tf.constant(1)}, r"float32 \(3,\) instead of float32 \(2,\)"),
+        ({"a": tf.zeros((1, 2)), "b": tf.constant(1)}, r"float32 \(1, 2\) instead of"),
     ],
 )
 def test_an_item_that_does_not_fit_is_refused(item, text, in_graph):
@@ -240,7 +240,7 @@ def test_closing_wakes_a_dequeue(take, in_graph):
 
 def test_closing_wakes_everyone_at_every_queue():
     queues = NestFIFOQueues(3, 1, INT, "some_queue")
-    take = tf.function(queues.dequeue)
+    take = tf.function(lambda index: queues[index].dequeue())
     take.get_concrete_function(tf.TensorSpec((), tf.int32))
     waiting = [run_in_thread(lambda i=i: take(tf.constant(i % 3))) for i in range(9)]
     time.sleep(0.1)

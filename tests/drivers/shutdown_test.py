@@ -14,12 +14,13 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EnvironmentSteps
 from alf.testing.fakes import (
     BlockingEnvironment,
-    FailingAlgorithm,
+    FailingPolicy,
     FakeEnvironment,
-    FrozenAlgorithm,
+    FrozenPolicy,
     RaisingEnvironment,
+    RecordingLearner,
     RecordingObserver,
-    WrongAlgorithm,
+    WrongPolicy,
     make_counting_envs,
 )
 
@@ -47,10 +48,10 @@ def make_driver():
     """Makes drivers that cannot hang for long: after a while they are interrupted."""
     drivers, timers = [], []
 
-    def make(envs, algorithm=None, **kwargs):
-        algorithm = algorithm or FrozenAlgorithm(envs[0])
+    def make(envs, learner=None, **kwargs):
+        learner = learner or RecordingLearner(FrozenPolicy(envs[0]))
         kwargs = {"num_actor_queues": 1, "unroll_length": 3, "stop_timeout": 10.0, **kwargs}
-        driver = AsyncOffPolicyDriver(envs, algorithm, **kwargs)
+        driver = AsyncOffPolicyDriver(envs, learner, **kwargs)
         timers.append(threading.Timer(30, driver.interrupt))
         timers[-1].start()
         drivers.append(driver)
@@ -142,7 +143,9 @@ def test_error_of_an_environment_for_whose_turn_others_wait(make_driver, raise_a
 @pytest.mark.parametrize("out_of_range", [False, True])
 def test_error_of_rollout_step(make_driver, out_of_range):
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    driver = make_driver(envs, FailingAlgorithm(envs[0], fail_at=20, out_of_range=out_of_range))
+    driver = make_driver(
+        envs, RecordingLearner(FailingPolicy(envs[0], fail_at=20, out_of_range=out_of_range))
+    )
     driver.start()
     raised, seconds = run_until_it_fails(driver)
     if out_of_range:
@@ -181,7 +184,7 @@ def test_error_of_an_observer(make_driver, what):
     assert_ended(driver, envs)
 
 
-class FailingLearner(FrozenAlgorithm):
+class FailingLearner(RecordingLearner):
     def observe(self, experience):
         super().observe(experience)
         if len(self.observed) == 3:
@@ -191,7 +194,7 @@ class FailingLearner(FrozenAlgorithm):
 def test_error_of_the_learner(make_driver):
     """stop() in a `finally` must not hide it."""
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    driver = make_driver(envs, FailingLearner(envs[0]))
+    driver = make_driver(envs, FailingLearner(FrozenPolicy(envs[0])))
     with pytest.raises(OwnError, match="no memory left"):
         try:
             driver.start()
@@ -243,7 +246,7 @@ def test_error_while_tracing_starts_no_thread(make_driver):
     def fail(policy_step):
         raise OwnError("a typo")
 
-    driver = make_driver(envs, WrongAlgorithm(envs[0], fail))
+    driver = make_driver(envs, RecordingLearner(WrongPolicy(envs[0], fail)))
     with pytest.raises(OwnError, match="a typo"):
         driver.start()
     assert driver_threads() == []
@@ -332,9 +335,10 @@ def test_interrupt_ends_a_run_async_that_waits(make_driver):
     assert_ended(driver, [env])
 
 
-def test_interrupt_before_start_and_twice(make_driver):
+@pytest.mark.parametrize("parameter_update_period", [None, 1])
+def test_interrupt_before_start_and_twice(make_driver, parameter_update_period):
     envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = make_driver(envs)
+    driver = make_driver(envs, parameter_update_period=parameter_update_period)
     driver.interrupt()
     driver.interrupt()
     driver.start()
@@ -383,7 +387,7 @@ def test_two_drivers_one_after_another(make_driver):
 def test_a_driver_leaves_no_memory_behind(driver_class):
     """TensorFlow remembers all Python functions that a graph calls, but they need not hold much."""
     envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = driver_class(envs, FrozenAlgorithm(envs[0]), unroll_length=3)
+    driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     driver.start()
     driver.run_async() if driver_class is AsyncOffPolicyDriver else driver.run()
     driver.stop()
@@ -400,7 +404,7 @@ def test_a_driver_leaves_no_memory_behind(driver_class):
 def test_sync_error_of_an_environment(raise_at):
     error = OwnError("out of fuel")
     envs = [FakeEnvironment(2), RaisingEnvironment(2, env_index=1, raise_at=raise_at, error=error)]
-    driver = SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=3)
+    driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     with pytest.raises(OwnError, match="out of fuel") as raised:
         driver.start()
         for _ in range(5):
@@ -414,7 +418,7 @@ def test_sync_error_of_an_environment(raise_at):
 
 def test_sync_calls_in_the_wrong_order():
     envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = SyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=3)
+    driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     with pytest.raises(RuntimeError, match=r"start\(\) first"):
         driver.run()
     driver.start()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
-from alf.testing.fakes import FrozenAlgorithm
+from alf.testing.fakes import FrozenPolicy, RecordingLearner
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
 KEYS = st.sampled_from(["b", "a", "Z", "0", "x y", "ü"])
@@ -85,15 +85,15 @@ def plain(x):
 
 def collect(env, num_unrolls):
     """Rows [rows, ...] of one environment, unrolls joined, and the algorithm's actions."""
-    algorithm = FrozenAlgorithm(env)
-    driver = AsyncOffPolicyDriver([env], algorithm, unroll_length=3)
+    learner = RecordingLearner(FrozenPolicy(env))
+    driver = AsyncOffPolicyDriver([env], learner, unroll_length=3)
     driver.start()
     try:
         for _ in range(num_unrolls):
             driver.run_async()
     finally:
         driver.stop()
-    unrolls = algorithm.unrolls(1)[0]
+    unrolls = learner.unrolls(1)[0]
     return tf.nest.map_structure(lambda *x: np.concatenate([part[:-1, 0] for part in x]), *unrolls)
 
 

@@ -11,7 +11,8 @@ from tf_agents.specs import BoundedArraySpec
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.testing.fakes import (
-    CountingStateAlgorithm,
+    CountingStatePolicy,
+    RecordingLearner,
     SpecEnvironment,
     assert_equal_nests,
     in_a_row,
@@ -53,17 +54,17 @@ def make_nested(index):
     )
 
 
-def collect(driver, run, num_envs, algorithm):
+def collect(driver, run, num_envs, learner):
     """Runs the driver until every environment has given `UNROLLS` unrolls; returns these."""
     deadline = time.monotonic() + 60
     try:
         driver.start()
-        while min(map(len, algorithm.unrolls(num_envs))) < UNROLLS:
+        while min(map(len, learner.unrolls(num_envs))) < UNROLLS:
             run()
             assert time.monotonic() < deadline, "an environment starves"
     finally:
         driver.stop()
-    return [unrolls[:UNROLLS] for unrolls in algorithm.unrolls(num_envs)]
+    return [unrolls[:UNROLLS] for unrolls in learner.unrolls(num_envs)]
 
 
 # num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length
@@ -87,21 +88,21 @@ def test_async_collects_what_sync_collects(make_env, setting):
     num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
 
     envs = [make_env(i) for i in range(num_envs)]
-    algorithm = CountingStateAlgorithm(envs[0])
-    driver = SyncOffPolicyDriver(envs, algorithm, unroll_length=unroll_length)
-    expected = collect(driver, driver.run, num_envs, algorithm)
+    learner = RecordingLearner(CountingStatePolicy(envs[0]))
+    driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length)
+    expected = collect(driver, driver.run, num_envs, learner)
 
     envs = [make_env(i) for i in range(num_envs)]
-    algorithm = CountingStateAlgorithm(envs[0])
+    learner = RecordingLearner(CountingStatePolicy(envs[0]))
     driver = AsyncOffPolicyDriver(
         envs,
-        algorithm,
+        learner,
         num_actor_queues=num_actor_queues,
         actor_queue_cap=actor_queue_cap,
         learn_queue_cap=learn_queue_cap,
         unroll_length=unroll_length,
     )
-    collected = collect(driver, driver.run_async, num_envs, algorithm)
+    collected = collect(driver, driver.run_async, num_envs, learner)
 
     assert_equal_nests(collected, expected)
 
@@ -110,9 +111,9 @@ def test_async_collects_what_sync_collects(make_env, setting):
 def test_an_environment_answers_the_same_actions_with_the_same_rows(make_env):
     """What both drivers could get wrong together."""
     envs = [make_env(i) for i in range(2)]
-    algorithm = CountingStateAlgorithm(envs[0])
-    driver = SyncOffPolicyDriver(envs, algorithm, unroll_length=5)
-    for index, unrolls in enumerate(collect(driver, driver.run, 2, algorithm)):
+    learner = RecordingLearner(CountingStatePolicy(envs[0]))
+    driver = SyncOffPolicyDriver(envs, learner, unroll_length=5)
+    for index, unrolls in enumerate(collect(driver, driver.run, 2, learner)):
         rows = in_a_row(unrolls)
         env = make_env(index)
         time_step = env.reset()
@@ -130,8 +131,8 @@ def test_other_seeds_collect_something_else():
     collected = []
     for seed in (0, 50):
         env = make_cartpole(seed)
-        algorithm = CountingStateAlgorithm(env)
-        driver = SyncOffPolicyDriver([env], algorithm, unroll_length=5)
-        collected.append(collect(driver, driver.run, 1, algorithm))
+        learner = RecordingLearner(CountingStatePolicy(env))
+        driver = SyncOffPolicyDriver([env], learner, unroll_length=5)
+        collected.append(collect(driver, driver.run, 1, learner))
     with pytest.raises(AssertionError):
         assert_equal_nests(*collected)

@@ -12,7 +12,7 @@ import pytest
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
-from alf.testing.fakes import FrozenAlgorithm
+from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
 from tests.workers.envs import CountEnv
 
@@ -22,7 +22,9 @@ PID, SEED, EPISODE, STEP = range(4)  # of the observation
 @contextlib.contextmanager
 def running_driver(**kwargs):
     envs = [PythonEnvironment([CountEnv] * 3, seed, num_workers=1, **kwargs) for seed in range(2)]
-    driver = AsyncOffPolicyDriver(envs, FrozenAlgorithm(envs[0]), unroll_length=4, learn_queue_cap=2)
+    driver = AsyncOffPolicyDriver(
+        envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=4, learn_queue_cap=2
+    )
     driver.start()
     try:
         yield driver, envs

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PythonEnvironment: the contract, seeds, every space, in this process and in workers alike."""
+"""PythonEnvironment in this process and in workers: the contract, seeds, every space."""
 
 import functools
 
@@ -210,6 +210,11 @@ def test_an_observation_of_another_shape_is_refused():
 def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigError, match=message):
         PythonEnvironment([CountEnv] * 2, **settings)
+
+
+def test_no_environment_at_all_is_refused():
+    with pytest.raises(ConfigError, match="number of env_fns is 0"):
+        PythonEnvironment([])
 
 
 def test_what_is_no_environment_is_refused():

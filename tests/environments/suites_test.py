@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Atari, EnvPool and MuJoCo: the contract, the settings, what is said of a missing package."""
+"""Atari, EnvPool and MuJoCo: the contract, the settings, and the errors for missing packages."""
 
 import sys
 
@@ -112,6 +112,7 @@ def test_missing_mujoco_is_said_with_its_extra(monkeypatch):
         gymnasium.spec("HalfCheetah-v5"), "entry_point", "gymnasium.envs.mujoco.no_such_module:Env"
     )
     monkeypatch.setattr(gymnasium, "make", lambda *args, **kwargs: no_mujoco())
+    monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(ConfigError, match=r'pip install "alf-tf\[mujoco\]"'):
         load("HalfCheetah-v5", 1, num_workers=0)
 

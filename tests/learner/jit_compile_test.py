@@ -3,69 +3,76 @@
 
 import functools
 
-import gin
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
-from alf.drivers import SyncOffPolicyDriver
+from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec
+from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.networks import GRU, ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
+from alf.replay import UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
 
-sgd = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
-IMPALA = functools.partial(ImpalaAlgorithm, optimizer=sgd())
-PPO = functools.partial(PPOAlgorithm, optimizer=sgd(), num_minibatches=2)
-IMPACT = functools.partial(PPO, target_update_period=1)
-DQN = functools.partial(DqnAlgorithm, optimizer=sgd(), target_update_period=2)
-SAC = functools.partial(
-    SacAlgorithm, actor_optimizer=sgd(), critic_optimizer=sgd(), alpha_optimizer=sgd(), initial_alpha=0.1
-)
+IMPACT = functools.partial(PPOAlgorithm, target_update_period=1)
+SMALL_GRU = functools.partial(GRU, units=8)
 
 
-def train(make_algorithm, continuous, rnn_cell, jit_compile):
-    """Trains a little; returns the algorithm and what its last call of `train` showed."""
+def make_learner(algorithm_ctor, specs, rnn_ctor, **kwargs):
+    """A learner with small networks; SAC and DQN learn from replay."""
+    small = lambda cls: functools.partial(cls, fc_layer_params=(16,), rnn_ctor=rnn_ctor, seed=0)  # noqa: E731
+    acting = specs.observation, specs.action
+    if algorithm_ctor is DqnAlgorithm:
+        policy = EpsilonGreedyPolicy(*acting, small(QValueNetwork))
+        algorithm = DqnAlgorithm(policy, target_update_period=2)
+    elif algorithm_ctor is SacAlgorithm:
+        critic_ctor = small(CriticsNetwork)
+        policy = SacPolicy(*acting, small(PolicyNetwork), critic_ctor if rnn_ctor else None)
+        algorithm = SacAlgorithm(policy, None if rnn_ctor else critic_ctor, initial_alpha=0.1)
+    else:
+        policy = ActorCriticPolicy(*acting, small(ActorCriticNetwork))
+        algorithm = algorithm_ctor(policy)
+    if algorithm_ctor in (DqnAlgorithm, SacAlgorithm):
+        replayer = UniformReplayer(specs.unroll_spec(policy, 4), specs.num_envs)
+        training = ReplayTraining(replayer, mini_batch_size=8, mini_batch_length=3)
+    else:
+        is_ppo = algorithm_ctor is not ImpalaAlgorithm
+        training = UnrollTraining(num_epochs=4, num_minibatches=2) if is_ppo else None
+    return Learner(algorithm, tf.keras.optimizers.legacy.SGD(0.1), training, **kwargs)
+
+
+def train(algorithm_ctor, continuous, rnn_ctor, jit_compile):
+    """Trains a little; returns the learner and what its last call of `train` showed."""
     tf.keras.utils.set_random_seed(0)
-    gin.clear_config()
-    for network in ("ActorCriticNetwork", "PolicyNetwork", "CriticsNetwork", "QValueNetwork"):
-        gin.bind_parameter(f"{network}.fc_layer_params", (16,))
-        gin.bind_parameter(f"{network}.rnn_cell", rnn_cell)
-        gin.bind_parameter(f"{network}.rnn_units", 8)
-        gin.bind_parameter(f"{network}.seed", 0)
-    gin.bind_parameter("ReplayTraining.mini_batch_size", 8)
-    gin.bind_parameter("ReplayTraining.mini_batch_length", 3)
     env = MatchObservationEnvironment(4, episode_length=3, continuous=continuous)
-    specs = (to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec()))
-    algorithm = make_algorithm(*specs, jit_compile=jit_compile)
-    replayed = make_algorithm.func in (SacAlgorithm, DqnAlgorithm)
-    driver = SyncOffPolicyDriver(
-        [env], algorithm, unroll_length=4, exp_replayer="uniform" if replayed else "one_time"
-    )
+    learner = make_learner(algorithm_ctor, EnvSpecs([env]), rnn_ctor, jit_compile=jit_compile)
+    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
     driver.start()
     try:
         for _ in range(3):
-            driver.run()
-            summary = algorithm.train()
+            driver.collect()
+            summary = learner.train()
     finally:
         driver.stop()
-    return algorithm, summary
+    return learner, summary
 
 
 @pytest.mark.parametrize(
-    "make_algorithm, continuous, rnn_cell",
+    "algorithm_ctor, continuous, rnn_ctor",
     [
-        (IMPALA, False, None),
-        (PPO, True, None),
+        (ImpalaAlgorithm, False, None),
+        (PPOAlgorithm, True, None),
         (IMPACT, False, None),
-        (DQN, False, "gru"),
-        (SAC, True, "gru"),
-        (SAC, False, None),
+        (DqnAlgorithm, False, SMALL_GRU),
+        (SacAlgorithm, True, SMALL_GRU),
+        (SacAlgorithm, False, None),
     ],
 )
-def test_updates_are_the_same(make_algorithm, continuous, rnn_cell):
-    plain, shown = train(make_algorithm, continuous, rnn_cell, False)
-    compiled, shown_too = train(make_algorithm, continuous, rnn_cell, True)
+def test_updates_are_the_same(algorithm_ctor, continuous, rnn_ctor):
+    plain, shown = train(algorithm_ctor, continuous, rnn_ctor, False)
+    compiled, shown_too = train(algorithm_ctor, continuous, rnn_ctor, True)
     assert not hasattr(plain._loss_and_gradients, "get_concrete_function")
     assert compiled._loss_and_gradients._jit_compile
     assert int(compiled.train_step_counter) == int(plain.train_step_counter) > 1
@@ -78,4 +85,4 @@ def test_updates_are_the_same(make_algorithm, continuous, rnn_cell):
 
 def test_it_is_checked():
     with pytest.raises(ConfigError, match="jit_compile is 'yes'"):
-        train(IMPALA, False, None, "yes")
+        train(ImpalaAlgorithm, False, None, "yes")

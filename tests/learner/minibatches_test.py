@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""train_in_minibatches: every environment once in each epoch, unrolls whole, averages, an early end."""
+"""merge_unrolls: its order. train_in_minibatches: each environment once an epoch, averages, an early end."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from alf.data_structures import Experience
 from alf.errors import ConfigError
-from alf.learner.minibatches import train_in_minibatches
+from alf.learner.minibatches import merge_unrolls, train_in_minibatches
 
 T, B = 3, 6
 
@@ -79,3 +79,25 @@ def test_it_ends_early_if_told_to(stop_after):
 def test_what_does_not_divide_is_named():
     with pytest.raises(ConfigError, match="num_minibatches is 4: it must divide .* = 6"):
         train_in_minibatches(Recorder(1), make_batch(), num_minibatches=4)
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_merge_unrolls_is_time_major_and_keeps_the_order(q):
+    t_plus_1, b = 4, 2
+    unroll, time, env = np.meshgrid(range(q), range(t_plus_1), range(b), indexing="ij")
+    code = 100 * unroll + 10 * time + env
+    state = tf.constant(code[:, 0, :, np.newaxis])
+    experience = Experience(*[tf.constant(code)] * 9)._replace(
+        observation={"x": tf.constant(np.stack([code, -code], axis=-1))}, info=(), state=(state,)
+    )
+    merged = merge_unrolls(experience)
+    expected = np.array([[100 * i + 10 * t + e for i in range(q) for e in range(b)] for t in range(t_plus_1)])
+    for name in ("step_type", "reward", "discount", "prev_action", "env_id", "action"):
+        np.testing.assert_array_equal(getattr(merged, name), expected, err_msg=name)
+    np.testing.assert_array_equal(merged.policy_version, expected)
+    np.testing.assert_array_equal(merged.observation["x"][..., 0], expected)
+    np.testing.assert_array_equal(merged.observation["x"][..., 1], -expected)
+    assert merged.info == ()
+    # The state that entered row 0 of the same columns.
+    np.testing.assert_array_equal(merged.state[0][:, 0], expected[0])
+    assert merged.state[0].shape == (q * b, 1)

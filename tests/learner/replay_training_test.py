@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Training from a replay buffer: when, how often, from what."""
 
-import functools
 import time
 
 import numpy as np
@@ -10,27 +9,31 @@ import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.data_structures import LossInfo, PolicyStep
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner.replay_training import ReplayTraining
-from alf.nest_utils import to_tensor_spec
+from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.policies import Policy
 from alf.policies.data_transformers import FrameStacker, Pipeline
+from alf.replay import UniformReplayer, make_replayer
 from alf.testing.toy_environments import CountingEnvironment
 
 ENV_ID, ROW, STEP = range(3)  # of the counting environment's observation
 
 
-class Watching(Algorithm):
-    """Notes every batch that it trains on."""
-
-    def __init__(self, env):
-        specs = [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
-        super().__init__(*specs, tf.keras.optimizers.legacy.SGD(0.1))
-        self.weights = tf.Variable(1.0)
-        self.batches = []
+class ZeroPolicy(Policy):
+    """Its action is 0."""
 
     def rollout_step(self, time_step, state):
         return PolicyStep(tf.zeros_like(time_step.prev_action), state)
+
+
+class Watching(Algorithm):
+    """Notes every batch that it trains on."""
+
+    def __init__(self, policy):
+        super().__init__(policy)
+        self.weights = tf.Variable(1.0)
+        self.batches = []
 
     def train_step(self, experience, state):
         leaves = [experience.observation, experience.weight, experience.step_type]
@@ -47,85 +50,89 @@ class Watching(Algorithm):
         return LossInfo(self.weights * 0.0 + train_info, {}, priority)
 
 
-def make(
-    monkeypatch,
-    num_envs=2,
-    driver_class=SyncOffPolicyDriver,
-    transformers=(),
-    driver_settings=None,
-    **settings,
-):
-    """A driver of counting environments, 2 x 4 steps x 2 environments a call, and its algorithm."""
-    monkeypatch.setattr(
-        "alf.algorithms.algorithm.ReplayTraining",
-        functools.partial(ReplayTraining, **{"mini_batch_size": 3, **settings}),
-    )
-    envs = [CountingEnvironment(2, 5, env_index=i) for i in range(num_envs)]
-    algorithm = Watching(envs[0])
-    algorithm.set_data_transformer(Pipeline(algorithm.observation_spec, None, transformers))
-    driver_settings = {"unroll_length": 4, "exp_replayer": "uniform", **(driver_settings or {})}
-    driver = driver_class(envs, algorithm, **driver_settings)
+def make_envs(num_envs):
+    return [CountingEnvironment(2, 5, env_index=i) for i in range(num_envs)]
+
+
+def make_policy(envs, transformers=()):
+    specs = EnvSpecs(envs)
+    transformer = Pipeline(specs.observation, specs.reward, transformers)
+    return ZeroPolicy(transformer.observation_spec, specs.action, data_transformer=transformer)
+
+
+def make_learner(envs, transformers=(), unroll_length=4, **settings):
+    """A learner that notes what it samples from a uniform buffer; 3 sequences a batch, if not set."""
+    specs, policy = EnvSpecs(envs), make_policy(envs, transformers)
+    unroll_spec = specs.unroll_spec(policy, unroll_length)
+    replayer = UniformReplayer(unroll_spec, specs.num_envs, policy.data_transformer.context)
+    training = ReplayTraining(replayer, **{"mini_batch_size": 3, **settings})
+    return Learner(Watching(policy), tf.keras.optimizers.legacy.SGD(0.1), training)
+
+
+def make(num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_settings=None, **settings):
+    """A driver that runs, 2 x 4 steps x 2 environments a call; its learner and algorithm."""
+    envs = make_envs(num_envs)
+    learner = make_learner(envs, transformers, **settings)
+    driver = driver_class(envs, learner, unroll_length=4, **(driver_settings or {}))
     driver.start()
-    return driver, algorithm
+    return driver, learner, learner.algorithm
 
 
-def iterate(driver, algorithm, count):
+def iterate(driver, count):
     """Iterations as the trainer makes them; returns the numbers of steps and updates after each."""
     steps, updates, total = [], [], 0
-    run = driver.run if isinstance(driver, SyncOffPolicyDriver) else driver.run_async
     try:
         for _ in range(count):
-            total += run()
-            algorithm.train()
+            total += driver.collect()
+            driver.learner.train()
             steps.append(total)
-            updates.append(int(algorithm.train_step_counter))
+            updates.append(int(driver.learner.train_step_counter))
     finally:
         driver.stop()
     return np.array(steps), np.array(updates)
 
 
-def test_a_number_of_updates_for_each_call(monkeypatch):
-    driver, algorithm = make(monkeypatch, num_updates_per_train_iter=3)
-    _, updates = iterate(driver, algorithm, 4)
+def test_a_number_of_updates_for_each_call():
+    driver, learner, algorithm = make(num_updates_per_train_iter=3)
+    _, updates = iterate(driver, 4)
     np.testing.assert_array_equal(updates, [3, 6, 9, 12])
     assert len(algorithm.batches) == 12
 
 
 @pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
 @pytest.mark.parametrize("ratio", [0.3, 1, 0.01, 2.5])
-def test_a_replay_ratio_is_held_exactly(monkeypatch, driver_class, ratio):
-    driver, algorithm = make(monkeypatch, driver_class=driver_class, replay_ratio=ratio)
-    steps, updates = iterate(driver, algorithm, 12)
+def test_a_replay_ratio_is_held_exactly(driver_class, ratio):
+    driver, learner, algorithm = make(driver_class=driver_class, replay_ratio=ratio)
+    steps, updates = iterate(driver, 12)
     np.testing.assert_array_equal(updates, [int(round(ratio * (s - steps[0]), 6)) for s in steps])
-    assert algorithm.env_steps == steps[-1]
+    assert learner.progress.env_steps == steps[-1]
 
 
-def test_the_ratio_is_shown(monkeypatch):
-    driver, algorithm = make(monkeypatch, replay_ratio=0.25)
-    driver.run()
-    assert algorithm.train() == {}, "nothing is due yet"
-    num_steps = driver.run()
-    summary = algorithm.train()
+def test_the_ratio_is_shown():
+    driver, learner, algorithm = make(replay_ratio=0.25)
+    driver.collect()
+    assert learner.train() == {}, "nothing is due yet"
+    num_steps = driver.collect()
+    summary = learner.train()
     assert summary["replay_ratio"] == int(0.25 * num_steps) / num_steps
     assert {"loss", "policy_lag_mean", "learning_rate"} <= summary.keys()
     driver.stop()
 
 
-def test_no_update_before_the_initial_steps(monkeypatch):
-    driver, algorithm = make(monkeypatch, initial_collect_steps=50, num_updates_per_train_iter=1)
-    _, updates = iterate(driver, algorithm, 6)
+def test_no_update_before_the_initial_steps():
+    driver, learner, algorithm = make(initial_collect_steps=50, num_updates_per_train_iter=1)
+    _, updates = iterate(driver, 6)
     # A call adds 16 rows, among them those that lead to a FIRST step.
     np.testing.assert_array_equal(updates, [0, 0, 0, 1, 2, 3])
 
 
 def test_actors_go_on_while_the_learner_samples(monkeypatch):
-    driver, algorithm = make(
-        monkeypatch,
+    driver, learner, algorithm = make(
         driver_class=AsyncOffPolicyDriver,
         driver_settings={"max_waiting_batches": 20},
         num_updates_per_train_iter=1,
     )
-    sample = algorithm.replayer.sample
+    sample = learner.replayer.sample
     waiting = []
 
     def until_20_batches_wait():
@@ -139,14 +146,14 @@ def test_actors_go_on_while_the_learner_samples(monkeypatch):
         with tf.control_dependencies([tf.numpy_function(until_20_batches_wait, [], tf.int32)]):
             return tf.nest.map_structure(tf.identity, sample(*args))
 
-    monkeypatch.setattr(algorithm.replayer, "sample", slow_sample)
-    iterate(driver, algorithm, 3)
+    monkeypatch.setattr(learner.replayer, "sample", slow_sample)
+    iterate(driver, 3)
     assert waiting == [20, 20, 20]
 
 
-def test_sequences_are_whole_and_in_order(monkeypatch):
-    driver, algorithm = make(monkeypatch, mini_batch_length=3, num_updates_per_train_iter=5)
-    iterate(driver, algorithm, 6)
+def test_sequences_are_whole_and_in_order():
+    driver, learner, algorithm = make(mini_batch_length=3, num_updates_per_train_iter=5)
+    iterate(driver, 6)
     for observation, weight, step_type in algorithm.batches:
         assert observation.shape == (4, 3, 3) and weight.shape == (4, 3)
         assert np.all(np.diff(observation[..., ROW], axis=0) == 1)
@@ -157,41 +164,40 @@ def test_sequences_are_whole_and_in_order(monkeypatch):
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_the_whole_buffer_in_turn(monkeypatch, passes):
-    driver, algorithm = make(
-        monkeypatch,
+def test_the_whole_buffer_in_turn(passes):
+    driver, learner, algorithm = make(
         whole_replay_buffer_training=True,
         clear_replay_buffer=True,
         num_updates_per_train_iter=passes,
         mini_batch_size=2,
         mini_batch_length=2,
     )
-    driver.run()
-    algorithm.train()
+    driver.collect()
+    learner.train()
     # 4 columns of 4 steps are 8 sequences of 2 steps.
     assert len(algorithm.batches) == 4 * passes
     for i in range(passes):
         seen = np.concatenate([b[0][:-1] for b in algorithm.batches[4 * i : 4 * i + 4]], axis=1)
         rows = sorted((int(x[ENV_ID]), int(x[ROW])) for x in seen.reshape(-1, 3))
         assert rows == [(env, row) for env in range(4) for row in range(4)]
-    assert algorithm.replayer.num_steps() == 0
+    assert learner.replayer.num_steps() == 0
     algorithm.batches.clear()
-    driver.run()
-    algorithm.train()
+    driver.collect()
+    learner.train()
     rows = {int(x) for b in algorithm.batches for x in b[0][:-1, :, ROW].ravel()}
     assert rows == {4, 5, 6, 7}, "what came since, from the seam on"
     driver.stop()
 
 
-def test_a_buffer_keeps_what_it_was_not_told_to_clear(monkeypatch):
-    driver, algorithm = make(monkeypatch, num_updates_per_train_iter=1)
-    iterate(driver, algorithm, 3)
-    assert algorithm.replayer.num_steps() == 3 * 16
+def test_a_buffer_keeps_what_it_was_not_told_to_clear():
+    driver, learner, algorithm = make(num_updates_per_train_iter=1)
+    iterate(driver, 3)
+    assert learner.replayer.num_steps() == 3 * 16
 
 
-def test_transformers_see_the_rows_before_a_sequence(monkeypatch):
-    driver, algorithm = make(monkeypatch, transformers=[FrameStacker], num_updates_per_train_iter=8)
-    iterate(driver, algorithm, 5)
+def test_transformers_see_the_rows_before_a_sequence():
+    driver, learner, algorithm = make(transformers=[FrameStacker], num_updates_per_train_iter=8)
+    iterate(driver, 5)
     assert len(algorithm.batches) > 8
     for observation, _, _ in algorithm.batches:
         frames = observation.reshape(2, 3, 4, 3)  # 4 frames, oldest first
@@ -201,39 +207,31 @@ def test_transformers_see_the_rows_before_a_sequence(monkeypatch):
         np.testing.assert_array_equal(frames[..., STEP], expected)
 
 
-def test_a_fraction_of_an_unroll(monkeypatch):
-    training = functools.partial(ReplayTraining, mini_batch_size=3)
-    monkeypatch.setattr("alf.algorithms.algorithm.ReplayTraining", training)
-    for driver_class in (SyncOffPolicyDriver, AsyncOffPolicyDriver):
-        envs = [CountingEnvironment(2, 5)]
-        algorithm = Watching(envs[0])
-        driver = driver_class(envs, algorithm, unroll_length=0.25, exp_replayer="uniform")
-        driver.start()
-        run = driver.run if driver_class is SyncOffPolicyDriver else driver.run_async
-        taken = [run() for _ in range(12)]
-        driver.stop()
-        assert [t > 0 for t in taken] == [False, False, False, True] * 3
-        assert taken[3] == 2
+@pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_a_fraction_of_an_unroll(driver_class):
+    envs = make_envs(1)
+    driver = driver_class(envs, make_learner(envs, unroll_length=1), unroll_length=0.25)
+    driver.start()
+    taken = [driver.collect() for _ in range(12)]
+    driver.stop()
+    assert [t > 0 for t in taken] == [False, False, False, True] * 3
+    assert taken[3] == 2
 
 
-def test_what_is_there(monkeypatch):
-    training = functools.partial(ReplayTraining, mini_batch_size=3)
-    monkeypatch.setattr("alf.algorithms.algorithm.ReplayTraining", training)
-    envs = [CountingEnvironment(2, 5, env_index=i) for i in range(2)]
-    algorithm = Watching(envs[0])
-    driver = AsyncOffPolicyDriver(
-        envs, algorithm, unroll_length=0, exp_replayer="uniform", max_waiting_batches=4
-    )
+def test_what_is_there():
+    envs = make_envs(2)
+    learner = make_learner(envs, unroll_length=1)
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=0, max_waiting_batches=4)
     driver.start()
     taken = []
     for _ in range(1000):
-        taken.append(driver.run_async())
-        algorithm.train()
+        taken.append(driver.collect())
+        learner.train()
         if sum(taken) > 40:
             break
     driver.stop()
     assert sum(taken) > 40
-    assert algorithm.env_steps == sum(taken)
+    assert learner.progress.env_steps == sum(taken)
     # Before the first step is there, nothing waits and nothing is taken.
     assert all(t >= 0 for t in taken)
 
@@ -241,7 +239,7 @@ def test_what_is_there(monkeypatch):
 @pytest.mark.parametrize(
     "driver_class, kwargs, message",
     [
-        (SyncOffPolicyDriver, dict(unroll_length=0, exp_replayer="uniform"), "unroll_length is 0"),
+        (SyncOffPolicyDriver, dict(unroll_length=0, replays=True), "unroll_length is 0"),
         (SyncOffPolicyDriver, dict(unroll_length=0.5), "unroll_length is 0.5, less than 1: exp_replayer"),
         (AsyncOffPolicyDriver, dict(unroll_length=0), "unroll_length is 0, less than 1: exp_replayer"),
         (AsyncOffPolicyDriver, dict(unroll_length=-1), "unroll_length is -1"),
@@ -249,9 +247,11 @@ def test_what_is_there(monkeypatch):
     ],
 )
 def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):
-    envs = [CountingEnvironment(2, 5)]
+    envs = make_envs(1)
+    replays = kwargs.pop("replays", False)
+    learner = make_learner(envs) if replays else Learner(Watching(make_policy(envs)), None)
     with pytest.raises(ConfigError, match=message):
-        driver_class(envs, Watching(envs[0]), **kwargs)
+        driver_class(envs, learner, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -270,23 +270,26 @@ def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):
 )
 def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigError, match=message):
-        ReplayTraining(None, None, **settings)
+        ReplayTraining(None, **settings)
 
 
 @pytest.mark.parametrize("replayer, num_unrolls", [("one_time", 2), ("cyclic_one_time", 2), ("mix_in", 3)])
 def test_replayers_of_unrolls(replayer, num_unrolls):
     """Older unrolls that are mixed in train too, and are no new environment steps."""
-    envs = [CountingEnvironment(2, 5, env_index=i) for i in range(2)]
-    algorithm = Watching(envs[0])
-    driver = SyncOffPolicyDriver(envs, algorithm, unroll_length=4, exp_replayer=replayer)
+    envs = make_envs(2)
+    specs, policy = EnvSpecs(envs), make_policy(envs)
+    algorithm = Watching(policy)
+    training = UnrollTraining(make_replayer(replayer, specs.unroll_spec(policy, 4), num_envs=2))
+    learner = Learner(algorithm, tf.keras.optimizers.legacy.SGD(0.1), training)
+    driver = SyncOffPolicyDriver(envs, learner, unroll_length=4)
     driver.start()
     steps = 0
     for _ in range(6):
-        steps += driver.run()
-        algorithm.train()
+        steps += driver.collect()
+        learner.train()
     driver.stop()
-    assert algorithm.env_steps == steps
-    assert algorithm.train_step_counter == 6
+    assert learner.progress.env_steps == steps
+    assert learner.train_step_counter == 6
     observation = algorithm.batches[-1][0]
     assert observation.shape == (5, num_unrolls * 2, 3)
     rows = observation[0, :, ROW]
@@ -294,6 +297,6 @@ def test_replayers_of_unrolls(replayer, num_unrolls):
     assert np.all(rows[4:] < 20)
 
 
-def test_sequences_longer_than_the_buffer_are_refused_before_anything_starts(monkeypatch):
+def test_sequences_longer_than_the_buffer_are_refused_before_anything_starts():
     with pytest.raises(ConfigError, match="too little for sequences of 2000000 steps"):
-        make(monkeypatch, mini_batch_length=2_000_000)
+        make(mini_batch_length=2_000_000)

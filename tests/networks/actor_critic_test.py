@@ -13,6 +13,7 @@ from tf_agents.specs import array_spec
 from alf.errors import ConfigError
 from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, ImpalaResEncoder, KerasEncoder, NatureEncoder
+from tests.networks.rounding import distance, max_distance
 
 VECTOR = tf.TensorSpec((4,), tf.float32)
 NESTED = {"matrix": tf.TensorSpec((2, 3), tf.uint8), "more": (VECTOR, tf.TensorSpec((), tf.int32))}
@@ -79,10 +80,10 @@ def enlarge_heads(network):
         head.kernel.assign(100 * head.kernel)
 
 
-def assert_close(a, b, tolerance=1e-5):
+def assert_close(a, b):
     tf.nest.assert_same_structure(a, b)
     for x, y in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
 
 
 @all_networks
@@ -101,7 +102,11 @@ def test_outputs_have_the_leading_dimensions_of_the_observation(name, leading):
     assert len(network.variables) == num_variables
     if leading:  # each row depends on itself alone
         one = network(tf.nest.map_structure(lambda x: x[-1:], observation))
-        assert_close((one[0][0], one[1][0]), (outputs[-1], value[-1]))
+        one, last = (one[0][0], one[1][0]), (outputs[-1], value[-1])
+        if "bfloat16" in name:  # another number of rows may be added up in another order, before rounding
+            assert distance(one, last) < max_distance(num_layers=4)
+        else:
+            assert_close(one, last)
 
 
 @all_networks
@@ -287,7 +292,7 @@ def test_bfloat16_network_is_close_to_the_float32_one():
     enlarge_heads(rough)
     assert all(v.dtype == tf.float32 for v in rough.variables)
     args = random_observation(IMAGE, T, B), random_state(exact), tf.zeros((T, B), tf.bool)
-    assert_close(rough(*args), exact(*args), tolerance=0.05)
+    assert 0 < distance(rough(*args), exact(*args)) < max_distance(num_layers=4 + 1 + T)
 
 
 def test_norms_change_the_outputs():

@@ -22,6 +22,7 @@ from alf.networks import (
     PolicyNetwork,
     QValueNetwork,
 )
+from tests.networks.rounding import distance, max_distance
 
 VECTOR = tf.TensorSpec((4,), tf.float32)
 IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
@@ -43,33 +44,41 @@ nature_network, res_network = encoder_network(NatureEncoder), encoder_network(Im
 keras_network = encoder_network(functools.partial(KerasEncoder, model_ctor=make_model))
 mlp_network = functools.partial(ActorCriticNetwork, fc_layer_params=(16, 8))
 vector_encoder = functools.partial(ObservationEncoder, vector_layer_params=(8,))
-# Name: constructor, observation spec.
+# Name: constructor, observation spec, number of layers one after another. A recurrent layer is one for all
+# inputs and one for each step.
+RNN = 1 + T
 NETWORKS = {
-    "mlp": (mlp_network, VECTOR),
-    "separate": (functools.partial(mlp_network, share_layers=False), VECTOR),
-    "nested": (functools.partial(mlp_network, encoder_ctor=vector_encoder), NESTED),
-    "layer_norm": (functools.partial(mlp_network, layer_norm=True), VECTOR),
-    "gru": (functools.partial(mlp_network, rnn_ctor=GRU), VECTOR),
-    "lstm": (functools.partial(mlp_network, rnn_ctor=LSTM), VECTOR),
-    "nature": (nature_network, IMAGE),
-    "res": (functools.partial(res_network, rnn_ctor=LSTM), IMAGE),
-    "keras": (functools.partial(keras_network, rnn_ctor=GRU), VECTOR),
-    "actor": (functools.partial(PolicyNetwork, rnn_ctor=GRU), VECTOR),
-    "q": (functools.partial(QValueNetwork, rnn_ctor=LSTM), VECTOR),
+    "mlp": (mlp_network, VECTOR, 2),
+    "separate": (functools.partial(mlp_network, share_layers=False), VECTOR, 2),
+    "nested": (functools.partial(mlp_network, encoder_ctor=vector_encoder), NESTED, 4 + 2),
+    "layer_norm": (functools.partial(mlp_network, layer_norm=True), VECTOR, 2),
+    "gru": (functools.partial(mlp_network, rnn_ctor=GRU), VECTOR, 2 + RNN),
+    "lstm": (functools.partial(mlp_network, rnn_ctor=LSTM), VECTOR, 2 + RNN),
+    "nature": (nature_network, IMAGE, 4),
+    "res": (functools.partial(res_network, rnn_ctor=LSTM), IMAGE, 16 + RNN),
+    "keras": (functools.partial(keras_network, rnn_ctor=GRU), VECTOR, 1 + RNN),
+    "actor": (functools.partial(PolicyNetwork, rnn_ctor=GRU), VECTOR, 2 + RNN),
+    "q": (functools.partial(QValueNetwork, rnn_ctor=LSTM), VECTOR, 2 + RNN),
 }
 all_networks = pytest.mark.parametrize("name", NETWORKS)
 
 
 def random_nest(spec, *leading):
+    """Numbers of order 1; all values that images have."""
     rng = np.random.default_rng(0)
-    return tf.nest.map_structure(
-        lambda s: tf.constant(rng.integers(-2, 5, (*leading, *s.shape)) % 251, s.dtype), spec
-    )
+
+    def draw(s):
+        shape = (*leading, *s.shape)
+        if s.dtype.is_floating:
+            return tf.constant(rng.uniform(-1, 1, shape), s.dtype)
+        return tf.constant(rng.integers(0, 256 if s.dtype == tf.uint8 else 2, shape), s.dtype)
+
+    return tf.nest.map_structure(draw, spec)
 
 
 def call(network, spec):
     """Outputs [T, B, ...] and the final state, values too if there are any; all gradients."""
-    state = tf.nest.map_structure(lambda x: x / 5, random_nest(network.state_spec, B))
+    state = random_nest(network.state_spec, B)
     with tf.GradientTape() as tape:
         results = tf.function(network)(random_nest(spec, T, B), state, tf.zeros((T, B), tf.bool))
         loss = sum(tf.reduce_sum(tf.square(x)) for x in tf.nest.flatten(results))
@@ -79,12 +88,6 @@ def call(network, spec):
 def assert_float32(*nests):
     for x in tf.nest.flatten(nests):
         assert x.dtype == tf.float32 and np.isfinite(x).all()
-
-
-def distance(a, b):
-    """|a - b| / |b| of all numbers together."""
-    a, b = (np.concatenate([np.ravel(x) for x in tf.nest.flatten(nest)]) for nest in (a, b))
-    return np.linalg.norm(a - b) / np.linalg.norm(b)
 
 
 def same_weights(make):
@@ -100,17 +103,28 @@ def same_weights(make):
 
 @all_networks
 def test_bfloat16_is_close_to_float32(name):
-    network_ctor, spec = NETWORKS[name]
+    network_ctor, spec, num_layers = NETWORKS[name]
     exact, rough = same_weights(functools.partial(network_ctor, spec, 3))
     results, gradients = call(exact, spec)
     rough_results, rough_gradients = call(rough, spec)
     assert_float32(rough.variables, rough_results, rough_gradients)
-    assert 1e-5 < distance(rough_results, results) < 0.02
-    assert 1e-5 < distance(rough_gradients, gradients) < 0.1
-    policy, state = rough.policy(
-        random_nest(spec, B), tf.nest.map_structure(lambda x: x / 5, random_nest(rough.state_spec, B))
-    )
-    assert_float32(policy, state)
+    assert 1e-5 < distance(rough_results, results) < max_distance(num_layers)
+    assert 1e-5 < distance(rough_gradients, gradients) < max_distance(num_layers, passes=3)
+    assert_float32(rough.policy(random_nest(spec, B), random_nest(rough.state_spec, B)))
+
+
+@all_networks
+def test_another_weight_is_not_close(name):
+    network_ctor, spec, num_layers = NETWORKS[name]
+    exact, rough = same_weights(functools.partial(network_ctor, spec, 3))
+    results, gradients = call(exact, spec)
+    # The largest kernel is half noise.
+    kernel = max(rough.trainable_variables, key=lambda v: v.shape.num_elements())
+    noise = np.random.default_rng(1).normal(size=kernel.shape)
+    kernel.assign_add(0.5 * np.linalg.norm(kernel) / np.linalg.norm(noise) * noise)
+    other_results, other_gradients = call(rough, spec)
+    assert distance(other_results, results) > max_distance(num_layers)
+    assert distance(other_gradients, gradients) > max_distance(num_layers, passes=3)
 
 
 def test_critics():
@@ -122,7 +136,7 @@ def test_critics():
         )
         values.append(network.values(features, tf.ones((T, B, 2))))
         assert_float32(network.variables, features, state, values[-1])
-    assert 1e-5 < distance(values[1], values[0]) < 0.02
+    assert 1e-5 < distance(values[1], values[0]) < max_distance(RNN + 1)
 
 
 def operations(function, *args):
@@ -146,7 +160,7 @@ def products(network, spec):
     [("mlp", 2), ("separate", 4), ("nested", 4 + 2 + 2), ("gru", 2 + 1 + T), ("nature", 4), ("keras", 2 + T)],
 )
 def test_all_products_but_the_heads_are_bfloat16(name, num_products):
-    network_ctor, spec = NETWORKS[name]
+    network_ctor, spec, _ = NETWORKS[name]
     num_heads = 2 if name == "separate" else 1
     assert products(network_ctor(spec, 3, compute_dtype="bfloat16"), spec) == [num_products, num_heads]
     assert products(network_ctor(spec, 3), spec) == [0, num_products + num_heads]

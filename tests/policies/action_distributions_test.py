@@ -89,6 +89,13 @@ def assert_mean_is(samples, expected):
     assert abs(samples.mean() - expected) <= 5 * error + 1e-5, (samples.mean(), expected, error)
 
 
+def assert_frequencies_are(index, p):
+    """How often each index was drawn, within 5 standard deviations; what has no probability never."""
+    frequencies = np.bincount(index, minlength=len(p)) / len(index)
+    assert np.all(np.abs(frequencies - p) <= 5 * np.sqrt(p * (1 - p) / len(index)) + 1e-6), (frequencies, p)
+    assert np.all(frequencies[p == 0] == 0)
+
+
 def log_softmax(x):
     x = np.asarray(x, np.float64)
     x = x - x.max(axis=-1, keepdims=True)
@@ -255,8 +262,7 @@ def test_categorical_samples_have_the_specs_dtype_and_frequencies(dtype):
     p = np.array([0.2, 0.7, 0.1], np.float32)
     action = actions.action(actions.sample(tf.tile(tf.math.log(p)[tf.newaxis], (20000, 1))))
     assert action.dtype == dtype and action.shape == (20000,)
-    frequencies = np.bincount(action.numpy() - 5, minlength=3) / 20000
-    np.testing.assert_allclose(frequencies, p, atol=0.02)  # 5 standard deviations and more
+    assert_frequencies_are(action.numpy() - 5, p)
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
@@ -297,10 +303,9 @@ def test_multi_categorical_samples_are_independent_with_their_frequencies(spec):
     raw = actions.sample(params).numpy()
     p = np.exp(log_softmax(params[0]))
     for i, row in enumerate(p):
-        frequencies = np.bincount(raw[:, i], minlength=len(row)) / len(raw)
-        np.testing.assert_allclose(frequencies, row, atol=0.01)
-        assert np.all(frequencies[row == 0] == 0)
-    assert np.abs(np.corrcoef(raw.T) - np.eye(len(p))).max() < 0.02
+        assert_frequencies_are(raw[:, i], row)
+    # The deviation of a correlation of n independent pairs is 1 / sqrt(n).
+    assert np.abs(np.corrcoef(raw.T) - np.eye(len(p))).max() < 5 / math.sqrt(len(raw))
 
 
 def test_bits_keep_their_shape():
@@ -374,9 +379,7 @@ def test_forbidden_actions_have_no_probability(kind, dtype):
         many = actions.sample(tf.tile(params[tf.newaxis], (20000, *[1] * params.shape.rank))).numpy()
         many = many if kind == "categorical" else many[..., i]
         for row in range(4):
-            frequencies = np.bincount(many[:, row], minlength=end - begin) / 20000
-            np.testing.assert_allclose(frequencies, p[row], atol=0.02)
-            assert np.all(frequencies[p[row] == 0] == 0)
+            assert_frequencies_are(many[:, row], p[row])
     np.testing.assert_allclose(actions.log_prob(params, raw), log_prob, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(actions.entropy(params), entropy, rtol=1e-4, atol=1e-5)
 
@@ -508,9 +511,11 @@ def test_gaussian_samples_have_the_mean_and_the_scale():
     params = [tf.tile(x[tf.newaxis], (20000, 1)) for x in (loc, log_std)]
     raw = actions.sample(params).numpy()
     assert raw.shape == (20000, 2) and raw.dtype == np.float32
-    np.testing.assert_allclose(raw.mean(axis=0), loc, atol=0.05)
-    np.testing.assert_allclose(raw.std(axis=0), np.exp(log_std), rtol=0.05)
-    assert abs(np.corrcoef(raw.T)[0, 1]) < 0.05
+    # 5 standard deviations of the mean, of the standard deviation and of the correlation of n normal draws.
+    n, std = len(raw), np.exp(log_std)
+    assert np.all(np.abs(raw.mean(axis=0) - loc) < 5 * std / math.sqrt(n))
+    np.testing.assert_allclose(raw.std(axis=0), std, rtol=5 / math.sqrt(2 * n))
+    assert abs(np.corrcoef(raw.T)[0, 1]) < 5 / math.sqrt(n)
 
 
 def test_gaussian_scale_is_limited():
@@ -647,9 +652,12 @@ def test_tanh_entropy_has_the_gradient_of_its_mean():
     exact = lambda m, s: (  # noqa: E731
         s + 0.5 * np.log(2 * np.pi * np.e) - 2 * (weight * np.log(np.cosh(m + np.exp(s) * z))).sum()
     )
-    np.testing.assert_allclose(entropy, exact(0.7, -0.2), atol=0.01)
+    # The slope of -2 log cosh is at most 2. So the deviation of what is averaged is at most 2, for the
+    # entropy and for its derivatives.
+    bound = 5 * 2 / math.sqrt(200_000)
+    np.testing.assert_allclose(entropy, exact(0.7, -0.2), atol=bound)
     gradient = [exact(0.7005, -0.2) - exact(0.6995, -0.2), exact(0.7, -0.1995) - exact(0.7, -0.2005)]
-    np.testing.assert_allclose(tape.gradient(entropy, outputs)[0], np.array(gradient) / 1e-3, atol=0.01)
+    np.testing.assert_allclose(tape.gradient(entropy, outputs)[0], np.array(gradient) / 1e-3, atol=bound)
 
 
 def test_beta_log_prob_entropy_kl_and_moments():
@@ -668,8 +676,9 @@ def test_beta_log_prob_entropy_kl_and_moments():
     )
     np.testing.assert_allclose(actions.mode(params), (alpha - 1) / (alpha + beta - 2), rtol=1e-3, atol=1e-4)
     many = actions.sample([tf.tile(x[tf.newaxis], (20000, 1, 1)) for x in params]).numpy()
-    np.testing.assert_allclose(many.mean(axis=0), p.mean(), atol=0.015)
-    np.testing.assert_allclose(many.std(axis=0), p.stddev(), atol=0.01)
+    # 5 standard deviations. That of the standard deviation of n draws in (0, 1) is at most 0.5 / sqrt(n).
+    assert np.all(np.abs(many.mean(axis=0) - p.mean()) < 5 * p.stddev() / math.sqrt(20000))
+    np.testing.assert_allclose(many.std(axis=0), p.stddev(), atol=5 * 0.5 / math.sqrt(20000))
 
 
 def test_beta_near_the_edges():

@@ -308,7 +308,10 @@ DAMAGES = {
         lambda path: change_header(path, batch_size=4),
         "batch_size is 4 in the file, 2 here",
     ),
-    "unroll_length": (lambda path: change_header(path, unroll_length=4), "unroll_length is 4 in the file, 3 here"),
+    "unroll_length": (
+        lambda path: change_header(path, unroll_length=4),
+        "unroll_length is 4 in the file",
+    ),
 }
 
 

@@ -98,6 +98,20 @@ def test_priorities_are_those_of_the_online_part(tmp_path):
     np.testing.assert_array_equal(priorities, range(4))
 
 
+def test_all_sequences_are_those_of_both(tmp_path):
+    hybrid = make_hybrid(tmp_path)
+    sequences = hybrid.all_sequences(T)
+    order = tf.constant([6, 0, 11, 5, 7])  # of 6 sequences of each
+    chosen = tf.nest.map_structure(lambda x: tf.gather(x, order), sequences)
+    assert len(sequences.env) == 12
+    batch = tf.function(hybrid.gather)(chosen, T)
+    np.testing.assert_array_equal(batch.observation[0], [2.0, 1.0, 2.0, 1.0, 2.0])
+    assert batch.reward.shape == (T + 1, 5)
+    _, sample = hybrid.sample(8, T, PROGRESS)
+    again = hybrid.gather(sample.sequences, T)
+    np.testing.assert_array_equal(again.observation[0], [1.0] * 6 + [2.0] * 2)
+
+
 def test_info_and_state_that_are_not_needed_are_left_out(tmp_path):
     info = {"logits": tf.TensorSpec((T + 1, B, 3), tf.float32)}
     recorded = unroll_spec(info, state=tf.TensorSpec((B, 5), tf.float32))

@@ -2,7 +2,9 @@
 """Experience is learned from once."""
 
 import functools
+import json
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alf.errors import ConfigError
-from alf.replay import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer, make_replayer
+from alf.replay import (
+    CyclicOneTimeReplayer,
+    MixInReplayer,
+    OneTimeReplayer,
+    SequenceReplayer,
+    UniformReplayer,
+    UnrollReplayer,
+    make_replayer,
+)
 from alf.testing.fakes import assert_equal_nests
 from tests.replay.streams import Streams, to_numpy
 
@@ -67,6 +77,26 @@ def test_forgets_what_was_cleared(name, streams):
     second = streams.next_unrolls([0])
     replayer.observe(second)
     assert_equal_nests(to_numpy(replayer.replay_all()[0]), to_numpy(second))
+
+
+@pytest.mark.parametrize("name", [*ONE_TIME, "uniform", "prioritized"])
+def test_a_name_makes_its_kind(name, streams):
+    replayer = make(name, streams)
+    assert replayer.name == name
+    assert isinstance(replayer, UnrollReplayer if name in ONE_TIME else SequenceReplayer)
+
+
+def test_a_class_or_a_replayer_may_stand_for_a_name(streams):
+    replayer = make(MixInReplayer, streams)
+    assert isinstance(replayer, MixInReplayer)
+    assert make(replayer, streams) is replayer
+    gin.parse_config("UniformReplayer.capacity = 24")
+    for kind, num_steps in ((UniformReplayer, 24), (functools.partial(UniformReplayer, capacity=12), 12)):
+        replayer = make(kind, streams)
+        replayer.observe(streams.next_unrolls([0] * 5 + [1] * 5))
+        assert replayer.num_steps() == num_steps
+    with pytest.raises(ConfigError, match="exp_replayer is 3: it must be one of"):
+        make(3, streams)
 
 
 def test_unknown_replayer(streams):
@@ -142,6 +172,22 @@ def test_older_unrolls_come_in_proportion(proportion):
         again = streams.sequences([0] * len(starts), [0] * len(starts), starts, 0, 3)
         np.testing.assert_array_equal(tf.transpose(experience.action[:, :, 0]), again.action)
         older += first_rewards(fresh)
+
+
+def test_the_state_keeps_the_fraction_of_an_unroll():
+    """Half an unroll is owed when the state is taken: the next fresh unroll makes it a whole one."""
+    streams = Streams(num_envs=1)
+    replayers = [MixInReplayer(streams.unroll_spec, replay_proportion=0.5) for _ in range(2)]
+    for _ in range(2):
+        replayers[0].observe(streams.next_unrolls([0]))
+        replayers[0].replay_all()
+    replayers[1].observe(streams.next_unrolls([0]))
+    replayers[1].replay_all()
+    replayers[1].set_state({})
+    replayers[1].set_state(json.loads(json.dumps(replayers[0].get_state())))
+    replayers[1].observe(streams.next_unrolls([0]))
+    assert len(first_rewards(replayers[1].replay_all()[0])) == 2
+    assert OneTimeReplayer().get_state() == {}
 
 
 def test_older_unrolls_are_drawn_uniformly():

@@ -13,14 +13,13 @@ from gymnasium import spaces
 class CountEnv(gymnasium.Env):
     """Observes (process id, seed, episode, step); every action is checked.
 
-    Episodes take `length` steps: in turn they terminate and are truncated. What else may happen comes with
-    step number `at`, counted from 1 over all episodes; 0 is the constructor.
+    Episodes take `length` steps. The first one terminates, the second is truncated, and so on in turn.
 
     Args:
         length: steps of an episode.
         action_space: a Gymnasium space.
-        at: when `act` is called.
-        act: callable without arguments.
+        at: the step number, counted from 1 over all episodes, in which `act` is called; 0 is the constructor.
+        act: callable without arguments, or None.
     """
 
     observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float64)
@@ -75,7 +74,7 @@ class SpaceEnv(gymnasium.Env):
 
 
 class ProcessEnv(CountEnv):
-    """Observes what its process is like: (TensorFlow is imported, cores, OMP_NUM_THREADS, 0)."""
+    """Observes the state of its process: (TensorFlow is imported, cores, OMP_NUM_THREADS, 0)."""
 
     def _observe(self):
         threads = float(os.environ.get("OMP_NUM_THREADS", 0))
@@ -125,7 +124,7 @@ class RefusesRandomActions(SlowEnv):
 
 
 class NotPicklable(Exception):
-    """An exception that cannot travel."""
+    """An exception that cannot be pickled."""
 
     def __init__(self, first, second):
         super().__init__("it holds a socket")

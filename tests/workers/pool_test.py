@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""WorkerPool: what it gives is what EnvBatch gives; whatever ends a worker, nobody waits for ever."""
+"""WorkerPool gives the same results as EnvBatch, and nothing waits for ever when a worker ends."""
 
 import contextlib
 import functools
@@ -39,12 +39,12 @@ def observed(pool):
 def wait_until(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it does not come about"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.01)
 
 
 def alive(pid):
-    """Whether a process runs; one that nobody has waited for yet does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -126,7 +126,7 @@ def test_workers_end_with_their_owner(signum):
     wait_until(lambda: not any(alive(pid) for pid in pids))
 
 
-# --- An exception of an environment is the user's to see.
+# --- An exception of an environment reaches the user.
 
 
 @pytest.mark.parametrize("at", [0, 3])
@@ -167,12 +167,28 @@ def test_commands_after_an_exception_are_not_answered_by_it():
         np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
 
 
+def test_a_worker_that_hangs_beside_an_exception_cannot_reply_late():
+    env_fns = [
+        functools.partial(CountEnv, at=1, act=envs.raise_own_error),
+        functools.partial(CountEnv, at=1, act=envs.sleep_for_long),
+    ]
+    settings = WorkerSettings(step_timeout=2.0)
+    with contextlib.closing(WorkerPool(env_fns, range(2), 2, settings=settings)) as pool:
+        pool.reset()
+        with pytest.raises(KeyError):
+            pool.step()
+        assert not alive(pool.pids[1])
+        pool.reset()
+        assert pool.num_restarts == 1
+        np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
+
+
 def test_environments_with_other_spaces_are_refused():
     with pytest.raises(ValueError, match="spaces"), make(special={"action_space": envs.spaces.Discrete(9)}):
         pass
 
 
-# --- A worker that dies or hangs is restarted, and said to be.
+# --- A worker that dies or hangs is restarted, with a warning.
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,40 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Algorithm: one update against NumPy, divergence, batches of unrolls and policy lag."""
+"""Learner: one update against NumPy, divergence, policy lag, counters, traces and state."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
-from alf.algorithms.algorithm import merge_unrolls
-from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyStep
+from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError, DivergedError
+from alf.learner import Learner
+from alf.policies import Policy
+from alf.replay import make_replayer
 
 LEGACY = tf.keras.optimizers.legacy
 SPEC = tf.TensorSpec((), tf.float32)
 
 
+class EchoPolicy(Policy):
+    """Its action is the observation."""
+
+    def __init__(self):
+        super().__init__(SPEC, SPEC)
+
+    def rollout_step(self, time_step, state):
+        return PolicyStep(time_step.observation, state)
+
+
 class Quadratic(Algorithm):
     """Minimises `sum(reward) * |weights|^2 / 2`: the gradient is `sum(reward) * weights`."""
 
-    def __init__(self, optimizer=None, **kwargs):
-        super().__init__(SPEC, SPEC, optimizer or LEGACY.SGD(1.0), **kwargs)
+    def __init__(self):
+        super().__init__(EchoPolicy())
         self.weights = tf.Variable([3.0, 4.0])
         self.unused = tf.Variable(7.0)
         self.updates_seen = tf.Variable(0, trainable=False)
         self.iterations_seen = []
-
-    def rollout_step(self, time_step, state):
-        return PolicyStep(time_step.observation, state)
 
     def train_step(self, experience, state):
         return tf.reduce_sum(experience.reward)
@@ -62,18 +71,17 @@ def make_experience(reward=1.0, q=1, t=1, b=1, observation=0.0, version=0):
         action=zeros,
         info=(),
         policy_version=tf.fill(shape, tf.constant(version, tf.int64)),
+        state=PolicyState(),
     )
 
 
-def make_algorithm(cls=Quadratic, **kwargs):
-    algorithm = cls(**kwargs)
-    algorithm.set_exp_replayer("one_time")
-    return algorithm
+def make_learner(cls=Quadratic, optimizer=None, **kwargs):
+    return Learner(cls(), optimizer or LEGACY.SGD(1.0), **kwargs)
 
 
-def train(algorithm, **kwargs):
-    algorithm.observe(make_experience(**kwargs))
-    return {name: float(value) for name, value in algorithm.train().items()}
+def train(learner, **kwargs):
+    learner.observe(make_experience(**kwargs))
+    return {name: float(value) for name, value in learner.train().items()}
 
 
 @pytest.mark.parametrize(
@@ -82,12 +90,12 @@ def train(algorithm, **kwargs):
 )
 def test_gradient_is_limited_by_its_global_norm(max_grad_norm, scale):
     # With reward 2 the gradient is (6, 8), of norm 10.
-    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.1), max_grad_norm=max_grad_norm)
-    summary = train(algorithm, reward=2.0)
+    learner = make_learner(optimizer=LEGACY.SGD(0.1), max_grad_norm=max_grad_norm)
+    summary = train(learner, reward=2.0)
     np.testing.assert_allclose(summary["gradient_norm"], 10.0, rtol=1e-6)
     expected = np.array([3.0, 4.0]) - 0.1 * scale * np.array([6.0, 8.0])
-    np.testing.assert_allclose(algorithm.weights.numpy(), expected, rtol=1e-6)
-    assert algorithm.unused.numpy() == 7.0
+    np.testing.assert_allclose(learner.algorithm.weights.numpy(), expected, rtol=1e-6)
+    assert learner.algorithm.unused.numpy() == 7.0
 
 
 def test_global_norm_spans_all_variables():
@@ -95,17 +103,17 @@ def test_global_norm_spans_all_variables():
         def calc_loss(self, experience, train_info):
             return LossInfo(tf.reduce_sum(self.weights * [2.0, 3.0]) + 6.0 * self.unused)
 
-    algorithm = make_algorithm(Two, max_grad_norm=3.5)
-    summary = train(algorithm)
+    learner = make_learner(Two, max_grad_norm=3.5)
+    summary = train(learner)
     np.testing.assert_allclose(summary["gradient_norm"], 7.0, rtol=1e-6)
-    np.testing.assert_allclose(algorithm.weights.numpy(), [3 - 1.0, 4 - 1.5], rtol=1e-6)
-    np.testing.assert_allclose(algorithm.unused.numpy(), 7 - 3.0, rtol=1e-6)
+    np.testing.assert_allclose(learner.algorithm.weights.numpy(), [3 - 1.0, 4 - 1.5], rtol=1e-6)
+    np.testing.assert_allclose(learner.algorithm.unused.numpy(), 7 - 3.0, rtol=1e-6)
 
 
 def test_train_says_what_it_did():
     schedule = tf.keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.5, 0.25])
-    algorithm = make_algorithm(optimizer=LEGACY.Adam(schedule))
-    summary = train(algorithm, reward=2.0, version=0)
+    learner = make_learner(optimizer=LEGACY.Adam(schedule))
+    summary = train(learner, reward=2.0, version=0)
     assert summary == {
         "loss": 25.0,
         "half_square": 12.5,
@@ -115,17 +123,18 @@ def test_train_says_what_it_did():
         "policy_lag_mean": 0.0,
         "policy_lag_max": 0.0,
     }
-    assert train(algorithm)["learning_rate"] == 0.25, "of the update, not of the next one"
-    assert algorithm.train_step_counter.numpy() == 2
-    assert algorithm.updates_seen.numpy() == 2
-    assert [e.reward.shape for e in algorithm.iterations_seen] == [(1, 2, 1)] * 2
+    assert train(learner)["learning_rate"] == 0.25, "of the update, not of the next one"
+    assert learner.train_step_counter.numpy() == 2
+    assert learner.algorithm.updates_seen.numpy() == 2
+    assert [e.reward.shape for e in learner.algorithm.iterations_seen] == [(1, 2, 1)] * 2
 
 
 def test_one_counter_may_be_shared():
     counter = tf.Variable(5, dtype=tf.int64)
-    algorithm = make_algorithm(train_step_counter=counter)
-    assert train(algorithm, version=3)["policy_lag_mean"] == 2.0
-    assert counter.numpy() == 6
+    learner = make_learner(train_step_counter=counter)
+    learner.progress.updates.assign(5)
+    assert train(learner, version=3)["policy_lag_mean"] == 2.0
+    assert counter.numpy() == learner.train_step_counter.numpy() == 6
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -139,17 +148,19 @@ def test_one_counter_may_be_shared():
     ],
 )
 def test_what_is_not_finite_changes_nothing(cls, kwargs, cause, jit_compile):
-    algorithm = make_algorithm(optimizer=LEGACY.Adam(0.5), max_grad_norm=1.0, jit_compile=jit_compile)
+    learner = make_learner(optimizer=LEGACY.Adam(0.5), max_grad_norm=1.0, jit_compile=jit_compile)
     if cls is Quadratic:
-        train(algorithm)
+        train(learner)
     else:
-        algorithm = make_algorithm(cls, optimizer=LEGACY.Adam(0.5), jit_compile=jit_compile)
-        algorithm.optimizer._create_all_weights(algorithm.trainable_variables)
-    variables = [*algorithm.variables, *algorithm.optimizer.variables()]
-    assert len(variables) > len(algorithm.variables)
+        learner = make_learner(cls, optimizer=LEGACY.Adam(0.5), jit_compile=jit_compile)
+        (optimizer,) = learner._optimizer._optimizers.values()
+        optimizer._create_all_weights(learner.algorithm.trainable_variables)
+    (optimizer,) = learner._optimizer._optimizers.values()
+    variables = [*learner.variables, *optimizer.variables()]
+    assert len(variables) > len(learner.variables)
     before = [v.numpy() for v in variables]
     with pytest.raises(DivergedError, match=cause):
-        train(algorithm, **kwargs)
+        train(learner, **kwargs)
     for variable, value in zip(variables, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.name)
 
@@ -160,16 +171,16 @@ def test_observation_that_is_not_finite_is_named():
             return tf.reduce_sum(experience.observation)
 
     with pytest.raises(DivergedError, match="because the environment's observation is not"):
-        train(make_algorithm(Observing), observation=np.nan)
+        train(make_learner(Observing), observation=np.nan)
 
 
 def test_training_goes_on_after_a_batch_that_diverged():
-    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.1))
+    learner = make_learner(optimizer=LEGACY.SGD(0.1))
     with pytest.raises(DivergedError):
-        train(algorithm, reward=np.nan)
-    train(algorithm, reward=1.0)
-    np.testing.assert_allclose(algorithm.weights.numpy(), [2.7, 3.6], rtol=1e-6)
-    assert algorithm.train_step_counter.numpy() == 1
+        train(learner, reward=np.nan)
+    train(learner, reward=1.0)
+    np.testing.assert_allclose(learner.algorithm.weights.numpy(), [2.7, 3.6], rtol=1e-6)
+    assert learner.train_step_counter.numpy() == 1
 
 
 def test_other_errors_of_the_graph_pass_through():
@@ -179,61 +190,34 @@ def test_other_errors_of_the_graph_pass_through():
                 return tf.reduce_sum(experience.reward)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="mine"):
-        train(make_algorithm(Broken))
+        train(make_learner(Broken))
 
 
 def test_what_is_observed_is_trained_on_once_and_together():
-    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.01))
-    algorithm.observe(make_experience(reward=1.0))
-    algorithm.observe(make_experience(reward=2.0, q=2))
-    assert float(algorithm.train()["loss"]) == 3.0 * 12.5
+    learner = make_learner(optimizer=LEGACY.SGD(0.01))
+    learner.observe(make_experience(reward=1.0))
+    learner.observe(make_experience(reward=2.0, q=2))
+    assert float(learner.train()["loss"]) == 3.0 * 12.5
     with pytest.raises(RuntimeError, match="observe"):
-        algorithm.train()
+        learner.train()
     with pytest.raises(ConfigError, match="'nope'.*one_time"):
-        algorithm.set_exp_replayer("nope")
+        make_replayer("nope", None, num_envs=1)
 
 
 def test_one_trace_serves_all_updates():
-    algorithm = make_algorithm(optimizer=LEGACY.SGD(0.01))
-    train(algorithm, q=2, t=3, b=2)
-    traces = algorithm._train_on.experimental_get_tracing_count()
+    learner = make_learner(optimizer=LEGACY.SGD(0.01))
+    train(learner, q=2, t=3, b=2)
+    traces = learner._training._train_on.experimental_get_tracing_count()
     assert traces <= 2, "one that makes the optimizer's slots, one that uses them"
     for _ in range(4):
-        train(algorithm, q=2, t=3, b=2)
-    assert algorithm._train_on.experimental_get_tracing_count() == traces
+        train(learner, q=2, t=3, b=2)
+    assert learner._training._train_on.experimental_get_tracing_count() == traces
 
 
 @pytest.mark.parametrize("norm", [0, -1.0])
 def test_max_grad_norm_is_checked(norm):
     with pytest.raises(ConfigError, match=f"max_grad_norm is {norm}"):
-        Quadratic(max_grad_norm=norm)
-
-
-def test_predict_step_acts_as_rollout_step_by_default():
-    time_step = make_experience(observation=3.0)
-    assert Quadratic().predict_step(time_step, ()).action is time_step.observation
-
-
-@pytest.mark.parametrize("q", [1, 3])
-def test_merge_unrolls_is_time_major_and_keeps_the_order(q):
-    t_plus_1, b = 4, 2
-    unroll, time, env = np.meshgrid(range(q), range(t_plus_1), range(b), indexing="ij")
-    code = 100 * unroll + 10 * time + env
-    state = tf.constant(code[:, 0, :, np.newaxis])
-    experience = Experience(*[tf.constant(code)] * 9)._replace(
-        observation={"x": tf.constant(np.stack([code, -code], axis=-1))}, info=(), state=(state,)
-    )
-    merged = merge_unrolls(experience)
-    expected = np.array([[100 * i + 10 * t + e for i in range(q) for e in range(b)] for t in range(t_plus_1)])
-    for name in ("step_type", "reward", "discount", "prev_action", "env_id", "action"):
-        np.testing.assert_array_equal(getattr(merged, name), expected, err_msg=name)
-    np.testing.assert_array_equal(merged.policy_version, expected)
-    np.testing.assert_array_equal(merged.observation["x"][..., 0], expected)
-    np.testing.assert_array_equal(merged.observation["x"][..., 1], -expected)
-    assert merged.info == ()
-    # The state that entered row 0 of the same columns.
-    np.testing.assert_array_equal(merged.state[0][:, 0], expected[0])
-    assert merged.state[0].shape == (q * b, 1)
+        make_learner(max_grad_norm=norm)
 
 
 # [T+1, B]: the bootstrap row and the rows that begin at LAST are no transitions.
@@ -245,8 +229,9 @@ UPDATES = 10
 class Weighted(Quadratic):
     """The loss is the sum of the transitions' weights, which it keeps."""
 
-    def __init__(self, **kwargs):
-        super().__init__(train_step_counter=tf.Variable(UPDATES, dtype=tf.int64), **kwargs)
+    def __init__(self):
+        super().__init__()
+        self.progress.updates.assign(UPDATES)
         self.seen = tf.Variable(tf.zeros((4, 2)), trainable=False)
 
     def train_step(self, experience, state):
@@ -256,23 +241,23 @@ class Weighted(Quadratic):
         return LossInfo(tf.reduce_sum(train_info) + 0.0 * tf.reduce_sum(self.weights))
 
 
-def train_on_versions(algorithm):
+def train_on_versions(learner):
     experience = make_experience(t=3, b=2)._replace(
         step_type=tf.constant([STEP_TYPES]), policy_version=tf.constant([VERSIONS], tf.int64)
     )
-    algorithm.observe(experience)
-    return {name: float(value) for name, value in algorithm.train().items()}
+    learner.observe(experience)
+    return {name: float(value) for name, value in learner.train().items()}
 
 
 def test_policy_lag_counts_the_rows_that_train():
-    algorithm = make_algorithm(Weighted)
-    summary = train_on_versions(algorithm)
+    learner = make_learner(Weighted)
+    summary = train_on_versions(learner)
     assert {k: v for k, v in summary.items() if "lag" in k} == {
         "policy_lag_min": 0.0,
         "policy_lag_mean": pytest.approx((3 + 1 + 1 + 2 + 0) / 5),
         "policy_lag_max": 3.0,
     }
-    np.testing.assert_array_equal(algorithm.seen, [[1, 1], [0, 1], [1, 1], [0, 0]])
+    np.testing.assert_array_equal(learner.algorithm.seen, [[1, 1], [0, 1], [1, 1], [0, 0]])
     assert "dropped_steps" not in summary
 
 
@@ -285,41 +270,29 @@ def test_policy_lag_counts_the_rows_that_train():
     ],
 )
 def test_steps_of_too_old_policies_are_dropped_and_counted(max_policy_lag, weight, dropped):
-    algorithm = make_algorithm(Weighted, max_policy_lag=max_policy_lag)
-    summary = train_on_versions(algorithm)
-    np.testing.assert_array_equal(algorithm.seen, weight)
+    learner = make_learner(Weighted, max_policy_lag=max_policy_lag)
+    summary = train_on_versions(learner)
+    np.testing.assert_array_equal(learner.algorithm.seen, weight)
     assert summary["dropped_steps"] == dropped
-    assert algorithm.dropped_steps.numpy() == dropped
+    assert learner.dropped_steps.numpy() == dropped
     # One update later they are one update older.
-    assert train_on_versions(algorithm)["dropped_steps"] >= dropped + (max_policy_lag < 3)
+    assert train_on_versions(learner)["dropped_steps"] >= dropped + (max_policy_lag < 3)
 
 
-class TwoOptimizers(Quadratic):
-    def __init__(self, **kwargs):
-        slow, fast = (LEGACY.SGD(learning_rate) for learning_rate in (0.1, 1.0))
-        super().__init__(optimizer={"slow": slow, "fast": fast}, **kwargs)
-
+class TwoGroups(Quadratic):
     def parameter_groups(self):
-        return [(self.optimizer["slow"], [self.weights]), (self.optimizer["fast"], [self.unused])]
+        return {"slow": [self.weights], "fast": [self.unused]}
 
     def calc_loss(self, experience, train_info):
         return LossInfo(tf.reduce_sum(self.weights * [3.0, 4.0]) + 12.0 * self.unused)
 
 
 def test_each_optimizer_has_its_variables_and_its_own_limit():
-    algorithm = make_algorithm(TwoOptimizers, max_grad_norm=10.0)
-    summary = train(algorithm)
-    np.testing.assert_allclose(algorithm.weights.numpy(), [3 - 0.3, 4 - 0.4], rtol=1e-6)
-    np.testing.assert_allclose(algorithm.unused.numpy(), 7 - 10.0, rtol=1e-6)
+    optimizers = {"slow": LEGACY.SGD(0.1), "fast": LEGACY.SGD(1.0)}
+    learner = make_learner(TwoGroups, optimizers, max_grad_norm=10.0)
+    summary = train(learner)
+    np.testing.assert_allclose(learner.algorithm.weights.numpy(), [3 - 0.3, 4 - 0.4], rtol=1e-6)
+    np.testing.assert_allclose(learner.algorithm.unused.numpy(), 7 - 10.0, rtol=1e-6)
     assert summary["gradient_norm"] == pytest.approx(13.0)
     assert summary["learning_rate_slow"] == pytest.approx(0.1)
     assert summary["learning_rate_fast"] == 1.0
-
-
-def test_each_of_several_optimizers_is_checked():
-    for optimizer, message in (
-        ("adam", "value_optimizer is 'adam'"),
-        (LEGACY.SGD(-1.0), "value optimizer's"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            Quadratic(optimizer={"policy": LEGACY.SGD(1.0), "value": optimizer})

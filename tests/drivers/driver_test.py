@@ -1,0 +1,121 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What all drivers have in common, so that a training loop need not know which one it has."""
+
+import json
+
+import pytest
+
+from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
+from alf.errors import ConfigError
+from alf.replay import make_replayer
+from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.testing.toy_environments import CountingEnvironment
+
+DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
+METRICS = ["EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength"]
+
+
+def make_driver(driver_class, num_envs=1, episode_length=4, **kwargs):
+    """A driver of counting environments, or of none, whose learner has a replay buffer."""
+    envs = make_counting_envs(num_envs, episode_length=episode_length, cls=FakeEnvironment)
+    policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
+    learner = RecordingLearner(policy, make_replayer("uniform", specs.unroll_spec(policy, 1), num_envs))
+    return OfflineDriver(learner) if driver_class is OfflineDriver else driver_class(envs, learner, **kwargs)
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_the_life_of_a_driver(driver_class):
+    driver = make_driver(driver_class)
+    assert isinstance(driver, Driver)
+    driver.start()
+    try:
+        steps = [driver.collect() for _ in range(3)]
+        assert all(isinstance(n, int) for n in steps)
+        assert len(driver.learner.observed) == (0 if driver_class is OfflineDriver else 3)
+        assert (sum(steps) > 0) == (driver_class is not OfflineDriver)
+        assert driver.num_restarts == 0
+        assert all(isinstance(n, int) for n in driver.queue_sizes().values())
+        assert [metric.name for metric in driver.get_metrics()] == METRICS
+        assert driver.get_step_metrics() == driver.get_metrics()[:2]
+    finally:
+        driver.interrupt()
+        driver.stop()
+        driver.stop()
+    state = json.loads(json.dumps(driver.get_state()))
+    other = make_driver(driver_class)
+    other.set_state(state)
+    assert other.get_state() == state
+    other.stop()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_interrupt_comes_at_any_time(driver_class):
+    driver = make_driver(driver_class)
+    driver.interrupt()
+    driver.stop()
+    driver.interrupt()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_the_older_verbs(driver_class):
+    driver = make_driver(driver_class)
+    if driver_class is AsyncOffPolicyDriver:
+        assert driver.run_async == driver.collect
+        with pytest.raises(RuntimeError, match=r"run_async\(\)"):
+            driver.run()
+    else:
+        assert driver.run == driver.collect
+        assert not hasattr(driver, "run_async")
+    driver.stop()
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+@pytest.mark.parametrize("unroll_length", [0.3, 0.4])
+def test_the_fraction_of_a_collection_survives_a_checkpoint(driver_class, unroll_length):
+    """A run that is broken off after any call collects at the same calls as one that is not."""
+
+    def collect(driver, calls):
+        collected = []
+        driver.start()
+        try:
+            for _ in range(calls):
+                observed = len(driver.learner.observed)
+                steps = driver.collect()
+                collected.append(len(driver.learner.observed) - observed)
+                assert (steps > 0) == (collected[-1] == 1)
+        finally:
+            driver.stop()
+        return collected
+
+    make = lambda: make_driver(driver_class, episode_length=100, unroll_length=unroll_length)  # noqa: E731
+    whole = collect(make(), 10)
+    assert sum(whole) == round(10 * unroll_length)
+    for calls in (1, 2, 5):
+        before, after = make(), make()
+        first = collect(before, calls)
+        after.set_state(json.loads(json.dumps(before.get_state())))
+        assert first + collect(after, 10 - calls) == whole
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+@pytest.mark.parametrize("unroll_length", [0, 0.5])
+def test_a_fraction_needs_a_replay_buffer(driver_class, unroll_length):
+    envs = make_counting_envs(1)
+    with pytest.raises(ConfigError, match=f"unroll_length is {unroll_length}"):
+        driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=unroll_length)
+
+
+def test_lockstep_cannot_take_what_waits():
+    with pytest.raises(ConfigError, match="max_waiting_batches is 0: unroll_length must not be 0 then"):
+        make_driver(AsyncOffPolicyDriver, unroll_length=0, max_waiting_batches=0)
+
+
+def test_env_specs():
+    envs = make_counting_envs(3, batch_size=2)
+    policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
+    assert (specs.num_envs, specs.batch_size) == (3, 2)
+    unroll = specs.unroll_spec(policy, 5)
+    assert unroll.step_type.shape == (6, 2)
+    assert unroll.action.shape == (6, 2) and unroll.action.maximum == envs[0].action_spec().maximum
+    assert not hasattr(specs.unroll_spec(policy, 5, keep_bounds=False).action, "maximum")
+    assert unroll.info["seen"].observation.shape == (6, *CountingEnvironment(2).reset().observation.shape)
