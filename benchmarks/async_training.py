@@ -23,9 +23,9 @@ _MAX_SECONDS = flags.DEFINE_integer("max_seconds", 600, "Gives up a run after th
 _TARGET = flags.DEFINE_float("target_return", None, "In place of the gin files' own.")
 
 _GIN_FILES = ("examples/appo_cartpole.gin", "examples/appo_halfcheetah.gin")
-_ASYNC = ("Trainer.driver_ctor = @AsyncOffPolicyDriver",)
+_ASYNC = ("Experiment.driver_ctor = @AsyncOffPolicyDriver",)
 DRIVERS = {
-    "sync": ("Trainer.driver_ctor = @SyncOffPolicyDriver",),
+    "sync": ("Experiment.driver_ctor = @SyncOffPolicyDriver",),
     "async, collects while it waits": (*_ASYNC, "AsyncOffPolicyDriver.max_waiting_batches = 0"),
     "async": _ASYNC,
     "async, 4 batches may wait": (*_ASYNC, "AsyncOffPolicyDriver.max_waiting_batches = 4"),
@@ -45,10 +45,8 @@ class Run(NamedTuple):
 def make_config(text, driver, num_envs=2):
     """A gin file's text with another driver whose batch is one unroll of every environment."""
     lines = text.splitlines()
-    unroll = re.search(r"^AsyncOffPolicyDriver.unroll_length = (\d+)", text, re.MULTILINE)[1]
-    lines = [line for line in lines if not line.startswith(("AsyncOffPolicyDriver.", "Trainer.num_envs"))]
-    name = "SyncOffPolicyDriver" if driver == "sync" else "AsyncOffPolicyDriver"
-    lines += [*DRIVERS[driver], f"Trainer.num_envs = {num_envs}", f"{name}.unroll_length = {unroll}"]
+    lines = [x for x in lines if not x.startswith(("AsyncOffPolicyDriver.", "Experiment.num_envs"))]
+    lines += [*DRIVERS[driver], f"Experiment.num_envs = {num_envs}"]
     if driver != "sync":
         lines += [f"AsyncOffPolicyDriver.learn_queue_cap = {num_envs}"]
     return "\n".join(lines) + "\n"
@@ -60,7 +58,7 @@ def train(config, seed, max_seconds, target):
         with open(f"{folder}/config.gin", "w") as file:
             file.write(config)
         command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={folder}/config.gin"]
-        command += [f"--root_dir={folder}/run", f"--gin_param=Trainer.seed={seed}"]
+        command += [f"--root_dir={folder}/run", f"--gin_param=Experiment.seed={seed}"]
         command += [f"--gin_param=StopCriteria.max_seconds={max_seconds}"]
         command += ["--gin_param=Trainer.summary_interval=0.5"]
         if target is not None:

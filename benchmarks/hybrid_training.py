@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 
-import gin
 import numpy as np
 import tensorflow as tf
 from absl import app, flags
@@ -23,11 +22,12 @@ from tf_agents.environments import wrappers
 
 from alf.algorithms import SacAlgorithm
 from alf.data_structures import TimeStep
-from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver, reserve_threads
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
-from alf.nest_utils import to_tensor_spec
+from alf.learner import Learner, ReplayTraining
 from alf.networks import CriticsNetwork, PolicyNetwork
-from alf.replay import load_replayer
+from alf.policies import SacPolicy
+from alf.replay import HybridReplayer, UniformReplayer, load_replayer
 from benchmarks.lines import draw_line
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
@@ -64,17 +64,22 @@ def make_env(seed, batch_size=_BATCH_SIZE):
     return load("MountainCarContinuous-v0", batch_size, seed=seed, num_workers=0)
 
 
-def make_algorithm(env):
+def make_learner(env, kind, path=None, unroll_length=8, updates_per_train_iter=16):
+    """Makes a learner of SAC with a replay buffer: a new one, the one in the file `path`, or both."""
     layers = dict(fc_layer_params=(64, 64))
-    return SacAlgorithm(
-        to_tensor_spec(env.observation_spec()),
-        to_tensor_spec(env.action_spec()),
-        *(tf.keras.optimizers.legacy.Adam(1e-3) for _ in range(3)),
-        functools.partial(PolicyNetwork, **layers),
-        functools.partial(CriticsNetwork, **layers),
-        discount=0.99,
-        initial_alpha=0.1,
-        tau=0.01,
+    specs = EnvSpecs([env])
+    policy = SacPolicy(specs.observation, specs.action, functools.partial(PolicyNetwork, **layers))
+    algorithm = SacAlgorithm(
+        policy, functools.partial(CriticsNetwork, **layers), discount=0.99, initial_alpha=0.1, tau=0.01
+    )
+    replayer = None if kind == "online" else load_replayer(path)
+    if kind != "offline":
+        online = UniformReplayer(specs.unroll_spec(policy, unroll_length), specs.num_envs)
+        replayer = online if replayer is None else HybridReplayer(online, replayer)
+    return Learner(
+        algorithm,
+        {group: tf.keras.optimizers.legacy.Adam(1e-3) for group in algorithm.parameter_groups()},
+        ReplayTraining(replayer, num_updates_per_train_iter=updates_per_train_iter),
         jit_compile=True,
     )
 
@@ -82,56 +87,51 @@ def make_algorithm(env):
 def demonstrate(path, num_episodes):
     """Writes a buffer of at least so many episodes; returns their returns."""
     env = Demonstrations(make_env(seed=1_000, batch_size=1))
-    settings = dict(unroll_length=10, exp_replayer="uniform", overwrite_policy_output=True)
-    algorithm = make_algorithm(env)
-    driver = SyncOffPolicyDriver([env], algorithm, **settings)
+    learner = make_learner(env, "online", unroll_length=10)
+    driver = SyncOffPolicyDriver([env], learner, unroll_length=10, overwrite_policy_output=True)
     driver.start()
     try:
         metrics = {metric.name: metric for metric in driver.get_metrics()}
         while metrics["NumberOfEpisodes"].result() < num_episodes:
-            driver.run()
-        algorithm.replayer.save(path)
+            driver.collect()
+        learner.replayer.save(path)
         return {name: float(metric.result()) for name, metric in metrics.items()}
     finally:
         driver.stop()
 
 
-def run(kind, path, seed, num_updates, evaluate_every):
+def run(kind, path, seed, num_updates, evaluate_every, updates_per_train_iter=16):
     """Trains once; returns lists: updates, environment steps, seconds, returns."""
     tf.keras.utils.set_random_seed(seed)
     env = make_env(seed=100 * seed)
-    algorithm = make_algorithm(env)
+    learner = make_learner(env, kind, path, updates_per_train_iter=updates_per_train_iter)
     if kind == "offline":
-        driver = OfflineDriver(load_replayer(path), algorithm)
-        collect = driver.run
+        driver = OfflineDriver(learner)
     else:
-        if kind == "hybrid":
-            algorithm.set_offline_buffer(load_replayer(path))
-        driver = AsyncOffPolicyDriver([env], algorithm, unroll_length=8, exp_replayer="uniform")
-        collect = driver.run_async
+        driver = AsyncOffPolicyDriver([env], learner, unroll_length=8)
     rows, seconds, due = [], 0.0, 0
     driver.start()
     try:
         while True:
-            updates = int(algorithm.train_step_counter)
+            updates = int(learner.train_step_counter)
             if updates >= due:
-                rows.append((updates, int(algorithm.env_steps), seconds, evaluate(algorithm)))
+                rows.append((updates, int(learner.progress.env_steps), seconds, evaluate(learner.policy)))
                 due += evaluate_every
             if updates >= num_updates:
                 return [list(column) for column in zip(*rows, strict=True)]
             start = time.perf_counter()
-            collect()
-            algorithm.train()
+            driver.collect()
+            learner.train()
             seconds += time.perf_counter() - start
     finally:
         driver.stop()
         env.close()
 
 
-def evaluate(algorithm):
+def evaluate(policy):
     """Average return of the greedy policy, of `_BATCH_SIZE` episodes."""
     env = make_env(seed=2_000)
-    predict = tf.function(lambda step: algorithm.predict_step(step, ()).action, autograph=False)
+    predict = tf.function(lambda step: policy.predict_step(step, ()).action, autograph=False)
     zeros, ids = np.zeros((_BATCH_SIZE, 1), np.float32), np.arange(_BATCH_SIZE, dtype=np.int32)
     step, total, goes_on = env.reset(), np.zeros(_BATCH_SIZE), np.ones(_BATCH_SIZE, bool)
     while goes_on.any():
@@ -174,7 +174,6 @@ def summary(one):
 
 def main(_):
     reserve_threads(16)
-    gin.bind_parameter("ReplayTraining.num_updates_per_train_iter", 16)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "demonstrations.npz")
         result = {"demonstrations": demonstrate(path, _EPISODES.value)}

@@ -50,22 +50,25 @@ def measure(workload, seconds, sync=False):
     """Runs a workload; returns the result as a dict."""
     reserve_threads(workload.num_envs + workload.num_actor_queues + 8)
     envs = workload.make_envs()
-    algorithm = workload.make_algorithm(envs[0])
-    driver, run = _make_driver(workload, envs, algorithm, sync)
+    learner = workload.make_learner(envs)
+    if sync:
+        driver = SyncOffPolicyDriver(envs, learner, unroll_length=workload.unroll_length)
+    else:
+        driver = AsyncOffPolicyDriver(envs, learner, **workload.driver_settings())
     driver.start()
     try:
         trained = {}
         while not trained:
-            run()
-            trained = algorithm.train()
+            driver.collect()
+            trained = learner.train()
         to_first_step = time.time() - psutil.Process().create_time()
-        result = _trained(run, algorithm, seconds)
+        result = _trained(driver, seconds)
         with single_threaded():
             experience, _ = driver.get_training_exps()
             rollout_only = _rate(lambda: int(driver.get_training_exps()[1]), max(1.0, seconds / 4))
     finally:
         driver.stop()
-    costs = _component_costs(workload, algorithm, experience, max(1.0, seconds / 10))
+    costs = _component_costs(workload, learner, experience, max(1.0, seconds / 10))
     limit = os.cpu_count() / sum(costs.values())
     return {
         **result,
@@ -78,34 +81,24 @@ def measure(workload, seconds, sync=False):
     }
 
 
-def _make_driver(workload, envs, algorithm, sync):
-    """The driver, and what runs it once."""
-    if not sync:
-        driver = AsyncOffPolicyDriver(envs, algorithm, **workload.driver_settings())
-        return driver, driver.run_async
-    settings = dict(unroll_length=workload.unroll_length, exp_replayer=workload.exp_replayer)
-    driver = SyncOffPolicyDriver(envs, algorithm, **settings)
-    return driver, driver.run
-
-
-def _trained(run, algorithm, seconds):
+def _trained(driver, seconds):
     """Steps and updates per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
-    process, memory = psutil.Process(), []
+    process, memory, learner = psutil.Process(), [], driver.learner
 
     def iterate():
-        steps = run()
-        algorithm.train()
+        steps = driver.collect()
+        learner.train()
         memory.append(process.memory_info().rss / 2**20)
         return steps
 
     _rate(iterate, seconds / 5)
     memory.clear()
-    cpu, start, updates = _cpu_seconds(process), time.perf_counter(), int(algorithm.train_step_counter)
+    cpu, start, updates = _cpu_seconds(process), time.perf_counter(), int(learner.train_step_counter)
     rate = _rate(iterate, seconds)
     wall = time.perf_counter() - start
     return {
         "trained_steps_per_second": rate,
-        "updates_per_second": (int(algorithm.train_step_counter) - updates) / wall,
+        "updates_per_second": (int(learner.train_step_counter) - updates) / wall,
         "cpu_cores_used": (_cpu_seconds(process) - cpu) / wall,
         "memory_growth_mb": _growth(memory),
     }
@@ -131,12 +124,12 @@ def _rate(iterate, seconds):
     return steps / (time.perf_counter() - start)
 
 
-def _component_costs(workload, algorithm, experience, seconds):
+def _component_costs(workload, learner, experience, seconds):
     """CPU seconds per environment step of each part, alone. CPU time, since parts may use several cores."""
     return {
         "env_alone": _cpu_per_step(*_env_alone(workload, experience), seconds),
-        "forward_alone": _cpu_per_step(*_forward_alone(workload, algorithm), seconds),
-        "train_alone": _cpu_per_step(*_train_alone(algorithm, experience), seconds),
+        "forward_alone": _cpu_per_step(*_forward_alone(workload, learner.policy), seconds),
+        "train_alone": _cpu_per_step(*_train_alone(learner, experience), seconds),
     }
 
 
@@ -166,20 +159,20 @@ def _env_alone(workload, experience):
     return call, len(actions) * workload.batch_size
 
 
-def _forward_alone(workload, algorithm):
+def _forward_alone(workload, policy):
     """Runs the policy as an actor does, many times in one graph call."""
     rows, repeats = workload.batch_size * workload.actor_queue_cap, 64
     time_step = TimeStep(
         *[tf.zeros([rows], t) for t in (tf.int32, tf.float32, tf.float32)],
-        observation=_zeros(algorithm.observation_spec, rows),
-        prev_action=_zeros(algorithm.action_spec, rows),
+        observation=_zeros(policy.observation_spec, rows),
+        prev_action=_zeros(policy.action_spec, rows),
         env_id=tf.zeros([rows], tf.int32),
     )
 
     @tf.function(autograph=False)
     def forward():
         def body(i):
-            step = algorithm.rollout_step(time_step, ())
+            step = policy.rollout_step(time_step, ())
             with tf.control_dependencies(tf.nest.flatten(step)):
                 return i + 1
 
@@ -188,12 +181,12 @@ def _forward_alone(workload, algorithm):
     return forward, rows * repeats
 
 
-def _train_alone(algorithm, experience):
+def _train_alone(learner, experience):
     steps = int(tf.math.count_nonzero(experience.step_type[:, 1:] != FIRST))
 
     def train():
-        algorithm.observe(experience)
-        algorithm.train()
+        learner.observe(experience)
+        learner.train()
 
     return train, steps
 
@@ -213,6 +206,7 @@ def main(argv):
         "num_envs": workload.num_envs,
         "batch_size": workload.batch_size,
         **workload.driver_settings(),
+        "exp_replayer": workload.exp_replayer,
         "replay_ratio": workload.replay_ratio,
         "sync": _SYNC.value,
         **measure(workload, _SECONDS.value, _SYNC.value),

@@ -25,7 +25,7 @@ def train(gin_file, seed, max_seconds):
     """Trains once; returns a dict of seconds, or raises RuntimeError if the target was missed."""
     with tempfile.TemporaryDirectory() as root_dir:
         command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={gin_file}"]
-        command += [f"--root_dir={root_dir}", f"--gin_param=Trainer.seed={seed}"]
+        command += [f"--root_dir={root_dir}", f"--gin_param=Experiment.seed={seed}"]
         command += [f"--gin_param=StopCriteria.max_seconds={max_seconds}"]
         start = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, timeout=max_seconds + 120)

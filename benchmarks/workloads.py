@@ -5,36 +5,38 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-import gin
 import tensorflow as tf
 
-from alf.algorithms import ActorCriticPolicy, DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
+from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
+from alf.drivers import EnvSpecs
 from alf.environments import load
 from alf.environments.atari import load_atari
-from alf.nest_utils import to_tensor_spec
-from alf.networks import ActorCriticNetwork, NatureNetwork, QValueNetwork
+from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.networks import ActorCriticNetwork, NatureEncoder, QValueNetwork
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import FrameStacker, Pipeline
+from alf.replay import make_replayer
 from alf.testing.toy_environments import NullEnvironment
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """An environment, an algorithm and the settings of the driver.
+    """An environment, an agent and the settings of learner and driver.
 
     Attributes:
         env_ctor: callable (batch_size, seed) -> batched environment.
-        algorithm_ctor: callable (observation_spec, action_spec) -> `Algorithm`.
+        agent: `Agent`.
         num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
             one_env_at_a_time: as in `AsyncOffPolicyDriver`.
         env_alone_ctor: like `env_ctor`, which is the default, for the cost of the environment alone: in this
             process.
-        data_transformers: as in `Trainer`.
-        exp_replayer: as in `AsyncOffPolicyDriver`.
+        data_transformers: as in `Experiment`.
+        exp_replayer: as in `Experiment`.
         replay_ratio, initial_collect_steps, mini_batch_size, mini_batch_length: as in `ReplayTraining`.
     """
 
     env_ctor: Callable
-    algorithm_ctor: Callable
+    agent: "Agent"
     num_envs: int
     batch_size: int
     unroll_length: int
@@ -53,28 +55,49 @@ class Workload:
     def make_envs(self):
         return [self.env_ctor(self.batch_size, seed) for seed in range(self.num_envs)]
 
-    def make_algorithm(self, env):
-        observation_spec, action_spec = (
-            to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())
+    def make_learner(self, envs):
+        specs = EnvSpecs(envs)
+        transformer = Pipeline(specs.observation, specs.reward, self.data_transformers)
+        policy = self.agent.policy_ctor(
+            transformer.observation_spec, specs.action, data_transformer=transformer
         )
-        transformer = Pipeline(observation_spec, to_tensor_spec(env.reward_spec()), self.data_transformers)
-        algorithm = self.algorithm_ctor(transformer.observation_spec, action_spec)
-        algorithm.set_data_transformer(transformer)
-        if self.replay_ratio is not None:
-            for name in ("replay_ratio", "initial_collect_steps", "mini_batch_size", "mini_batch_length"):
-                gin.bind_parameter(f"ReplayTraining.{name}", getattr(self, name))
-        return algorithm
+        replayer = make_replayer(
+            self.exp_replayer,
+            specs.unroll_spec(policy, self.unroll_length),
+            specs.num_envs,
+            transformer.context,
+        )
+        if self.replay_ratio is None:
+            training = UnrollTraining(replayer)
+        else:
+            training = ReplayTraining(
+                replayer,
+                self.mini_batch_size,
+                self.mini_batch_length,
+                self.initial_collect_steps,
+                self.replay_ratio,
+            )
+        return self.agent.learner_ctor(self.agent.algorithm_ctor(policy), training=training)
 
     def driver_settings(self):
+        """The settings of `AsyncOffPolicyDriver`."""
         names = (
             "num_actor_queues",
             "unroll_length",
             "learn_queue_cap",
             "actor_queue_cap",
             "one_env_at_a_time",
-            "exp_replayer",
         )
         return {name: getattr(self, name) for name in names}
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent:
+    """What acts and how it learns: constructors as in `Experiment`."""
+
+    policy_ctor: Callable
+    algorithm_ctor: Callable
+    learner_ctor: Callable
 
 
 def _cartpole(batch_size, seed):
@@ -105,49 +128,64 @@ def _adam(learning_rate=3e-4):
     return tf.keras.optimizers.legacy.Adam(learning_rate)
 
 
-def _impala(network_ctor, observation_spec, action_spec):
-    policy_ctor = functools.partial(ActorCriticPolicy, network_ctor=network_ctor)
-    return ImpalaAlgorithm(observation_spec, action_spec, _adam(), policy_ctor)
+def _impala(**network):
+    network_ctor = functools.partial(ActorCriticNetwork, **network)
+    return Agent(
+        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        ImpalaAlgorithm,
+        lambda algorithm, training: Learner(algorithm, _adam(), training, max_grad_norm=40.0),
+    )
 
 
-def _mlp(*sizes):
-    return functools.partial(_impala, functools.partial(ActorCriticNetwork, fc_layer_params=sizes))
+def _nature(compute_dtype):
+    return _impala(fc_layer_params=(), encoder_ctor=NatureEncoder, compute_dtype=compute_dtype)
 
 
-def _sac(observation_spec, action_spec):
-    return SacAlgorithm(observation_spec, action_spec, _adam(), _adam(), _adam(), jit_compile=True)
+def _sac():
+    def make_learner(algorithm, training):
+        optimizers = {group: _adam() for group in algorithm.parameter_groups()}
+        return Learner(algorithm, optimizers, training, jit_compile=True)
+
+    return Agent(SacPolicy, SacAlgorithm, make_learner)
 
 
-def _dqn(observation_spec, action_spec):
+def _dqn():
     network_ctor = functools.partial(QValueNetwork, fc_layer_params=())
-    return DqnAlgorithm(observation_spec, action_spec, _adam(1e-4), network_ctor, n_step=3)
+    return Agent(
+        functools.partial(EpsilonGreedyPolicy, network_ctor=network_ctor),
+        functools.partial(DqnAlgorithm, n_step=3),
+        lambda algorithm, training: Learner(algorithm, _adam(1e-4), training, max_grad_norm=10.0),
+    )
 
 
 WORKLOADS = {
     "cartpole_vector": Workload(
-        _cartpole, _mlp(64, 64), num_envs=2, batch_size=1024, unroll_length=32, one_env_at_a_time=True
+        _cartpole,
+        _impala(fc_layer_params=(64, 64)),
+        num_envs=2,
+        batch_size=1024,
+        unroll_length=32,
+        one_env_at_a_time=True,
     ),
     "cartpole_python": Workload(
         _cartpole_python,
-        _mlp(64, 64),
+        _impala(fc_layer_params=(64, 64)),
         num_envs=2,
         batch_size=1024,
         unroll_length=16,
         env_alone_ctor=functools.partial(_cartpole_python, num_workers=0),
     ),
-    "pong": Workload(
-        _pong, functools.partial(_impala, NatureNetwork), num_envs=2, batch_size=32, unroll_length=16
-    ),
+    "pong": Workload(_pong, _nature("float32"), num_envs=2, batch_size=32, unroll_length=16),
     "pong_bfloat16": Workload(
         _pong,
-        functools.partial(_impala, functools.partial(NatureNetwork, compute_dtype="bfloat16")),
+        _nature("bfloat16"),
         num_envs=2,
         batch_size=32,
         unroll_length=16,
     ),
     "halfcheetah": Workload(
         _halfcheetah,
-        _mlp(64, 64),
+        _impala(fc_layer_params=(64, 64)),
         num_envs=2,
         batch_size=256,
         unroll_length=32,
@@ -155,7 +193,7 @@ WORKLOADS = {
     ),
     "sac_halfcheetah": Workload(
         _halfcheetah,
-        _sac,
+        _sac(),
         num_envs=2,
         batch_size=8,
         unroll_length=8,
@@ -165,7 +203,7 @@ WORKLOADS = {
     ),
     "dqn_pong": Workload(
         _pong_frames,
-        _dqn,
+        _dqn(),
         num_envs=2,
         batch_size=8,
         unroll_length=8,
@@ -175,5 +213,12 @@ WORKLOADS = {
         mini_batch_size=32,
         mini_batch_length=3,
     ),
-    "toy": Workload(_null, _mlp(16), num_envs=2, batch_size=32, unroll_length=128, one_env_at_a_time=True),
+    "toy": Workload(
+        _null,
+        _impala(fc_layer_params=(16,)),
+        num_envs=2,
+        batch_size=32,
+        unroll_length=128,
+        one_env_at_a_time=True,
+    ),
 }

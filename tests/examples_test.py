@@ -14,7 +14,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("**
 
 # By a word of the gin file: what makes it short.
 SHORTER = {
-    "Pong-v5": ("alf.environments.load.batch_size = 8", "AsyncOffPolicyDriver.unroll_length = 8"),
+    "Pong-v5": ("alf.environments.load.batch_size = 8", "Experiment.unroll_length = 8"),
     "ReplayTraining.initial_collect_steps": ("ReplayTraining.initial_collect_steps = 1",),
 }
 
@@ -35,4 +35,4 @@ def test_example_trains_and_continues(path, tmp_path, monkeypatch):
         assert trainer.train() == (True, f"num_iterations={num_iterations} reached")
         assert trainer.counters["iterations"] == num_iterations
         assert trainer.counters["env_steps"] > 0
-        assert trainer.algorithm.train_step_counter > 0
+        assert trainer.learner.train_step_counter > 0

@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
+from alf.algorithms import ImpalaAlgorithm
 from alf.bin import train
 from alf.data_structures import PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver
+from alf.learner import Learner
 from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training.trainer import Trainer
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5
@@ -30,42 +31,40 @@ BEST_VALUE = 1 / (1 - DISCOUNT)
 CARTPOLE = str(Path(__file__).resolve().parent.parent / "examples" / "impala_cartpole.gin")
 
 
-class FromOthers(ImpalaAlgorithm):
-    """Learns from a policy that never learns: uniform, or normal with mean 0 and deviation 1."""
+class FromOthers(ActorCriticPolicy):
+    """Acts as a policy that never learns: uniform, or normal with mean 0 and deviation 1."""
 
     def rollout_step(self, time_step, state):
-        info = zeros_from_spec(self.rollout_info_spec, time_step.step_type.shape[0])
-        raw = self._policy.actions.sample(info.params)
-        return PolicyStep(self._policy.actions.action(raw), state, info._replace(raw=raw))
+        info = zeros_from_spec(self.info_spec, time_step.step_type.shape[0])
+        raw = self.actions.sample(info.params)
+        return PolicyStep(self.actions.action(raw), state, info._replace(raw=raw))
 
 
-def learn(continuous, iterations, cls=ImpalaAlgorithm, seed=0):
-    """Returns the algorithm and the average reward of a step while it learned last."""
+def learn(continuous, iterations, cls=ActorCriticPolicy, seed=0):
+    """Returns the policy and the average reward of a step while it learned last."""
     tf.random.set_seed(seed)
     envs = [
         MatchObservationEnvironment(32, episode_length=EPISODE_LENGTH, continuous=continuous, seed=seed + i)
         for i in range(2)
     ]
-    network_ctor = lambda spec, size: ActorCriticNetwork(spec, size, (32,), seed=seed)  # noqa: E731
-    algorithm = cls(
+    policy = cls(
         to_tensor_spec(envs[0].observation_spec()),
         to_tensor_spec(envs[0].action_spec()),
-        tf.keras.optimizers.legacy.Adam(3e-3),
-        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        discount=DISCOUNT,
-        max_grad_norm=0.5,
+        functools.partial(ActorCriticNetwork, fc_layer_params=(32,), seed=seed),
     )
-    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=8)
+    algorithm = ImpalaAlgorithm(policy, discount=DISCOUNT)
+    learner = Learner(algorithm, tf.keras.optimizers.legacy.Adam(3e-3), max_grad_norm=0.5)
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=8)
     try:
         driver.start()
         for _ in range(iterations):
-            driver.run_async()
-            algorithm.train()
+            driver.collect()
+            learner.train()
         results = {metric.name: metric.result() for metric in driver.get_metrics()}
     finally:
         driver.stop()
     assert results["AverageEpisodeLength"] == EPISODE_LENGTH
-    return algorithm, results["AverageReturn"] / EPISODE_LENGTH
+    return policy, results["AverageReturn"] / EPISODE_LENGTH
 
 
 def observations(continuous):
@@ -74,39 +73,39 @@ def observations(continuous):
     return np.eye(3, dtype=np.float32)
 
 
-def act(algorithm, observation):
+def act(policy, observation):
     """Greedy actions, as an array."""
     zeros = tf.zeros(len(observation))
     time_step = TimeStep(zeros, zeros, zeros, tf.constant(observation), zeros, zeros)
-    return algorithm.predict_step(time_step, ()).action.numpy()
+    return policy.predict_step(time_step, ()).action.numpy()
 
 
-def values(algorithm, observation):
-    return algorithm._policy._network(tf.constant(observation))[1].numpy()
+def values(policy, observation):
+    return policy._network(tf.constant(observation))[1].numpy()
 
 
 @pytest.mark.parametrize(
     "continuous, iterations", [(False, 200), (True, 250)], ids=["discrete", "continuous"]
 )
 def test_learns_to_match(continuous, iterations):
-    algorithm, reward = learn(continuous, iterations)
+    policy, reward = learn(continuous, iterations)
     assert reward > 0.97, "of 1; at random 1/3, continuous -1/3"
     seen = observations(continuous)
     if continuous:
-        assert np.abs(act(algorithm, seen) - seen).mean() < 0.1
+        assert np.abs(act(policy, seen) - seen).mean() < 0.1
     else:
-        np.testing.assert_array_equal(act(algorithm, seen), [0, 1, 2])
-    np.testing.assert_allclose(values(algorithm, seen), BEST_VALUE, atol=0.15)
+        np.testing.assert_array_equal(act(policy, seen), [0, 1, 2])
+    np.testing.assert_allclose(values(policy, seen), BEST_VALUE, atol=0.15)
 
 
 def test_learns_from_the_actions_of_another_policy():
     # The correction decides what is learned here: the values are those of the policy that is
     # learned, not of the one that acts (1/3 of them) nor of one on the far side of it.
-    algorithm, reward = learn(False, 300, FromOthers)
+    policy, reward = learn(False, 300, FromOthers)
     assert reward < 0.5, "the policy that acts never learns"
     seen = observations(False)
-    np.testing.assert_array_equal(act(algorithm, seen), [0, 1, 2])
-    np.testing.assert_allclose(values(algorithm, seen), BEST_VALUE, atol=0.15)
+    np.testing.assert_array_equal(act(policy, seen), [0, 1, 2])
+    np.testing.assert_allclose(values(policy, seen), BEST_VALUE, atol=0.15)
 
 
 def train_cartpole(root_dir, **stop_criteria):
@@ -114,8 +113,7 @@ def train_cartpole(root_dir, **stop_criteria):
     gin.clear_config()
     bindings = [f"StopCriteria.{name} = {value}" for name, value in stop_criteria.items()]
     train.parse_config([CARTPOLE], bindings)
-    trainer = Trainer(str(root_dir))
-    finished, reason = trainer.train()
+    finished, reason = train.build(str(root_dir)).train()
     assert finished
     return reason
 
@@ -129,6 +127,6 @@ def test_cartpole_gets_better(tmp_path):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_cartpole_is_solved(tmp_path, seed):
     gin.clear_config()
-    train.parse_config([CARTPOLE], [f"Trainer.seed = {seed}", "StopCriteria.max_seconds = 300"])
-    finished, reason = Trainer(str(tmp_path)).train()
+    train.parse_config([CARTPOLE], [f"Experiment.seed = {seed}", "StopCriteria.max_seconds = 300"])
+    finished, reason = train.build(str(tmp_path)).train()
     assert finished and reason.startswith("target_return=475.0 reached")

@@ -4,6 +4,7 @@
 import gin
 import tensorflow as tf
 
+from alf.algorithms import Algorithm
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, DivergedError, check_bool, check_int
 from alf.learner.minibatches import merge_unrolls
@@ -24,7 +25,8 @@ class Learner(tf.Module):
     Args:
         algorithm: `Algorithm`.
         optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict with one for each of
-            `Algorithm.parameter_groups`; None if the algorithm's `update_with_gradient` needs none.
+            `Algorithm.parameter_groups`. It may be None if the algorithm has an `update_with_gradient` of its
+            own.
         training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
             batch of unrolls makes one update.
         max_grad_norm: limit of the gradient's global norm, of the variables of each optimizer; None: no
@@ -47,7 +49,7 @@ class Learner(tf.Module):
     def __init__(
         self,
         algorithm,
-        optimizer,
+        optimizer=None,
         training=None,
         max_grad_norm=None,
         max_policy_lag=None,
@@ -58,6 +60,11 @@ class Learner(tf.Module):
         if max_policy_lag is not None:
             check_int("Learner.max_policy_lag", max_policy_lag, at_least=0)
         check_bool("Learner.jit_compile", jit_compile)
+        if optimizer is None and type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
+            raise ConfigError(
+                f"Learner.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "
+                "alf.Learner.optimizer = @Adam()"
+            )
         self.algorithm = algorithm
         self.policy = algorithm.policy
         self.progress = algorithm.progress

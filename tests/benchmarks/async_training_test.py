@@ -5,14 +5,17 @@ import pytest
 
 from benchmarks.async_training import DRIVERS, Run, make_config, row, train
 
-TEXT = """Trainer.num_envs = 8
-Trainer.algorithm_ctor = @PPOAlgorithm
+TEXT = """Experiment.num_envs = 8
+Experiment.algorithm_ctor = @PPOAlgorithm
 StopCriteria.num_iterations = 5
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 4
-AsyncOffPolicyDriver.unroll_length = 8  # steps
+Experiment.unroll_length = 8  # steps
 AsyncOffPolicyDriver.learn_queue_cap = 1
-PPOAlgorithm.optimizer = @Adam()
+UnrollTraining.num_epochs = 4
+UnrollTraining.num_minibatches = 4
+alf.Learner.optimizer = @Adam()
+alf.Learner.max_grad_norm = 0.5
 """
 
 
@@ -26,8 +29,8 @@ def test_a_run(driver):
 def test_every_driver_gets_the_same_batch():
     for driver in DRIVERS:
         config = make_config(TEXT, driver)
-        assert "Trainer.num_envs = 2" in config and "num_envs = 8" not in config
-        assert "unroll_length = 8\n" in config and "learn_queue_cap = 1" not in config
+        assert "Experiment.num_envs = 2" in config and "num_envs = 8" not in config
+        assert "Experiment.unroll_length = 8  # steps\n" in config and "learn_queue_cap = 1" not in config
 
 
 def test_a_row_tells_what_was_missed():

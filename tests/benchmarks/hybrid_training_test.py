@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """benchmarks.hybrid_training: its demonstrations, its three ways to train, the figures it prints."""
 
-import gin
 import numpy as np
 import pytest
 
@@ -23,10 +22,10 @@ def test_the_demonstration_reaches_the_goal(tmp_path):
 
 @pytest.mark.parametrize("kind", hybrid.KINDS)
 def test_each_kind_trains(kind, tmp_path):
-    gin.parse_config("ReplayTraining.num_updates_per_train_iter = 2")
     path = str(tmp_path / "demonstration.npz")
     hybrid.demonstrate(path, 1)
-    updates, env_steps, seconds, returns = hybrid.run(kind, path, seed=0, num_updates=4, evaluate_every=2)
+    settings = dict(seed=0, num_updates=4, evaluate_every=2, updates_per_train_iter=2)
+    updates, env_steps, seconds, returns = hybrid.run(kind, path, **settings)
     assert updates == [0, 2, 4]
     assert (env_steps == [0, 0, 0]) if kind == "offline" else (env_steps[-1] > 0)
     assert seconds == sorted(seconds) and len(returns) == 3

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CARTPOLE = str(ROOT / "examples" / "impala_cartpole.gin")
 SMALL = [
     "alf.environments.load.batch_size = 8",
-    "AsyncOffPolicyDriver.unroll_length = 4",
+    "Experiment.unroll_length = 4",
     "ActorCriticNetwork.fc_layer_params = (8,)",
 ]
 
@@ -102,8 +102,9 @@ def configure(tmp_path, env):
     path = tmp_path / "mine.gin"
     path.write_text(
         f"import {module}\n"
-        f"Trainer.env_ctor = @{module}.{env}\n"
-        "ImpalaAlgorithm.optimizer = @Adam()\n"
+        f"Experiment.env_ctor = @{module}.{env}\n"
+        "alf.Learner.optimizer = @Adam()\n"
+        "alf.Learner.max_grad_norm = 40.0\n"
         "Adam.learning_rate = 1e-3\n"
     )
     return str(path)
@@ -171,7 +172,7 @@ def test_trains_saves_and_continues(tmp_path):
     (events,) = os.listdir(root_dir / "train")
     assert (root_dir / "train" / events).stat().st_size > 10_000
     config = (root_dir / "operative_config.gin").read_text()
-    for line in ("AsyncOffPolicyDriver.unroll_length = 4", "ImpalaAlgorithm.discount = 0.99"):
+    for line in ("Experiment.unroll_length = 4", "ImpalaAlgorithm.discount = 0.99"):
         assert line in config.splitlines()
     revision = (root_dir / "git_revision.txt").read_text()
     assert re.fullmatch(r"([0-9a-f]{40}(-dirty)?|unknown)\n", revision)
@@ -308,13 +309,14 @@ def test_a_wrong_setting_is_one_line(tmp_path):
     [
         (CARTPOLE, ["Nope.x = 1"], "No configurable matching 'Nope'"),
         (CARTPOLE, ["Trainer.nope = 1"], "'Trainer' doesn't have a parameter named 'nope'"),
+        (CARTPOLE, ["Learner.jit_compile = True"], "Ambiguous selector 'Learner', matches .*'alf.Learner'"),
         (CARTPOLE, ["Adam.learning_rat = 1"], "Adam: .*learning_rat"),
         (CARTPOLE, ["alf.environments.load.siz = 1"], "load: .*unexpected .*'siz'"),
         (CARTPOLE, ["RMSprop.rho = 0.5"], "nothing reads the gin binding .*RMSprop.rho$"),
-        (CARTPOLE, ["Trainer.env_ctor = @nope"], "No configurable matching reference '@nope'"),
-        (CARTPOLE, ["Trainer.num_envs"], "Couldn't parse statement"),
-        (CARTPOLE, ["Trainer.num_envs = %NOPE"], "macro"),
-        (CARTPOLE, ["Trainer.num_envs = 0"], "Trainer.num_envs is 0"),
+        (CARTPOLE, ["Experiment.env_ctor = @nope"], "No configurable matching reference '@nope'"),
+        (CARTPOLE, ["Experiment.num_envs"], "Couldn't parse statement"),
+        (CARTPOLE, ["Experiment.num_envs = %NOPE"], "macro"),
+        (CARTPOLE, ["Experiment.num_envs = 0"], "Experiment.num_envs is 0"),
         (CARTPOLE, ["StopCriteria.max_seconds = -1"], "StopCriteria.max_seconds is -1"),
         (CARTPOLE, ["alf.environments.load.name = 'Nope-v0'"], "load.name: .*'Nope-v0'"),
         (CARTPOLE, ["alf.environments.load.name = 'nope:Nope-v0'"], "nope"),
@@ -330,30 +332,43 @@ def test_a_wrong_setting_is_one_line(tmp_path):
             r"num_envs is 2, less than num_actor_queues \* actor_queue_cap = 1 \* 3",
         ),
         (CARTPOLE, ["AsyncOffPolicyDriver.learn_queue_cap = 3"], "learn_queue_cap is 3, more than"),
-        (CARTPOLE, ["AsyncOffPolicyDriver.exp_replayer = 'x'"], "exp_replayer is 'x'"),
+        (CARTPOLE, ["Experiment.exp_replayer = 'x'"], "exp_replayer is 'x'"),
         (CARTPOLE, ["ImpalaAlgorithm.discount = 2.0"], "ImpalaAlgorithm.discount is 2.0"),
-        (CARTPOLE, ["ImpalaAlgorithm.max_grad_norm = 0"], "max_grad_norm is 0"),
-        (CARTPOLE, ["AsyncOffPolicyDriver.unroll_length = 'x'"], "unroll_length is 'x'"),
-        (CARTPOLE, ["Trainer.num_envs = '2'"], "Trainer.num_envs is '2'"),
-        (CARTPOLE, ["Trainer.seed = 1.5"], "Trainer.seed is 1.5"),
+        (CARTPOLE, ["alf.Learner.max_grad_norm = 0"], "max_grad_norm is 0"),
+        (CARTPOLE, ["Experiment.unroll_length = 'x'"], "unroll_length is 'x'"),
+        (CARTPOLE, ["Experiment.unroll_length = 2.5"], "unroll_length is 2.5: it must be an integer"),
+        (CARTPOLE, ["Experiment.num_envs = '2'"], "Experiment.num_envs is '2'"),
+        (CARTPOLE, ["Experiment.seed = 1.5"], "Experiment.seed is 1.5"),
         (CARTPOLE, ["StopCriteria.target_return = 'high'"], "StopCriteria.target_return is 'high'"),
         (CARTPOLE, ["ImpalaAlgorithm.discount = '1'"], "ImpalaAlgorithm.discount is '1'"),
-        (CARTPOLE, ["ImpalaAlgorithm.optimizer = @Adam"], r"optimizer is .*@Adam\(\) with parentheses"),
+        (CARTPOLE, ["alf.Learner.optimizer = @Adam"], r"optimizer is .*@Adam\(\) with parentheses"),
+        (
+            CARTPOLE,
+            ["alf.Learner.optimizer = None"],
+            "Learner.optimizer is None: ImpalaAlgorithm needs an opt",
+        ),
+        (CARTPOLE, ["alf.Learner.optimizer = {'a': @Adam()}"], r"Learner.optimizer has the keys \['a'\]"),
+        (CARTPOLE, ["alf.Learner.training = 1"], "nothing reads the gin binding alf.Learner.training$"),
         (CARTPOLE, ["ActorCriticNetwork.activation = 'nope'"], "activation is 'nope'"),
         (CARTPOLE, ["ActorCriticNetwork.fc_layer_params = 64"], "fc_layer_params is 64"),
-        (CARTPOLE, ["ActorCriticNetwork.fc_layer_params = ()"], "fc_layer_params is"),
+        (CARTPOLE, ["ActorCriticNetwork.fc_layer_params = (64, 0)"], "fc_layer_params is"),
         ("no/such/file.gin", [], "--gin_file: there is no file 'no/such/file.gin'"),
         ("syntax", [], r"--gin_file.*syntax\.gin, line 2"),
         ("import", [], "--gin_file.*No module named 'nope_module'"),
         ("include", [], "--gin_file.*nope.gin"),
         ([], [], r"load: .* 'name' and 'batch_size'"),
+        (
+            [],
+            ["alf.environments.load.name = 'CartPole-v1'", "alf.environments.load.batch_size = 2"],
+            r"^error: Learner.optimizer is None: .*alf\.Learner\.optimizer = @Adam\(\)$",
+        ),
     ],
     ids=lambda value: str(value).replace(CARTPOLE, "")[:40],
 )
 def test_bad_settings(main, tmp_path, gin_file, params, message):
     root_dir = tmp_path / "run"
     texts = {
-        "syntax": "Trainer.seed = 1\nTrainer.num_envs = = 3\n",
+        "syntax": "Experiment.seed = 1\nExperiment.num_envs = = 3\n",
         "import": "import nope_module\n",
         "include": "include 'nope.gin'\n",
     }
@@ -408,7 +423,11 @@ def test_root_dir_of_another_config(main, tmp_path):
     "env, status, message",
     [
         ("differ", 2, r"envs\[1\] has another batch_size or other specs than envs\[0\]"),
-        ("WrongShape", 2, r"envs\[\d\] returned an observation .* \(4, 2\), its observation_spec"),
+        (
+            "WrongShape",
+            2,
+            r"envs\[\d\] returned an observation .* its observation_spec .*\(4, 2\) instead of",
+        ),
         ("NotANumber", 1, "the loss is not finite, because the environment's reward is not"),
     ],
 )

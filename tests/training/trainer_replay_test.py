@@ -12,28 +12,45 @@ import tensorflow as tf
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.learner import Learner
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training import Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
-from alf.training.trainer import Trainer
 
-Adam = functools.partial(tf.keras.optimizers.legacy.Adam, 1e-3)
+IMPALA = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
 
 
 def make_env(seed):
     return MatchObservationEnvironment(4, episode_length=5, seed=seed)
 
 
-def make_trainer(root_dir, stop=None, replayer="uniform", algorithm=DqnAlgorithm, **kwargs):
-    return Trainer(
-        str(root_dir),
-        env_ctor=make_env,
-        algorithm_ctor=lambda *specs: algorithm(*specs, optimizer=Adam()),
-        driver_ctor=functools.partial(SyncOffPolicyDriver, unroll_length=5, exp_replayer=replayer),
-        stop_criteria_ctor=lambda: StopCriteria(**(stop or {"num_iterations": 4})),
+def make_trainer(
+    root_dir,
+    stop=None,
+    replayer="uniform",
+    policy=EpsilonGreedyPolicy,
+    algorithm=DqnAlgorithm,
+    num_envs=2,
+    offline_buffer=None,
+    **kwargs,
+):
+    optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
+    experiment = Experiment(
+        make_env,
+        num_envs,
+        policy_ctor=policy,
+        algorithm_ctor=algorithm,
+        exp_replayer=replayer,
+        offline_buffer=offline_buffer,
+        learner_ctor=functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
+        driver_ctor=SyncOffPolicyDriver,
+        unroll_length=5,
         seed=0,
-        **kwargs,
     )
+    stop_criteria_ctor = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
+    return Trainer(str(root_dir), experiment.driver, stop_criteria_ctor, **kwargs)
 
 
 def run(*args, **kwargs):
@@ -48,12 +65,12 @@ def buffer_file(root_dir):
 
 def test_a_checkpoint_holds_the_buffer_and_a_run_continues_with_it(tmp_path):
     first = run(tmp_path, checkpoint_replay_buffer=True)
-    held = int(first.algorithm.replayer.num_steps())
+    held = int(first.learner.replayer.num_steps())
     assert held == 4 * 2 * 5 * 4
     again = make_trainer(tmp_path, stop={"num_iterations": 6}, checkpoint_replay_buffer=True)
-    assert again.algorithm.replayer.num_steps() == held
+    assert again.learner.replayer.num_steps() == held
     again.train()
-    assert again.algorithm.replayer.num_steps() == held + 2 * 2 * 5 * 4
+    assert again.learner.replayer.num_steps() == held + 2 * 2 * 5 * 4
     with np.load(buffer_file(tmp_path)) as file:
         assert file["observation"].dtype == np.float32
         np.testing.assert_array_equal(file["end"] - file["begin"], [6 * 5 + 1, 6 * 5 + 1])
@@ -81,8 +98,8 @@ def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
     trainer = make_trainer(
         tmp_path, {"num_iterations": 8}, checkpoint_replay_buffer=True, checkpoint_interval=0.0
     )
-    observe = trainer.algorithm.observe
-    trainer.algorithm.observe = lambda e: (observed.append(e), observe(e))
+    observe = trainer.learner.observe
+    trainer.learner.observe = lambda e: (observed.append(e), observe(e))
     trainer.train()
     assert at_end[0] - at_start[0] >= 5
     assert at_end[-1] == 8, "the last one is complete when the run ends"
@@ -98,9 +115,8 @@ def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
 
 
 def test_a_replayer_without_a_buffer_cannot_be_in_a_checkpoint(tmp_path):
-    kwargs = dict(replayer="one_time", algorithm=ImpalaAlgorithm, checkpoint_replay_buffer=True)
     with pytest.raises(ConfigError, match="checkpoint_replay_buffer is True, but exp_replayer is 'one_time'"):
-        make_trainer(tmp_path, **kwargs)
+        make_trainer(tmp_path, checkpoint_replay_buffer=True, **IMPALA)
 
 
 @pytest.fixture
@@ -110,21 +126,21 @@ def recorded(tmp_path):
 
 
 def test_training_without_an_environment(tmp_path, recorded, monkeypatch):
-    monkeypatch.setattr("tests.trainer_replay_test.make_env", None)
+    monkeypatch.setitem(globals(), "make_env", None)  # it must not be called
     trainer = make_trainer(tmp_path / "offline", num_envs=0, offline_buffer=recorded)
-    before = [v.numpy() for v in trainer.algorithm.trainable_variables]
+    before = [v.numpy() for v in trainer.learner.trainable_variables]
     trainer.train()
     assert trainer.counters == {"iterations": 4, "env_steps": 0}
-    assert trainer.algorithm.train_step_counter == 4
-    after = trainer.algorithm.trainable_variables
+    assert trainer.learner.train_step_counter == 4
+    after = trainer.learner.trainable_variables
     assert all(np.any(x != y.numpy()) for x, y in zip(before, after, strict=True))
 
 
 def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
     trainer = run(tmp_path / "hybrid", offline_buffer=recorded)
-    assert isinstance(trainer.algorithm.replayer, HybridReplayer)
+    assert isinstance(trainer.learner.replayer, HybridReplayer)
     assert trainer.counters["env_steps"] > 0
-    assert trainer.algorithm.train_step_counter > 0
+    assert trainer.learner.train_step_counter > 0
 
 
 @pytest.mark.parametrize("num_envs", [0, 2])
@@ -139,17 +155,16 @@ def test_a_damaged_file(tmp_path, recorded, num_envs):
 
 
 def test_nothing_to_learn_from(tmp_path):
-    with pytest.raises(ConfigError, match="Trainer.num_envs is 0: .* there must be an offline_buffer"):
+    with pytest.raises(ConfigError, match="Experiment.num_envs is 0: .* there must be an offline_buffer"):
         make_trainer(tmp_path, num_envs=0)
 
 
 def test_several_batches_for_each_training(tmp_path):
-    kwargs = dict(replayer="one_time", algorithm=ImpalaAlgorithm)
-    trainer = make_trainer(tmp_path, batches_per_train_iter=3, **kwargs)
+    trainer = make_trainer(tmp_path, batches_per_train_iter=3, **IMPALA)
     seen = []
-    trainer.algorithm.after_train_iter = lambda experience: seen.append(experience.reward.shape)
+    trainer.learner.algorithm.after_train_iter = lambda experience: seen.append(experience.reward.shape)
     trainer.train()
     assert seen == [(6, 6, 4)] * 4  # 3 batches of 2 unrolls
-    assert trainer.algorithm.train_step_counter == 4
+    assert trainer.learner.train_step_counter == 4
     with pytest.raises(ConfigError, match="batches_per_train_iter is 0"):
-        make_trainer(tmp_path / "other", batches_per_train_iter=0, **kwargs)
+        make_trainer(tmp_path / "other", batches_per_train_iter=0, **IMPALA)

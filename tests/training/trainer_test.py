@@ -11,13 +11,15 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
-from alf.algorithms import ActorCriticPolicy, ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, DivergedError
+from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training import Experiment, Trainer
+from alf.training.experiment import seed_everything
 from alf.training.stop_criteria import StopCriteria
-from alf.training.trainer import Trainer, seed_everything
 
 BATCH_SIZE, EPISODE_LENGTH, UNROLL_LENGTH = 4, 5, 4
 
@@ -48,22 +50,23 @@ class Environment(MatchObservationEnvironment):
         return time_step
 
 
-def make_trainer(root_dir, env=None, stop=None, learning_rate=0.01, driver=None, **kwargs):
-    """A trainer of a small network; `env` and `stop` are the arguments of their constructors."""
-    return Trainer(
-        str(root_dir),
-        env_ctor=functools.partial(Environment, **(env or {})),
-        algorithm_ctor=functools.partial(
-            ImpalaAlgorithm,
-            optimizer=tf.keras.optimizers.legacy.Adam(learning_rate),
-            policy_ctor=functools.partial(
-                ActorCriticPolicy, network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
-            ),
-        ),
-        driver_ctor=driver or functools.partial(AsyncOffPolicyDriver, unroll_length=UNROLL_LENGTH),
-        stop_criteria_ctor=lambda: StopCriteria(**(stop or {})),
-        **kwargs,
+def make_trainer(root_dir, env=None, stop=None, learning_rate=0.01, experiment=None, **kwargs):
+    """A trainer of a small network. `env`, `stop`, `experiment`: arguments of their constructors."""
+    optimizer = tf.keras.optimizers.legacy.Adam(learning_rate)
+    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
+    parts = {
+        "env_ctor": functools.partial(Environment, **(env or {})),
+        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        "learner_ctor": functools.partial(Learner, optimizer=optimizer, max_grad_norm=40.0),
+        "unroll_length": UNROLL_LENGTH,
+        **(experiment or {}),
+    }
+    driver = Experiment(**parts).driver
+    trainer = Trainer(
+        str(root_dir), driver, stop_criteria_ctor=lambda: StopCriteria(**(stop or {})), **kwargs
     )
+    trainer.optimizer = optimizer  # for `variables`
+    return trainer
 
 
 def checkpoints(root_dir):
@@ -73,15 +76,14 @@ def checkpoints(root_dir):
 
 def variables(trainer):
     """Every variable: weights, counters, then Adam's m and v of every weight."""
-    algorithm = trainer.algorithm
-    optimizer, weights = algorithm.optimizer, algorithm.trainable_variables
+    optimizer, weights = trainer.optimizer, trainer.learner.trainable_variables
     optimizer._create_all_weights(weights)
     slots = [optimizer.get_slot(w, name) for name in ("m", "v") for w in weights]
-    return [v.numpy() for v in (*algorithm.variables, optimizer.iterations, *slots)]
+    return [v.numpy() for v in (*trainer.learner.variables, optimizer.iterations, *slots)]
 
 
 def metrics(trainer):
-    return {metric.name: metric.get_state() for metric in trainer._driver.get_metrics()}
+    return {metric.name: metric.get_state() for metric in trainer.driver.get_metrics()}
 
 
 @pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
@@ -89,11 +91,11 @@ def test_num_iterations(tmp_path, driver):
     trainer = make_trainer(
         tmp_path,
         stop={"num_iterations": 7},
-        driver=functools.partial(driver, unroll_length=UNROLL_LENGTH),
+        experiment={"driver_ctor": driver},
     )
     assert trainer.train() == (True, "num_iterations=7 reached")
     assert trainer.counters["iterations"] == 7
-    assert trainer.algorithm.train_step_counter.numpy() == 7
+    assert trainer.learner.train_step_counter.numpy() == 7
     # All rows but those from LAST to FIRST.
     unrolls = 7 * (2 if driver is SyncOffPolicyDriver else 1)
     rows = unrolls * UNROLL_LENGTH * BATCH_SIZE
@@ -182,14 +184,14 @@ def test_summaries_come_at_their_interval_and_at_the_end(tmp_path):
 
 
 def test_a_run_continues_where_it_ended(tmp_path):
-    first = make_trainer(tmp_path, stop={"num_iterations": 30}, seed=0)
+    first = make_trainer(tmp_path, stop={"num_iterations": 30}, experiment={"seed": 0})
     first.train()
-    second = make_trainer(tmp_path, stop={"num_iterations": 32}, seed=1)
+    second = make_trainer(tmp_path, stop={"num_iterations": 32}, experiment={"seed": 1})
     assert second.counters == first.counters
     assert second.counters["iterations"] == 30 and second.counters["env_steps"] > 300
     for a, b in zip(variables(first), variables(second), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert second.algorithm.optimizer.iterations.numpy() == 30
+    assert second.optimizer.iterations.numpy() == 30
     assert all(slot.any() for slot in variables(second)[-8:]), "Adam's m and v"
     assert metrics(second) == metrics(first)
     assert metrics(second)["EnvironmentSteps"] > 0 and metrics(second)["AverageReturn"]
@@ -197,8 +199,8 @@ def test_a_run_continues_where_it_ended(tmp_path):
     env_steps = second.counters["env_steps"]
     assert second.train() == (True, "num_iterations=32 reached")
     assert second.counters["iterations"] == 32
-    assert second.algorithm.train_step_counter.numpy() == 32
-    assert second.algorithm.optimizer.iterations.numpy() == 32
+    assert second.learner.train_step_counter.numpy() == 32
+    assert second.optimizer.iterations.numpy() == 32
     rows = UNROLL_LENGTH * BATCH_SIZE
     assert env_steps + rows <= second.counters["env_steps"] <= env_steps + 2 * rows
     assert metrics(second)["EnvironmentSteps"] > metrics(first)["EnvironmentSteps"]
@@ -321,16 +323,12 @@ def test_failures_while_building_close_the_environments_and_write_nothing(tmp_pa
         return Environment(made)
 
     with pytest.raises(ValueError, match="no licence left"):
-        Trainer(str(root_dir), env_ctor=second_fails)
+        make_trainer(root_dir, experiment={"env_ctor": second_fails})
     assert [env.closed for env in made] == [1]
 
     made.clear()
     with pytest.raises(ConfigError, match="unroll_length is 0"):
-        make_trainer(
-            root_dir,
-            env={"made": made},
-            driver=functools.partial(AsyncOffPolicyDriver, unroll_length=0),
-        )
+        make_trainer(root_dir, env={"made": made}, experiment={"unroll_length": 0})
     assert [env.closed for env in made] == [1, 1]
 
     made.clear()
@@ -342,13 +340,13 @@ def test_failures_while_building_close_the_environments_and_write_nothing(tmp_pa
 
 
 def test_num_envs_is_checked(tmp_path):
-    with pytest.raises(ConfigError, match="Trainer.num_envs is 0"):
-        make_trainer(tmp_path, num_envs=0)
+    with pytest.raises(ConfigError, match="Experiment.num_envs is 0"):
+        make_trainer(tmp_path, experiment={"num_envs": 0})
 
 
 def test_each_environment_gets_a_seed_of_its_own(tmp_path):
     made = []
-    make_trainer(tmp_path, env={"made": made}, num_envs=4, seed=7)
+    make_trainer(tmp_path, env={"made": made}, experiment={"num_envs": 4, "seed": 7})
     seeds = [env.seed for env in made]
     assert len(set(seeds)) == 4
     assert seeds == seed_everything(7, 4)
