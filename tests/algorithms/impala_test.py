@@ -278,42 +278,6 @@ def time_step(rows=5):
     return TimeStep(index + 1, zeros, zeros + 1, observation, zeros, index)
 
 
-@pytest.mark.parametrize("action_spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
-def test_rollout_step_samples_and_says_from_what(action_spec):
-    policy = ActorCriticPolicy(OBSERVATION, action_spec)
-    rows = time_step(5000)
-    rows = rows._replace(observation=tf.ones_like(rows.observation))
-    step = tf.function(policy.rollout_step)(rows, ())
-    spec = policy.info_spec
-    tf.nest.assert_same_structure(spec, step.info)
-    for x, s in zip(tf.nest.flatten(step.info), tf.nest.flatten(spec), strict=True):
-        assert x.shape == (5000, *s.shape) and x.dtype == s.dtype
-    assert step.action.dtype == action_spec.dtype
-    assert step.action.shape == (5000, *action_spec.shape)
-    # The same observation everywhere, yet the actions follow a distribution: about that of `info`.
-    if action_spec is DISCRETE:
-        p = np.exp(log_softmax(step.info.params.numpy()))[0]
-        frequencies = np.bincount(step.action.numpy(), minlength=3) / 5000
-        np.testing.assert_allclose(frequencies, p, atol=0.04)
-    else:
-        loc, log_scale = (x.numpy()[0] for x in step.info.params)
-        np.testing.assert_allclose(step.action.numpy().mean(axis=0), loc, atol=0.1)
-        np.testing.assert_allclose(step.action.numpy().std(axis=0), np.exp(log_scale), rtol=0.1)
-
-
-@pytest.mark.parametrize("action_spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
-def test_predict_step_is_greedy(action_spec):
-    policy = ActorCriticPolicy(OBSERVATION, action_spec)
-    rows = time_step(50)
-    step = policy.predict_step(rows, ())
-    outputs, _, _ = policy._network(rows.observation)
-    if action_spec is DISCRETE:
-        np.testing.assert_array_equal(step.action, outputs.numpy().argmax(axis=-1))
-    else:
-        np.testing.assert_allclose(step.action, outputs.numpy()[:, :2], rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(step.action, policy.predict_step(rows, ()).action)
-
-
 def test_train_step_evaluates_every_row():
     algorithm = make_algorithm()
     experience, _ = make_batch(DISCRETE)
@@ -322,27 +286,6 @@ def test_train_step_evaluates_every_row():
     rows = time_step()._replace(observation=tf.constant(experience.observation[3]))
     row = algorithm.policy.rollout_step(rows, ())
     np.testing.assert_allclose(info.params[3], row.info.params, rtol=1e-5, atol=1e-7)
-
-
-def test_network_and_heads_can_be_chosen():
-    made = []
-
-    class Linear(tf.Module):
-        def __init__(self, observation_spec, num_outputs):
-            super().__init__()
-            made.append((observation_spec, num_outputs))
-            self.weights = tf.Variable(tf.ones((4, num_outputs)))
-
-        state_spec = ()
-
-        def policy(self, observation, state):
-            return observation @ self.weights, state
-
-    policy = ActorCriticPolicy(OBSERVATION, DISCRETE, Linear)
-    assert made == [(OBSERVATION, 3)]
-    algorithm = ImpalaAlgorithm(policy)
-    assert [v is policy._network.weights for v in algorithm.trainable_variables] == [True]
-    policy.predict_step(time_step(), ())
 
 
 @pytest.mark.parametrize(
@@ -599,57 +542,3 @@ def test_the_importance_ratio_is_1_on_policy(make_env, kwargs):
         assert 0.3 < allowed.mean() < 0.9
         np.testing.assert_array_equal(tf.nn.softmax(train_info.params) > 0, allowed == 1)
         np.testing.assert_array_equal(tf.nn.softmax(info.params) > 0, allowed == 1)
-
-
-OBSERVATIONS = {"seen": OBSERVATION, "mask": tf.TensorSpec((3,), tf.int8)}
-
-
-def test_the_network_does_not_see_the_mask():
-    made = []
-
-    def network_ctor(observation_spec, num_outputs):
-        made.append(observation_spec)
-        return ActorCriticNetwork(observation_spec, num_outputs)
-
-    for more in ({}, {"position": OBSERVATION}):
-        spec = {**OBSERVATIONS, **more}
-        policy = ActorCriticPolicy(spec, DISCRETE, network_ctor, action_mask_key="mask")
-        assert policy.observation_spec == spec
-    assert made == [OBSERVATION, {"seen": OBSERVATION, "position": OBSERVATION}]
-
-
-@pytest.mark.parametrize("step", ["rollout_step", "predict_step"])
-def test_steps_keep_to_the_mask(step):
-    policy = ActorCriticPolicy(OBSERVATIONS, DISCRETE, action_mask_key="mask")
-    rows = time_step(300)
-    mask = np.tile([[0, 0, 1], [1, 1, 0], [0, 0, 0]], (100, 1)).astype(np.int8)
-    rows = rows._replace(observation={"seen": rows.observation, "mask": tf.constant(mask)})
-    action = getattr(policy, step)(rows, ()).action.numpy().reshape(100, 3)
-    assert np.all(action[:, 0] == 2) and np.all(action[:, 1] < 2)
-    assert set(action[:, 2]) <= {0, 1, 2}
-
-
-@pytest.mark.parametrize(
-    "observation_spec, key, message",
-    [
-        (OBSERVATION, "mask", "action_mask_key is 'mask': the observation has no keys"),
-        (OBSERVATIONS, "action_mask", r"action_mask_key is 'action_mask': .* \['seen', 'mask'\]"),
-        (OBSERVATIONS, "seen", r"the action mask is .* the logits' shape \(3,\)"),
-    ],
-)
-def test_a_mask_that_is_not_there_or_does_not_fit_is_an_error(observation_spec, key, message):
-    with pytest.raises(ConfigError, match=f"(?s){message}"):
-        ActorCriticPolicy(observation_spec, DISCRETE, action_mask_key=key)
-
-
-def test_gin_chooses_the_distribution():
-    gin.parse_config(
-        "make_action_distribution.continuous = 'tanh_gaussian'\nmake_action_distribution.std = 'shared'\n"
-        "ActorCriticNetwork.fc_layer_params = (8,)"
-    )
-    policy = ActorCriticPolicy(OBSERVATION, CONTINUOUS)
-    action = policy.rollout_step(time_step(500), ()).action
-    assert np.all(np.abs(action) <= 1) and np.std(action) > 0.5
-    # Two layers of two variables each, and the deviation.
-    assert [v.shape for v in policy.trainable_variables].count((2,)) == 1
-    assert len(policy.trainable_variables) == 5
