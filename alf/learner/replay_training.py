@@ -69,6 +69,7 @@ class ReplayTraining:
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
         self._fresh_steps = 0  # observed since the last call of `train`
         self._has_collected = False  # the initial steps
+        self._had_collected = False  # before it was restored; the buffer may be empty again
         self._steps = 0  # after the initial ones
         self._updates = 0
 
@@ -92,8 +93,10 @@ class ReplayTraining:
         if not self._has_collected:
             enough = max(1, self._initial_collect_steps)
             if self.replayer.num_steps() < enough or not self.replayer.num_sequences(self._length):
+                self._had_collected = False
                 return {}, ()
-            self._has_collected, num_steps = True, 0
+            self._has_collected = True
+            num_steps = num_steps if self._had_collected else 0
         self._steps += num_steps
         num_due = self._num_updates
         if self._credit is not None:
@@ -172,10 +175,11 @@ class ReplayTraining:
     def get_state(self):
         """What `set_state` needs, as JSON types: the fraction of an update that is owed, and the counts."""
         credit = None if self._credit is None else self._credit.get_state()
-        return [credit, self._has_collected, self._steps, self._updates]
+        return [credit, self._has_collected or self._had_collected, self._steps, self._updates]
 
     def set_state(self, state):
         """Restores what `get_state` returned."""
-        credit, self._has_collected, self._steps, self._updates = state
+        credit, self._had_collected, self._steps, self._updates = state
+        self._has_collected = False
         if self._credit is not None and credit is not None:
             self._credit.set_state(credit)

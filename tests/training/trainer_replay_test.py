@@ -3,8 +3,11 @@
 
 import functools
 import glob
+import math
 import time
+from fractions import Fraction
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -168,3 +171,31 @@ def test_several_batches_for_each_training(tmp_path):
     assert trainer.learner.train_step_counter == 4
     with pytest.raises(ConfigError, match="batches_per_train_iter is 0"):
         make_trainer(tmp_path / "other", batches_per_train_iter=0, **IMPALA)
+
+
+@pytest.mark.parametrize("saves_buffer", [True, False])
+def test_a_run_continues_with_the_fraction_of_an_update_that_is_due(tmp_path, saves_buffer):
+    gin.parse_config("ReplayTraining.replay_ratio = 0.03")
+    first = run(tmp_path, {"num_iterations": 5}, checkpoint_replay_buffer=saves_buffer)
+    state = first.learner.get_state()["training"]
+    assert state[0] != [0, 1], "a fraction is due"
+    again = make_trainer(tmp_path, {"num_iterations": 9}, checkpoint_replay_buffer=saves_buffer)
+    assert again.learner.get_state()["training"] == state
+    assert again.counters == first.counters
+    again.train()
+    _, _, steps, updates = again.learner.get_state()["training"]
+    assert updates == again.learner.train_step_counter == math.floor(Fraction("0.03") * steps)
+    # The steps before the first update do not count, nor do those that fill a new buffer.
+    fresh = again.counters["env_steps"] - steps
+    assert 0 < fresh <= (1 if saves_buffer else 2) * 40
+
+
+def test_the_initial_steps_are_collected_again_without_the_buffer(tmp_path):
+    gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
+    first = run(tmp_path, {"num_iterations": 6})
+    updates = int(first.learner.train_step_counter)
+    assert updates > 0
+    again = run(tmp_path, {"num_iterations": 8})
+    assert again.learner.train_step_counter == updates
+    third = run(tmp_path, {"num_iterations": 12})
+    assert third.learner.train_step_counter > updates
