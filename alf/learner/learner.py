@@ -17,7 +17,7 @@ _NOT_FINITE = "ALF: not finite"
 
 @gin.configurable(module="alf")
 class Learner(tf.Module):
-    """Learns: owns the optimizers, the update, the counters and what experience is trained on.
+    """Makes the updates: owns the optimizers, the counters and the choice of experience to train on.
 
     A driver calls `observe` with the experience that it collected; the training loop calls `train`. In gin
     files the name is `alf.Learner`, because TF-Agents registers a `Learner` too.
@@ -29,13 +29,13 @@ class Learner(tf.Module):
             own.
         training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
             batch of unrolls makes one update.
-        max_grad_norm: limit of the gradient's global norm, of the variables of each optimizer; None: no
+        max_grad_norm: limit of the gradient's global norm, of the variables of each optimizer; None for no
             limit.
-        max_policy_lag: steps whose action was chosen more updates ago than this have weight 0 in the loss,
-            and are counted; None keeps all.
+        max_policy_lag: steps whose action was chosen more updates ago than this get weight 0 in the loss and
+            are counted in `dropped_steps`; None keeps all.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
-        train_step_counter: int64 variable of the user's that counts updates, too.
+        train_step_counter: another int64 variable that counts updates, for the user; None for none.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
@@ -115,8 +115,8 @@ class Learner(tf.Module):
         """Makes the updates that are due.
 
         Returns:
-            dict of float32 scalars to show, averaged over the updates: the loss and its parts, gradient norm,
-            learning rate, policy lag; the number of dropped steps. Empty if no update was due.
+            dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate and policy
+            lag, averaged over the updates, and the number of dropped steps. Empty if no update was due.
 
         Raises:
             DivergedError: if the loss or its gradient is not finite; that update was not made.
@@ -142,7 +142,7 @@ class Learner(tf.Module):
         self.replayer.set_state(state["replayer"])
 
     def prepare(self, batch, context=0, weight=1.0):
-        """Makes of a batch what `Algorithm.train_step` gets, in the graph, once before its updates.
+        """Prepares a batch for its updates, in the graph: transforms, weights and preprocesses it.
 
         Args:
             batch: `Experience` of [context + T + 1, B, ...] as the environments gave it, with a
@@ -210,7 +210,7 @@ class Learner(tf.Module):
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
 
     def _explain(self, error):
-        """The error to raise in place of TensorFlow's: a `DivergedError` if something was not finite."""
+        """Returns the error to raise in place of TensorFlow's: `DivergedError` if a number was not finite."""
         if _NOT_FINITE not in str(error):
             return error
         for culprit in ("reward", "observation"):
@@ -241,10 +241,10 @@ def summarize_lag(lag, is_trained):
 
 
 def _check_finite(loss, norm, batch):
-    """Fails while it runs if the loss or the gradient is not finite, and names what else is not.
+    """Fails in the graph if the loss or the gradient is not finite. The error names the cause if it is known.
 
     Returns:
-        bool scalar on which depends what must not run then.
+        bool scalar. What must not run after a failure has to depend on it.
     """
 
     def all_finite(nest):

@@ -19,16 +19,18 @@ def merge_unrolls(experience):
 
 
 def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
-    """Splits a batch by environments, shuffled anew in every epoch, and updates with each part, in the graph.
+    """Splits a batch by environments and updates with each part, in the graph.
 
-    Unrolls stay whole, so that recurrent policies and returns see every step in its order.
+    The environments are shuffled for every epoch. Unrolls stay whole, so that recurrent policies and returns
+    see the steps in their order.
 
     Args:
         update: callable (part of the batch) -> dict of float32 scalars, the same keys every time.
         batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
         num_epochs: passes over the batch.
         num_minibatches: parts of a pass; must divide B.
-        stop: callable (what `update` returned) -> bool scalar, whether to skip what is left; None for never.
+        stop: callable (what `update` returned) -> bool scalar, whether to skip the remaining updates. None
+            never skips them.
 
     Returns:
         what `update` returned, averaged.
@@ -42,22 +44,22 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     check_num_minibatches(num_minibatches, batch_size)
 
     def update_with_part(i, order):
-        columns, order = shuffled_part(i, order, batch_size // num_minibatches)
+        columns, order = select_part(i, order, batch_size // num_minibatches)
         return update(_columns(batch, columns)), order
 
     return repeat_update(update_with_part, num_epochs * num_minibatches, tf.range(batch_size), stop)
 
 
-def shuffled_part(i, order, size):
-    """The `i`-th part of passes over something, shuffled anew for every pass.
+def select_part(i, order, size):
+    """Selects the `i`-th part of passes over N elements. The elements are shuffled for every pass.
 
     Args:
         i: int32 scalar, from 0.
-        order: int32 [N], what was returned with the part before.
-        size: int, of a part. What N is not divided by is left out of a pass.
+        order: int32 [N]; for the first part any order of the elements' numbers, then the returned order.
+        size: int, elements of a part. A pass leaves out the N % size last elements of its order.
 
     Returns:
-        int32 [size], and the order.
+        int32 [size], the numbers of the elements, and the order of this pass.
     """
     part = i % (tf.size(order) // size)
     order = tf.cond(part == 0, lambda: tf.random.shuffle(order), lambda: order)
@@ -71,14 +73,15 @@ def repeat_update(update, num_updates, carried, stop=None):
         update: callable (i, carried) -> dict of float32 scalars, the same keys every time, and carried.
         num_updates: int32 scalar, at least 1.
         carried: tensor, or nest of tensors, that goes from one update to the next.
-        stop: callable (what `update` returned) -> bool scalar, whether to skip what is left; None for never.
+        stop: callable (what `update` returned) -> bool scalar, whether to skip the remaining updates. None
+            never skips them.
 
     Returns:
         what `update` returned, averaged.
     """
     stop = stop or (lambda summary: tf.constant(False))
-    # As a function of its own: TensorFlow does not hand to oneDNN what stands in a loop's body itself, which
-    # makes convolutions a third slower.
+    # A function of its own, because TensorFlow does not use oneDNN for operations directly in the body of a
+    # loop. That makes convolutions a third slower.
     update = tf.function(update, autograph=False)
 
     def body(i, carried, totals, stopped):
@@ -86,7 +89,7 @@ def repeat_update(update, num_updates, carried, stop=None):
         totals = tf.nest.map_structure(tf.add, totals, summary)
         return i + 1, carried, totals, stop(summary)
 
-    # Outside of the loop, which must know what `update` returns.
+    # The first update is outside of the loop, which must know what `update` returns.
     first, carried = update(tf.constant(0), carried)
     count, _, totals, _ = tf.while_loop(
         lambda i, carried, totals, stopped: (i < num_updates) & ~stopped,
@@ -107,6 +110,6 @@ def check_num_minibatches(num_minibatches, batch_size):
 
 
 def _columns(batch, columns):
-    """The environments `columns` (int32 [b]) of a batch."""
+    """Selects the environments `columns`, int32 [b], of a batch."""
     rows = tf.nest.map_structure(lambda x: tf.gather(x, columns, axis=1), batch._replace(state=()))
     return rows._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, columns), batch.state))

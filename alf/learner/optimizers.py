@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Optimizers: those for gin, and GroupOptimizer, which applies them to the groups of an algorithm.
 
-Keras 2's legacy optimizers, because each of their updates is a single fused operation on the CPU. RMSprop's
-is one only if its momentum is above 0. Its epsilon is then inside the square root, as in IMPALA's; without
-momentum it is outside.
+They are Keras 2's legacy optimizers, because each of their updates is a single fused operation on the CPU.
+The update of RMSprop is a single operation only if its momentum is above 0. Then its epsilon is inside the
+square root, as in IMPALA's; without momentum it is outside.
 """
 
 import functools
@@ -48,7 +48,7 @@ class GroupOptimizer(tf.Module):
             _prepare_optimizer(name, one, progress)
 
     def norms(self, gradients):
-        """The global norm of the gradients of each optimizer: list of float32 scalars.
+        """Computes the global norm of the gradients of each optimizer, a list of float32 scalars.
 
         Args:
             gradients: dict from the name of a group to a list of gradients, None where there is none.
@@ -63,7 +63,8 @@ class GroupOptimizer(tf.Module):
             norms: what `norms` returned.
 
         Returns:
-            gradients, as in `norms`. They are new tensors, with the control dependencies of this call.
+            gradients, as in `norms`. They are new tensors, so that control dependencies around this call hold
+            for everything that uses them.
         """
         limited = {}
         for name, norm in zip(self._optimizers, norms, strict=True):
@@ -86,7 +87,7 @@ class GroupOptimizer(tf.Module):
         return [x for group in ([name] if name else self._groups) for x in values[group]]
 
     def learning_rates(self):
-        """The learning rates now: dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
+        """Returns a dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
         return {
             "_".join(filter(None, ("learning_rate", name))): tf.cast(one._decayed_lr(tf.float32), tf.float32)
             for name, one in self._optimizers.items()

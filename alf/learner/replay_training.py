@@ -7,7 +7,7 @@ import tensorflow as tf
 from alf.credit import Credit
 from alf.data_structures import PolicyState, count_transitions
 from alf.errors import ConfigError, check_bool, check_int, check_number
-from alf.learner.minibatches import repeat_update, shuffled_part
+from alf.learner.minibatches import repeat_update, select_part
 from alf.nest_utils import zeros_from_spec
 
 
@@ -16,7 +16,7 @@ class ReplayTraining:
     """Trains on sequences from a replay buffer, for algorithms such as SAC and DQN.
 
     Args:
-        replayer: `SampleReplayer`.
+        replayer: `SequenceReplayer`.
         mini_batch_size: sequences of an update.
         mini_batch_length: L, environment steps of each sequence.
         initial_collect_steps: environment steps that the buffer must hold before the first update.
@@ -68,13 +68,13 @@ class ReplayTraining:
         self._num_updates = num_updates_per_train_iter
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
         self._fresh_steps = 0  # observed since the last call of `train`
-        self._has_collected = False  # the initial steps
-        self._had_collected = False  # before it was restored; the buffer may be empty again
-        self._steps = 0  # after the initial ones
-        self._updates = 0
+        self._start = None  # the environment steps and updates when the initial steps were there
+        self._is_filled = False  # also False again after a restart, whose buffer may be empty
+        self._is_filling = False
+        self._filling_steps = 0
 
     def check_batch_size(self, batch_size):
-        """Every number of environments will do."""
+        """Accepts every number of environments."""
 
     def observe(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...] to the buffer."""
@@ -86,34 +86,41 @@ class ReplayTraining:
 
         Returns:
             dict of float32 scalars, averaged over the updates, and `replay_ratio`, the updates for each
-            environment step so far; empty if no update was due. And (), for there is no one batch.
+            environment step after the initial ones; empty if no update was due. And (), because there is no
+            single batch.
         """
         num_steps, self._fresh_steps = self._fresh_steps, 0
         learner.progress.env_steps.assign_add(num_steps)
-        if not self._has_collected:
-            enough = max(1, self._initial_collect_steps)
-            if self.replayer.num_steps() < enough or not self.replayer.num_sequences(self._length):
-                self._had_collected = False
+        if not self._is_filled:
+            # The steps that fill a buffer earn no updates. After a restart a new buffer is filled, too.
+            num_enough = max(1, self._initial_collect_steps)
+            has_sequence = self.replayer.num_sequences(self._length) > 0
+            if self.replayer.num_steps() < num_enough or not has_sequence:
+                self._is_filling = True
+                self._filling_steps += num_steps
                 return {}, ()
-            self._has_collected = True
-            num_steps = num_steps if self._had_collected else 0
-        self._steps += num_steps
+            self._is_filled = True
+            if self._start is None:
+                self._start = [int(count) for count in learner.progress]
+                num_steps = 0
+            elif self._is_filling:
+                self._start[0] += self._filling_steps + num_steps
+                num_steps = 0
         num_due = self._num_updates
         if self._credit is not None:
             self._credit.earn(num_steps)
             num_due = self._credit.take()
-        summary, num_updates = {}, num_due
+        summary = {}
         if self._takes_all:
-            summary, num_updates = self._train_on_all(learner, num_due)
+            summary = self._train_on_all(learner, num_due)
         elif num_due:
             summary = self._train_on_samples(learner, tf.constant(num_due))
         if self._clears:
             self.replayer.clear()
-        if not num_updates:
-            return {}, ()
-        self._updates += num_updates
-        ratio = self._updates / self._steps if self._steps else float("inf")
-        return {**summary, "replay_ratio": ratio}, ()
+        if summary:
+            steps, updates = (int(now) - start for now, start in zip(learner.progress, self._start))
+            summary["replay_ratio"] = updates / steps if steps else float("inf")
+        return summary, ()
 
     @tf.function(autograph=False)
     def _train_on_samples(self, learner, num_updates):
@@ -126,14 +133,14 @@ class ReplayTraining:
         return repeat_update(update, num_updates, ())
 
     def _train_on_all(self, learner, num_passes):
-        """Makes passes over the buffer; returns the summary and the number of updates."""
+        """Makes passes over the buffer; returns the summary, which is empty if no sequence is whole."""
         sequences = self.replayer.all_sequences(self._length)
         num_sequences = int(tf.size(sequences.start))
         if not num_sequences:
-            return {}, 0
+            return {}
         size = min(self._size, num_sequences)
         num_updates = num_passes * (num_sequences // size)
-        return self._train_on_sequences(learner, sequences, size, tf.constant(num_updates)), num_updates
+        return self._train_on_sequences(learner, sequences, size, tf.constant(num_updates))
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _train_on_sequences(self, learner, sequences, size, num_updates):
@@ -141,7 +148,7 @@ class ReplayTraining:
         num_sequences = tf.size(sequences.start)
 
         def update(i, order):
-            part, order = shuffled_part(i, order, size)
+            part, order = select_part(i, order, size)
             chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
             batch = self.replayer.gather(chosen, self._length)
             return self._update(learner, batch, chosen, tf.ones(size)), order
@@ -173,13 +180,13 @@ class ReplayTraining:
         return {**summary, **lag}
 
     def get_state(self):
-        """What `set_state` needs, as JSON types: the fraction of an update that is owed, and the counts."""
+        """Returns what `set_state` needs, as JSON types: the fraction of an update that is due, and where
+        the replay ratio began to count."""
         credit = None if self._credit is None else self._credit.get_state()
-        return [credit, self._has_collected or self._had_collected, self._steps, self._updates]
+        return {"credit": credit, "start": self._start}
 
     def set_state(self, state):
         """Restores what `get_state` returned."""
-        credit, self._had_collected, self._steps, self._updates = state
-        self._has_collected = False
+        credit, self._start = state["credit"], state["start"]
         if self._credit is not None and credit is not None:
             self._credit.set_state(credit)

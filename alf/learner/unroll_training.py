@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""UnrollTraining: updates from whole unrolls as they come."""
+"""UnrollTraining: updates from whole unrolls, most of which train once."""
 
 import gin
 import tensorflow as tf
@@ -63,8 +63,8 @@ class UnrollTraining:
             return {**summary, **lag}
 
     def get_state(self):
-        """There is no state between two calls of `train`."""
+        """Returns an empty dict: there is no state between two calls of `train`."""
         return {}
 
     def set_state(self, state):
-        """There is nothing to restore."""
+        """Does nothing: there is no state."""

@@ -1,6 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: one update against NumPy, divergence, policy lag, counters, traces and state."""
 
+import gc
+import json
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,9 +12,10 @@ import tensorflow as tf
 from alf.algorithms import Algorithm
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError, DivergedError
-from alf.learner import Learner
+from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import Policy
-from alf.replay import make_replayer
+from alf.replay import MixInReplayer, PrioritizedReplayer, UniformReplayer, make_replayer
+from alf.tf_runtime import single_threaded
 
 LEGACY = tf.keras.optimizers.legacy
 SPEC = tf.TensorSpec((), tf.float32)
@@ -296,3 +301,192 @@ def test_each_optimizer_has_its_variables_and_its_own_limit():
     assert summary["gradient_norm"] == pytest.approx(13.0)
     assert summary["learning_rate_slow"] == pytest.approx(0.1)
     assert summary["learning_rate_fast"] == 1.0
+
+
+# Learners that train from a replay buffer.
+UNROLL_SPEC = tf.nest.map_structure(
+    lambda x: tf.TensorSpec(x.shape[1:], x.dtype), make_experience(t=2)._replace(state=PolicyState())
+)
+
+
+class Prioritizing(Quadratic):
+    """Observations count too, and the priorities are the rewards, finite or not."""
+
+    def train_step(self, experience, state):
+        return tf.reduce_sum(experience.reward) + 0.0 * tf.reduce_sum(experience.observation)
+
+    def calc_loss(self, experience, train_info):
+        return (
+            super().calc_loss(experience, train_info)._replace(priority=tf.reduce_sum(experience.reward, 0))
+        )
+
+
+def make_replay_learner(cls=Quadratic, replayer_class=UniformReplayer, **settings):
+    replayer = replayer_class(UNROLL_SPEC, num_envs=1, capacity=100)
+    training = ReplayTraining(replayer, **{"mini_batch_size": 4, **settings})
+    return Learner(cls(), LEGACY.SGD(0.001), training)
+
+
+def observe_unroll(learner, start=MID, reward=1.0, **kwargs):
+    """An unroll of two steps whose rewards are all `reward`; `start` is FIRST in the first unroll."""
+    experience = make_experience(t=2, **kwargs)
+    step_type = tf.constant([[[start], [MID], [MID]]])
+    learner.observe(experience._replace(step_type=step_type, reward=tf.fill((1, 3, 1), reward)))
+
+
+@pytest.mark.parametrize("replayer_class", [UniformReplayer, PrioritizedReplayer])
+@pytest.mark.parametrize("takes_all", [False, True])
+@pytest.mark.parametrize("culprit", ["reward", "observation"])
+def test_what_is_not_finite_is_named_when_replayed(replayer_class, takes_all, culprit):
+    learner = make_replay_learner(Prioritizing, replayer_class, whole_replay_buffer_training=takes_all)
+    observe_unroll(learner, FIRST, **{culprit: np.nan})
+    before = learner.algorithm.weights.numpy()
+    with pytest.raises(
+        DivergedError, match=f"the loss is not finite, because the environment's {culprit} is"
+    ):
+        learner.train()
+    np.testing.assert_array_equal(learner.algorithm.weights, before)
+    assert int(learner.progress.updates) == int(learner.algorithm.updates_seen) == 0
+
+
+def test_two_learners_with_different_settings_in_one_process():
+    def run(ratio, max_grad_norm, num_epochs):
+        replaying = make_replay_learner(replay_ratio=ratio)
+        training = UnrollTraining(num_epochs=num_epochs)
+        unrolling = make_learner(optimizer=LEGACY.SGD(0.1), training=training, max_grad_norm=max_grad_norm)
+        return replaying, unrolling
+
+    learners = [run(0.5, None, 1), run(2, 1.0, 3)]
+    for i in range(4):
+        for replaying, unrolling in learners:
+            observe_unroll(replaying, MID if i else FIRST)
+            replaying.train()
+            train(unrolling, reward=0.1)
+    # The first call only fills the buffer; then 3 calls with 2 steps each.
+    assert [int(replaying.progress.updates) for replaying, _ in learners] == [3, 12]
+    assert [int(unrolling.progress.updates) for _, unrolling in learners] == [4, 12]
+    weights = [np.linalg.norm(unrolling.algorithm.weights) for _, unrolling in learners]
+    np.testing.assert_allclose(weights, [5 * 0.99**4, 5 * 0.99**12], rtol=1e-5)
+
+
+def test_max_grad_norm_belongs_to_one_learner():
+    learners = [make_learner(max_grad_norm=norm) for norm in (None, 1.0)]
+    for learner in learners:
+        train(learner)
+    np.testing.assert_allclose(learners[0].algorithm.weights, [0.0, 0.0], atol=1e-6)
+    np.testing.assert_allclose(learners[1].algorithm.weights, [3 - 0.6, 4 - 0.8], rtol=1e-6)
+
+
+def restore(learner, state, like):
+    """Sets a learner to a state that went through a file, and its variables to those of another one."""
+    for ours, theirs in zip(learner.variables, like.variables, strict=True):
+        ours.assign(theirs)
+    learner.set_state(json.loads(json.dumps(state)))
+
+
+def test_credit_and_replay_ratio_survive_a_restart():
+    """At a ratio of 0.3, with 2 steps a call, some calls make 1 update and some none."""
+
+    def step(learner, i):
+        observe_unroll(learner, MID if i else FIRST)
+        summary = learner.train()
+        return int(learner.progress.updates), summary.get("replay_ratio")
+
+    whole = make_replay_learner(replay_ratio=0.3)
+    expected = [step(whole, i) for i in range(12)]
+    assert {ratio is None for _, ratio in expected} == {True, False}
+    assert expected[-1][0] == int(0.3 * 22)
+    for restart in (1, 5, 8):
+        first = make_replay_learner(replay_ratio=0.3)
+        shown = [step(first, i) for i in range(restart)]
+        second = make_replay_learner(replay_ratio=0.3)
+        restore(second, first.get_state(), like=first)
+        # A checkpoint does not hold the buffer, which fills again.
+        with single_threaded():
+            unroll = make_experience(t=2)._replace(step_type=tf.constant([[[FIRST], [MID], [MID]]]))
+            second.replayer.observe(unroll)
+        shown += [step(second, i) for i in range(restart, 12)]
+        assert shown == expected
+
+
+def test_the_credit_of_mixed_in_unrolls_survives_a_restart():
+    def make():
+        replayer = MixInReplayer(UNROLL_SPEC, max_unrolls=8, replay_proportion=0.4)
+        return Learner(Quadratic(), LEGACY.SGD(0.001), UnrollTraining(replayer))
+
+    def num_unrolls(learner, i):
+        observe_unroll(learner, MID if i else FIRST)
+        learner.train()
+        return learner.algorithm.iterations_seen[-1].reward.shape[0]
+
+    learner = make()
+    counts = [num_unrolls(learner, i) for i in range(4)]
+    assert counts == [1, 1, 1, 2], "0.4, 0.8 and 1.2 older unrolls are due after the first one"
+    restored = make()
+    num_unrolls(restored, 0)  # there must be an older unroll
+    restore(restored, learner.get_state(), like=learner)
+    assert [num_unrolls(restored, i) for i in range(4, 9)] == [num_unrolls(learner, i) for i in range(4, 9)]
+
+
+def count_traces(learner):
+    """How often the updates of a learner were traced."""
+    training = learner._training
+    functions = ("_train_on", "_train_on_samples", "_train_on_sequences")
+    functions = [getattr(training, name) for name in functions if hasattr(training, name)]
+    return sum(function.experimental_get_tracing_count() for function in functions)
+
+
+@pytest.mark.parametrize("settings", [{"replay_ratio": 0.75}, {"num_updates_per_train_iter": 2}])
+def test_replay_learners_do_not_trace_again(settings):
+    learners = [make_replay_learner(**settings) for _ in range(2)]
+    counts = []
+    for i in range(12):
+        for learner in learners:
+            observe_unroll(learner, MID if i else FIRST)
+            learner.train()
+        counts.append([count_traces(learner) for learner in learners])
+    assert max(counts[3]) <= 2 and counts[3][0] == counts[3][1]
+    assert counts[3:] == counts[3:4] * 9, "one that makes the optimizer's slots, one that uses them"
+
+
+def test_passes_over_a_growing_buffer_do_not_trace_again():
+    learner = make_replay_learner(whole_replay_buffer_training=True)
+    counts = []
+    for i in range(12):
+        observe_unroll(learner, MID if i else FIRST)
+        learner.train()
+        counts.append(count_traces(learner))
+    assert counts[4:] == counts[4:5] * 8
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_two_learners_of_unrolls_do_not_trace_again(jit_compile):
+    training = dict(num_epochs=2, num_minibatches=2)
+    learners = [make_learner(training=UnrollTraining(**training), jit_compile=jit_compile) for _ in range(2)]
+    for learner in learners:
+        train(learner, reward=0.01, b=2)
+    counts = [count_traces(learner) for learner in learners]
+    assert max(counts) <= 2
+    for _ in range(5):
+        for learner in learners:
+            train(learner, reward=0.01, b=2)
+    assert [count_traces(learner) for learner in learners] == counts
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        make_learner,
+        lambda: make_learner(jit_compile=True, training=UnrollTraining(num_epochs=2)),
+        make_replay_learner,
+        lambda: make_replay_learner(whole_replay_buffer_training=True),
+    ],
+)
+def test_nothing_keeps_a_learner_alive(make):
+    learner = make()
+    observe_unroll(learner, FIRST)
+    assert learner.train()
+    references = [weakref.ref(x) for x in (learner, learner.algorithm, learner.policy, learner._training)]
+    del learner
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 4

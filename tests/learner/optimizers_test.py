@@ -1,10 +1,19 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Every setting of an optimizer is bound in gin by Keras' name for it."""
+"""Optimizers: every setting in gin by Keras' name for it; groups of variables."""
+
+import functools
 
 import gin
+import numpy as np
 import pytest
+import tensorflow as tf
 
+from alf.errors import ConfigError
 from alf.learner import optimizers
+from alf.learner.optimizers import GroupOptimizer
+from alf.schedules import LinearSchedule, Progress
+
+LEGACY = tf.keras.optimizers.legacy
 
 
 @pytest.mark.parametrize(
@@ -21,3 +30,109 @@ def test_settings_from_gin(make, settings, clip):
     for name, value in settings.items():
         gin.bind_parameter(f"{make.__name__}.{name}", value)
     assert make().get_config() == settings
+
+
+def make_groups():
+    return {"actor": [tf.Variable([3.0, 4.0]), tf.Variable(5.0)], "critic": [tf.Variable([[1.0], [2.0]])]}
+
+
+def make_progress():
+    return Progress(*(tf.Variable(0, dtype=tf.int64) for _ in Progress._fields))
+
+
+def gradients_of(groups, scale=1.0):
+    return {name: [scale * 0.5 * v for v in variables] for name, variables in groups.items()}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        functools.partial(LEGACY.SGD, 0.1, momentum=0.9),
+        functools.partial(LEGACY.Adam, 0.1),
+        functools.partial(LEGACY.RMSprop, 0.1, momentum=0.5),
+    ],
+)
+def test_one_optimizer_for_all_groups_makes_the_updates_of_equal_ones_for_each(make):
+    results = []
+    for optimizer in (make(), {"actor": make(), "critic": make()}):
+        groups = make_groups()
+        group_optimizer = GroupOptimizer(optimizer, groups, make_progress())
+        before = [v.numpy() for v in tf.nest.flatten(groups)]
+        for scale in (1.0, -2.0, 0.3):
+            gradients = gradients_of(groups, scale)
+            limited = group_optimizer.limit(gradients, group_optimizer.norms(gradients))
+            group_optimizer.apply(limited)
+        results.append([v.numpy() for v in tf.nest.flatten(groups)])
+        assert all(np.all(x != y) for x, y in zip(results[-1], before, strict=True))
+    for x, y in zip(*results, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_the_limit_holds_for_the_variables_of_each_optimizer():
+    groups, progress = make_groups(), make_progress()
+    gradients = {
+        "actor": [tf.constant([3.0, 0.0]), tf.constant(4.0)],
+        "critic": [tf.constant([[0.0], [12.0]])],
+    }
+    one = GroupOptimizer(LEGACY.SGD(), groups, progress, max_grad_norm=6.5)
+    np.testing.assert_allclose(one.norms(gradients), [13.0])
+    limited = one.limit(gradients, one.norms(gradients))
+    np.testing.assert_allclose(limited["actor"][0], [1.5, 0.0])
+    np.testing.assert_allclose(limited["critic"][0], [[0.0], [6.0]])
+    each = GroupOptimizer(
+        {"actor": LEGACY.SGD(), "critic": LEGACY.SGD()}, groups, progress, max_grad_norm=6.0
+    )
+    np.testing.assert_allclose(each.norms(gradients), [5.0, 12.0])
+    limited = each.limit(gradients, each.norms(gradients))
+    np.testing.assert_allclose(limited["actor"][0], [3.0, 0.0])
+    np.testing.assert_allclose(limited["critic"][0], [[0.0], [6.0]])
+
+
+def test_a_variable_without_a_gradient_stays():
+    groups = make_groups()
+    optimizer = GroupOptimizer(LEGACY.SGD(1.0), groups, make_progress(), max_grad_norm=1.0)
+    gradients = {"actor": [None, tf.constant(0.5)], "critic": [None]}
+    optimizer.apply(optimizer.limit(gradients, optimizer.norms(gradients)))
+    np.testing.assert_array_equal(groups["actor"][0], [3.0, 4.0])
+    assert float(groups["actor"][1]) == 4.5
+
+
+def test_schedules_follow_the_progress():
+    schedule = LinearSchedule(1.0, 0.0, over=100)
+    groups, progress = make_groups(), make_progress()
+    optimizers_of_groups = {"actor": LEGACY.SGD(schedule), "critic": LEGACY.SGD(0.5)}
+    optimizer = GroupOptimizer(optimizers_of_groups, groups, progress)
+    progress.env_steps.assign(75)
+    assert optimizer.learning_rates() == {"learning_rate_actor": 0.25, "learning_rate_critic": 0.5}
+    optimizer.apply({"actor": [None, tf.constant(1.0)], "critic": [tf.ones((2, 1))]})
+    assert float(groups["actor"][1]) == 4.75
+    np.testing.assert_array_equal(groups["critic"][0], [[0.5], [1.5]])
+
+
+SAME = LEGACY.SGD(0.1)
+
+
+@pytest.mark.parametrize(
+    "optimizer, message",
+    [
+        (
+            {"actor": LEGACY.SGD()},
+            r"has the keys \['actor'\]: .* for each .* \['actor', 'critic'\]",
+        ),
+        ({}, r"has the keys \[\]"),
+        ({"actor": LEGACY.SGD(), "value": LEGACY.SGD()}, r"has the keys \['actor', 'value'\]"),
+        ({"all": LEGACY.SGD()}, r"has the keys \['all'\]"),
+        ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
+        ({"actor": LEGACY.SGD(), "critic": "adam"}, r"Learner.optimizer\['critic'\] is 'adam'"),
+        ({"actor": LEGACY.SGD(), "critic": None}, r"Learner.optimizer\['critic'\] is None"),
+        (
+            {"actor": LEGACY.SGD(-1.0), "critic": LEGACY.SGD()},
+            r"learning_rate of .*\['actor'\]",
+        ),
+        ("adam", "Learner.optimizer is 'adam': .* in gin, @Adam\\(\\)"),
+        (LEGACY.SGD, "Learner.optimizer is .*SGD"),
+    ],
+)
+def test_optimizers_that_do_not_fit_the_groups_are_errors(optimizer, message):
+    with pytest.raises(ConfigError, match=message):
+        GroupOptimizer(optimizer, make_groups(), make_progress())
