@@ -249,7 +249,11 @@ def test_what_is_there():
 def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):
     envs = make_envs(1)
     replays = kwargs.pop("replays", False)
-    learner = make_learner(envs) if replays else Learner(Watching(make_policy(envs)), None)
+    learner = (
+        make_learner(envs)
+        if replays
+        else Learner(Watching(make_policy(envs)), tf.keras.optimizers.legacy.SGD(0.1))
+    )
     with pytest.raises(ConfigError, match=message):
         driver_class(envs, learner, **kwargs)
 

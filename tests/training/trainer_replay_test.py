@@ -178,12 +178,14 @@ def test_a_run_continues_with_the_fraction_of_an_update_that_is_due(tmp_path, sa
     gin.parse_config("ReplayTraining.replay_ratio = 0.03")
     first = run(tmp_path, {"num_iterations": 5}, checkpoint_replay_buffer=saves_buffer)
     state = first.learner.get_state()["training"]
-    assert state[0] != [0, 1], "a fraction is due"
+    assert state["credit"] != [0, 1], "a fraction is due"
     again = make_trainer(tmp_path, {"num_iterations": 9}, checkpoint_replay_buffer=saves_buffer)
     assert again.learner.get_state()["training"] == state
     assert again.counters == first.counters
     again.train()
-    _, _, steps, updates = again.learner.get_state()["training"]
+    start_steps, start_updates = again.learner.get_state()["training"]["start"]
+    steps = again.counters["env_steps"] - start_steps
+    updates = int(again.learner.train_step_counter) - start_updates
     assert updates == again.learner.train_step_counter == math.floor(Fraction("0.03") * steps)
     # The steps before the first update do not count, nor do those that fill a new buffer.
     fresh = again.counters["env_steps"] - steps
