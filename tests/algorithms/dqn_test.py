@@ -377,8 +377,9 @@ def test_learns_the_values_of_all_actions(replayer):
 def test_learns_from_several_steps():
     env = MatchObservationEnvironment(16, episode_length=4)
     algorithm, _ = learn(env, 4, 3, 300, discount=0.5, n_step=3)
-    # The steps after the first are those of a policy that explores: a bit less than the best.
-    np.testing.assert_allclose(algorithm.policy.network(tf.eye(3))[0], 1 + np.eye(3), atol=0.4)
+    # The second and the third step are those of the policies that acted, most of them worse than the best:
+    # at random, they earn 0.5 less. A network that does not learn is off by 2.
+    np.testing.assert_allclose(algorithm.policy.network(tf.eye(3))[0], 1 + np.eye(3), atol=0.7)
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
