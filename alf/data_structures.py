@@ -72,7 +72,7 @@ class Frame(NamedTuple):
     """One step of an environment and the policy's answer to it: a row of an unroll in the making.
 
     Attributes:
-        time_step: `TimeStep` of [B, ...].
+        time_step: `TimeStep` of [B, ...], whose env_id is (): it follows from the environment's index.
         state: `PolicyState` of [B, ...] that entered the policy at this step.
         policy_step: `PolicyStep` of [B, ...], the answer.
         version: int64 scalar; how many updates the weights that answered had seen.
@@ -89,7 +89,7 @@ class ActionRequest(NamedTuple):
 
     Attributes:
         env_index: int32 scalar; which environment asks, so where the answer goes.
-        time_step: `TimeStep` of [B, ...].
+        time_step: `TimeStep` of [B, ...], whose env_id is (): it follows from `env_index`.
         state: `PolicyState` of [B, ...].
     """
 

@@ -94,14 +94,21 @@ class ImpalaAlgorithm(Algorithm):
             is_first=is_first,
             **self._vtrace,
         )
-        mean = functools.partial(losses.weighted_mean, weight=self._weight(experience))
-        policy_loss = mean(losses.policy_gradient_loss(log_prob, trace.pg_advantages))
-        value_loss = mean(losses.value_loss(train_info.value[:-1], trace.value_targets))
-        entropy = mean(actions.entropy(params))
+        parts = {
+            "policy_loss": losses.policy_gradient_loss(log_prob, trace.pg_advantages),
+            "value_loss": losses.value_loss(train_info.value[:-1], trace.value_targets),
+            "entropy": actions.entropy(params),
+        }
         entropy_weight = self._entropy_weight(self.progress)
-        loss = policy_loss + self._value_loss_weight * value_loss - entropy_weight * entropy
-        parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
-        return LossInfo(loss, {**parts, "entropy_weight": entropy_weight})
+        loss = (
+            parts["policy_loss"]
+            + self._value_loss_weight * parts["value_loss"]
+            - entropy_weight * parts["entropy"]
+        )
+        # One mean for the gradient instead of three; the means of the parts are for display.
+        mean = functools.partial(losses.weighted_mean, weight=self._weight(experience))
+        shown = {name: mean(tf.stop_gradient(part)) for name, part in parts.items()}
+        return LossInfo(mean(loss), {**shown, "entropy_weight": entropy_weight})
 
     def _weight(self, experience):
         """Computes the weight of each transition in the loss, float32 [T, B]."""

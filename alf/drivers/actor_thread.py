@@ -40,14 +40,16 @@ class Actor:
 
     Args:
         policy: `Policy`.
+        specs: `EnvSpecs` of the environments.
         tf_queues: `TFQueues`.
         actor_queue_cap: K, requests that are answered at a time.
         guards_weights: whether it holds a permit of `TFQueues.weights` while it acts, so that the weights
             do not change in the middle of an answer.
     """
 
-    def __init__(self, policy, tf_queues, actor_queue_cap, guards_weights):
+    def __init__(self, policy, specs, tf_queues, actor_queue_cap, guards_weights):
         self._policy = policy
+        self._specs = specs
         self._tf_queues = tf_queues
         self._num_requests = actor_queue_cap
         self._guards_weights = guards_weights
@@ -74,8 +76,9 @@ class Actor:
 
     def _answer(self, requests):
         """Acts for K environments at once: returns a list of `PolicyStep`s of [B, ...], and the version."""
+        time_step = requests.time_step._replace(env_id=self._specs.env_ids(requests.env_index))
         time_step, state = tf.nest.map_structure(
-            lambda x: tf.reshape(x, (-1, *x.shape[2:])), (requests.time_step, requests.state)
+            lambda x: tf.reshape(x, (-1, *x.shape[2:])), (time_step, requests.state)
         )
         if self._guards_weights:
             policy_step, version = self._tf_queues.weights.hold(

@@ -103,7 +103,7 @@ class AsyncOffPolicyDriver(Driver):
         capacity = learn_queue_cap * max(max_waiting_batches, 1)
         self._tf_queues = self._make_queues(actor_queue_cap, capacity)
         self._actor = Actor(
-            self._policy, self._tf_queues, actor_queue_cap, parameter_update_period is not None
+            self._policy, specs, self._tf_queues, actor_queue_cap, parameter_update_period is not None
         )
         self._unroller = EnvUnroller(
             envs,

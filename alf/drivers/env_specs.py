@@ -41,6 +41,14 @@ class EnvSpecs:
         if self.reward.shape.rank > 1:
             raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
 
+    def env_ids(self, env_index):
+        """The ids of the sub-environments of a batched environment, int32 [..., B].
+
+        Args:
+            env_index: int32 [...].
+        """
+        return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
+
     @property
     def time_step(self):
         """`TimeStep` of unbatched tensor specs; bounds are kept."""
@@ -50,7 +58,7 @@ class EnvSpecs:
     def frame_spec(self, policy):
         """Describes one step of a batched environment and the answer of a policy: `Frame` of specs."""
         policy_step = policy.policy_step_spec
-        frame = Frame(self.time_step, policy_step.state, policy_step, version=())
+        frame = Frame(self.time_step._replace(env_id=()), policy_step.state, policy_step, version=())
         frame = add_leading_dims(frame, self.batch_size)
         return frame._replace(version=tf.TensorSpec((), tf.int64))
 

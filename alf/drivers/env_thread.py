@@ -103,7 +103,7 @@ class EnvUnroller:
         batch_size = self._specs.batch_size
         step_type, reward, discount, observation = self._call_env(env_index, self._reset, [env_index])
         prev_action = zeros_from_spec(self._specs.action, batch_size)
-        time_step = TimeStep(step_type, reward, discount, observation, prev_action, self._env_ids(env_index))
+        time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id=())
         state = zeros_from_spec(self._policy_step_spec.state, batch_size)
         return Frame(time_step, state, *self._ask(env_index, time_step, state))
 
@@ -115,7 +115,7 @@ class EnvUnroller:
         if self._overwrites:
             action = self._taken_action(env_index, step_type)
         prev_action = zero_where(tf.equal(step_type, FIRST), action)
-        time_step = TimeStep(step_type, reward, discount, observation, prev_action, frame.time_step.env_id)
+        time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id=())
         state = frame.policy_step.state
         return Frame(time_step, state, *self._ask(env_index, time_step, state))
 
@@ -135,15 +135,20 @@ class EnvUnroller:
             for x in tf.nest.flatten(_row_of(frame))
         ]
 
-        def body(t, frame, arrays):
-            frame = self.next_frame(env_index, frame)
+        def body(t, needed, arrays):
+            frame = self.next_frame(env_index, needed)
             row = tf.nest.flatten(_row_of(frame))
-            return t + 1, frame, [array.write(t, x) for array, x in zip(arrays, row, strict=True)]
+            arrays = [array.write(t, x) for array, x in zip(arrays, row, strict=True)]
+            return t + 1, _needed_for_next(frame), arrays
 
         # One iteration at a time: a step needs the action of the step before.
-        start = (tf.constant(1), frame, arrays)
-        _, last, arrays = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
+        start = (tf.constant(1), _needed_for_next(frame), arrays)
+        _, needed, arrays = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
         rows = tf.nest.pack_sequence_as(_row_of(frame), [array.stack() for array in arrays])
+        last = tf.nest.map_structure(lambda x: x[-1], rows)
+        last = last._replace(
+            state=needed.state, policy_step=last.policy_step._replace(state=needed.policy_step.state)
+        )
         time_step, action = rows.time_step, rows.policy_step.action
         if self._overwrites:
             # The action that was taken in the last row is not known yet: it is in row 0 of the next unroll.
@@ -151,7 +156,7 @@ class EnvUnroller:
                 lambda taken, own: tf.concat([taken[1:], own[-1:]], axis=0), time_step.prev_action, action
             )
         ones = tf.ones_like(time_step.step_type)
-        time_step = time_step._replace(env_id=ones * frame.time_step.env_id)
+        time_step = time_step._replace(env_id=ones * self._specs.env_ids(env_index))
         unroll = Experience(
             *time_step,
             action=action,
@@ -160,10 +165,6 @@ class EnvUnroller:
             state=frame.state,
         )
         return last, unroll
-
-    def _env_ids(self, env_index):
-        batch_size = self._specs.batch_size
-        return env_index * batch_size + tf.range(batch_size, dtype=tf.int32)
 
     def _call_env(self, env_index, method, inputs):
         """Calls Python from the graph; returns step type, reward, discount and observation of [B, ...]."""
@@ -274,12 +275,13 @@ def make_log_record(unroll):
 
 
 def _row_of(frame):
-    """What an unroll keeps of each frame. It keeps the state of row 0 alone; the env ids are constant."""
-    return frame._replace(
-        time_step=frame.time_step._replace(env_id=()),
-        state=(),
-        policy_step=frame.policy_step._replace(state=()),
-    )
+    """What an unroll keeps of each frame. It keeps the state of row 0 alone."""
+    return frame._replace(state=(), policy_step=frame.policy_step._replace(state=()))
+
+
+def _needed_for_next(frame):
+    """What the next frame depends on. A loop copies each tensor that it carries, in every iteration."""
+    return frame._replace(time_step=(), policy_step=frame.policy_step._replace(info=()), version=())
 
 
 def _call_python(method, inputs, dtypes):

@@ -44,12 +44,16 @@ class SyncOffPolicyDriver(Driver):
             self._specs,
             policy,
             self._unroll_length,
-            lambda env_index, time_step, state: act(policy, time_step, state),
+            self._ask_policy,
             overwrite_policy_output,
         )
         self._unroll = tf.function(self._unroller.unroll, autograph=False)
         self._frames = None
         self._stopped = False
+
+    def _ask_policy(self, env_index, time_step, state):
+        time_step = time_step._replace(env_id=self._specs.env_ids(env_index))
+        return act(self.learner.policy, time_step, state)
 
     @property
     def num_restarts(self):

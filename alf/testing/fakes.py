@@ -65,7 +65,7 @@ class FrozenPolicy(Policy):
 
     Args:
         env: environment whose specs to take.
-        state_spec: as in `Policy`.
+        state_spec, data_transformer: as in `Policy`.
         info_spec: dict of specs that adds to the one above.
 
     Attributes:
@@ -73,13 +73,14 @@ class FrozenPolicy(Policy):
         rows: how many rows each trace of `rollout_step` had, a deque.
     """
 
-    def __init__(self, env, state_spec=(), info_spec=None):
+    def __init__(self, env, state_spec=(), info_spec=None, data_transformer=None):
         observation_spec = to_tensor_spec(env.observation_spec())
         action_spec = to_tensor_spec(env.action_spec())
         reward_spec = tf.TensorSpec(env.reward_spec().shape, tf.float32)
         self.time_step_spec = TimeStep(INDEX, reward_spec, SIGNAL, observation_spec, action_spec, INDEX)
         info_spec = {"seen": self.time_step_spec, "version": VERSION, **(info_spec or {})}
-        super().__init__(observation_spec, action_spec, state_spec, info_spec, name=type(self).__name__)
+        name = type(self).__name__
+        super().__init__(observation_spec, action_spec, state_spec, info_spec, data_transformer, name)
         self.rows = collections.deque()
         self.num_traces = 0
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import ActorCriticPolicy
 from alf.errors import ConfigError
 from alf.networks import (
     GRU,
@@ -22,6 +21,7 @@ from alf.networks import (
     PolicyNetwork,
     QValueNetwork,
 )
+from alf.policies import ActorCriticPolicy
 from tests.networks.rounding import distance, max_distance
 
 VECTOR = tf.TensorSpec((4,), tf.float32)

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, TimeStep
-from alf.drivers import AsyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, OfflineDriver
 from alf.errors import ConfigError
+from alf.learner import Learner
 from alf.nest_utils import to_tensor_spec, zero_where, zeros_from_spec
 from alf.policies.data_transformers import (
     FrameStacker,
@@ -23,9 +24,9 @@ from alf.policies.data_transformers import (
     RewardScaling,
     RewardWeighting,
 )
-from alf.testing.fakes import FrozenAlgorithm
+from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
-from alf.training.run_dir import Checkpointer
+from alf.training.checkpointer import Checkpointer
 
 VECTOR = tf.TensorSpec((2,), tf.float32)
 IMAGE = tf.TensorSpec((1, 3, 3), tf.uint8)
@@ -233,21 +234,8 @@ def test_vector_rewards_are_weighted_and_weights_may_change():
     np.testing.assert_allclose(transform(rows).reward, rows.reward[..., 1], rtol=1e-6)
 
 
-class LearnsOfWhatItSaw(FrozenAlgorithm):
-    """Notes in `info` what it saw when it acted, and keeps the batches that it would learn from."""
-
-    observe = Algorithm.observe
-    update_with_gradient = lambda self, loss_info, gradients: tf.constant(0.0)  # noqa: E731
-
-    def __init__(self, env, pipeline):
-        specs = types.SimpleNamespace(
-            observation_spec=lambda: pipeline.observation_spec,
-            action_spec=env.action_spec,
-            reward_spec=env.reward_spec,
-        )
-        super().__init__(specs)
-        self.optimizer = tf.keras.optimizers.legacy.SGD()
-        self.set_data_transformer(pipeline)
+class ComparesWhatWasSeen(Algorithm):
+    """Its loss is 1 if the learner sees what the actor saw (see `FrozenPolicy`), else 0."""
 
     def train_step(self, experience, state):
         seen = experience.info["seen"]
@@ -257,18 +245,30 @@ class LearnsOfWhatItSaw(FrozenAlgorithm):
     def calc_loss(self, experience, train_info):
         return LossInfo(train_info)
 
+    def update_with_gradient(self, loss_info, gradients, optimizer):
+        pass
+
+
+def make_learner(env, pipeline):
+    specs = types.SimpleNamespace(
+        observation_spec=lambda: pipeline.observation_spec,
+        action_spec=env.action_spec,
+        reward_spec=env.reward_spec,
+    )
+    return Learner(ComparesWhatWasSeen(FrozenPolicy(specs, data_transformer=pipeline)), optimizer=None)
+
 
 def test_through_the_driver_the_learner_sees_what_the_actor_saw():
     envs = [CountingEnvironment(batch_size=3, episode_length=5, env_index=i) for i in range(2)]
     observation_spec = to_tensor_spec(envs[0].observation_spec())
     ctors = [FrameStacker, functools.partial(RewardScaling, scale=0.5)]
-    algorithm = LearnsOfWhatItSaw(envs[0], Pipeline(observation_spec, REWARD, ctors))
-    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=4)
+    learner = make_learner(envs[0], Pipeline(observation_spec, REWARD, ctors))
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=4)
     driver.start()
     try:
         for _ in range(8):
-            driver.run_async()
-            assert algorithm.train()["loss"] == 1.0
+            driver.collect()
+            assert learner.train()["loss"] == 1.0
     finally:
         driver.stop()
 
@@ -276,11 +276,11 @@ def test_through_the_driver_the_learner_sees_what_the_actor_saw():
 def test_through_the_driver_every_step_is_counted_once():
     envs = [CountingEnvironment(batch_size=3, episode_length=5) for _ in range(2)]
     pipeline = Pipeline(to_tensor_spec(envs[0].observation_spec()), REWARD, [RewardNormalizer])
-    algorithm = LearnsOfWhatItSaw(envs[0], pipeline)
-    driver = AsyncOffPolicyDriver(envs, algorithm, unroll_length=4)
+    learner = make_learner(envs[0], pipeline)
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=4)
     driver.start()
     try:
-        steps = sum(driver.run_async() for _ in range(8))
+        steps = sum(driver.collect() for _ in range(8))
     finally:
         driver.stop()
     assert int(pipeline._parts[0]._statistics._count) == steps > 0
@@ -290,10 +290,9 @@ def test_statistics_are_in_the_checkpoint(tmp_path):
     rows = make_rows(NESTED, REWARD)
 
     def make():
-        algorithm = FrozenAlgorithm(CountingEnvironment(batch_size=2, episode_length=3))
         pipeline = Pipeline(NESTED, REWARD, [ObservationNormalizer, RewardNormalizer])
-        algorithm.set_data_transformer(pipeline)
-        return pipeline, Checkpointer(str(tmp_path), algorithm, [])
+        env = CountingEnvironment(batch_size=2, episode_length=3)
+        return pipeline, Checkpointer(str(tmp_path), OfflineDriver(make_learner(env, pipeline)))
 
     first, checkpointer = make()
     first.observe(as_experience(rows), zeros_from_spec(first.state_spec, 5))
