@@ -79,43 +79,41 @@ class Experiment:
         reserve_threads(2 * num_envs + 8)
         env_seeds = seed_everything(seed, num_envs)
 
-        def build_learner(observation_spec, action_spec, reward_spec, make_training):
-            transformer = Pipeline(observation_spec, reward_spec, data_transformers)
-            self.policy = policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
-            self.algorithm = algorithm_ctor(self.policy)
-            self.learner = learner_ctor(self.algorithm, training=make_training(transformer.context))
-
-        def make_offline_training(context):
-            replayer = load_replayer(offline_buffer, context)
-            needed = PolicyState((), self.policy.state_spec)
-            needed = replayer.row_spec._replace(info=self.policy.info_spec, state=needed)
-            check_same_rows(needed, replayer.row_spec)
-            return ReplayTraining(replayer)
-
-        def make_online_training(context):
-            unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1))
-            replayer = make_replayer(exp_replayer, unroll_spec, num_envs, context)
-            if offline_buffer is not None:
-                replayer = HybridReplayer(replayer, load_replayer(offline_buffer, context))
-            is_unrolls = isinstance(replayer, UnrollReplayer)
-            return UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-
-        if not num_envs:
-            rows = read_row_spec(offline_buffer)
-            build_learner(rows.observation, rows.action, rows.reward, make_offline_training)
-            self.driver = OfflineDriver(self.learner)
-            return
         envs = []
         try:
             for env_seed in env_seeds:
                 envs.append(env_ctor(seed=env_seed))
-            specs = EnvSpecs(envs)
-            build_learner(specs.observation, specs.action, specs.reward, make_online_training)
-            self.driver = driver_ctor(envs, self.learner, unroll_length=unroll_length)
+            specs = EnvSpecs(envs) if envs else read_row_spec(offline_buffer)
+            transformer = Pipeline(specs.observation, specs.reward, data_transformers)
+            self.policy = policy_ctor(
+                transformer.observation_spec, specs.action, data_transformer=transformer
+            )
+            self.algorithm = algorithm_ctor(self.policy)
+            replayer = None
+            if envs:
+                unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1))
+                replayer = make_replayer(exp_replayer, unroll_spec, num_envs, transformer.context)
+            if offline_buffer is not None:
+                offline = load_replayer(offline_buffer, transformer.context)
+                replayer = HybridReplayer(replayer, offline) if envs else _check_rows(offline, self.policy)
+            is_unrolls = isinstance(replayer, UnrollReplayer)
+            training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
+            self.learner = learner_ctor(self.algorithm, training=training)
+            if envs:
+                self.driver = driver_ctor(envs, self.learner, unroll_length=unroll_length)
+            else:
+                self.driver = OfflineDriver(self.learner)
         except BaseException:
             for env in envs:
                 env.close()
             raise
+
+
+def _check_rows(replayer, policy):
+    """Returns an offline replayer if it holds the info and the recurrent state that the policy needs."""
+    needed = replayer.row_spec._replace(info=policy.info_spec, state=PolicyState((), policy.state_spec))
+    check_same_rows(needed, replayer.row_spec)
+    return replayer
 
 
 def seed_everything(seed, num_envs):

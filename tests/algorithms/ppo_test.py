@@ -285,9 +285,20 @@ LOCKSTEP = {"max_waiting_batches": 0, "learn_queue_cap": 2}
 
 
 def train_policy(
-    make_env, iterations, rnn=None, compute_dtype="float32", seed=0, driver_settings=None, **kwargs
+    make_env,
+    iterations,
+    rnn=None,
+    compute_dtype="float32",
+    seed=0,
+    driver_settings=None,
+    target=float("inf"),
+    **kwargs,
 ):
-    """Returns the policy, and the average return of an episode in the end."""
+    """Trains for at most so many iterations, until the average return of 100 episodes is at the target.
+
+    Returns:
+        the policy, and the average return in the end.
+    """
     tf.random.set_seed(seed)
     envs = [make_env(seed=i) for i in range(2)]
     specs = EnvSpecs(envs)
@@ -305,10 +316,13 @@ def train_policy(
     driver = AsyncOffPolicyDriver(envs, learner, unroll_length=8, **(driver_settings or {}))
     try:
         driver.start()
+        (score,) = (metric for metric in driver.get_metrics() if metric.name == "AverageReturn")
         for _ in range(iterations):
             driver.collect()
+            if score.full and score.result() >= target:
+                break
             learner.train()
-        return policy, {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
+        return policy, score.result()
     finally:
         driver.stop()
 
@@ -324,7 +338,8 @@ def test_learns_to_match(continuous, use_vtrace):
 def test_learns_as_much_in_bfloat16():
     make_env = functools.partial(MatchObservationEnvironment, 32)
     scores = [
-        learn(make_env, 90, compute_dtype=dtype, discount=0.5) / 10 for dtype in ("float32", "bfloat16")
+        learn(make_env, 150, compute_dtype=dtype, discount=0.5, target=9.7) / 10
+        for dtype in ("float32", "bfloat16")
     ]
     assert min(scores) > 0.9, "of 1; at random 1/3"
     assert abs(scores[0] - scores[1]) < 0.05
@@ -354,16 +369,18 @@ def evaluate(policy, env, num_steps, keep_state=True):
 @pytest.mark.parametrize("rnn", [GRU, LSTM])
 def test_remembers_with_a_recurrent_network(rnn):
     make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    # In lockstep, so that the result does not depend on the speed of the machine.
-    policy, score = train_policy(make_env, 150, rnn, driver_settings=LOCKSTEP)
-    assert score > 0.9, "of 1; without a memory 0.5"
-    assert evaluate(policy, make_env(seed=7), 20) > 0.99
+    # In lockstep, so that the result does not depend on the speed of the machine. It ends at the target:
+    # where nearly all returns are equal, normalized advantages are noise, and one run in ten forgets again.
+    policy, score = train_policy(make_env, 400, rnn, driver_settings=LOCKSTEP, target=0.97)
+    assert score >= 0.97, "of 1; without a memory 0.5"
+    assert evaluate(policy, make_env(seed=7), 20) > 0.9
     assert evaluate(policy, make_env(seed=7), 20, keep_state=False) < 0.8
 
 
 def test_remembers_in_bfloat16():
     make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    assert learn(make_env, 150, GRU, compute_dtype="bfloat16", driver_settings=LOCKSTEP) > 0.9
+    settings = dict(compute_dtype="bfloat16", driver_settings=LOCKSTEP, target=0.97)
+    assert learn(make_env, 400, GRU, **settings) >= 0.97
 
 
 def test_cannot_remember_without():
