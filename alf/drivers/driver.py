@@ -35,10 +35,8 @@ class Driver(abc.ABC):
     """
 
     def __init__(self, learner, unroll_length=1, observers=(), metrics=()):
-        check_number("unroll_length", unroll_length, at_least=0)
-        if unroll_length >= 1:
-            check_int("unroll_length", unroll_length)
-        elif learner.needs_fresh_experience:
+        check_unroll_length("unroll_length", unroll_length)
+        if unroll_length < 1 and learner.needs_fresh_experience:
             raise ConfigError(
                 f"unroll_length is {unroll_length:g}, less than 1: exp_replayer must be one to sample from "
                 f"then, such as 'uniform', not {learner.replayer.name!r}"
@@ -97,3 +95,10 @@ class Driver(abc.ABC):
         """Counts one call of `collect`; says whether it collects."""
         self._collections.earn()
         return self._collections.take() > 0
+
+
+def check_unroll_length(name, value):
+    """Raises ConfigError unless the setting called `name` is an integer, or a number in [0, 1)."""
+    check_number(name, value, at_least=0)
+    if value >= 1:
+        check_int(name, value)

@@ -70,8 +70,7 @@ class ReplayTraining:
         self._fresh_steps = 0  # observed since the last call of `train`
         self._start = None  # the environment steps and updates when the initial steps were there
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
-        self._is_filling = False
-        self._filling_steps = 0
+        self._filling_steps = None  # observed while `train` waited for the buffer; None if it did not wait
 
     def check_batch_size(self, batch_size):
         """Accepts every number of environments."""
@@ -96,14 +95,13 @@ class ReplayTraining:
             num_enough = max(1, self._initial_collect_steps)
             has_sequence = self.replayer.num_sequences(self._length) > 0
             if self.replayer.num_steps() < num_enough or not has_sequence:
-                self._is_filling = True
-                self._filling_steps += num_steps
+                self._filling_steps = (self._filling_steps or 0) + num_steps
                 return {}, ()
             self._is_filled = True
             if self._start is None:
                 self._start = [int(count) for count in learner.progress]
                 num_steps = 0
-            elif self._is_filling:
+            elif self._filling_steps is not None:
                 self._start[0] += self._filling_steps + num_steps
                 num_steps = 0
         num_due = self._num_updates

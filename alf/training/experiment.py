@@ -8,8 +8,9 @@ import tensorflow as tf
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
+from alf.drivers.driver import check_unroll_length
 from alf.environments import load
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
@@ -70,9 +71,7 @@ class Experiment:
             raise ConfigError(
                 "Experiment.num_envs is 0: without environments there must be an offline_buffer"
             )
-        check_number("Experiment.unroll_length", unroll_length, at_least=0)
-        if unroll_length >= 1:
-            check_int("Experiment.unroll_length", unroll_length)
+        check_unroll_length("Experiment.unroll_length", unroll_length)
         if seed is not None:
             check_int("Experiment.seed", seed, at_least=0)
         # Before anything starts TensorFlow, which fixes its number of threads.
