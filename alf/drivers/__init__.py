@@ -2,9 +2,8 @@
 """Drivers: environments, actors and queues that bring experience to a learner."""
 
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
-from alf.drivers.driver import Driver
+from alf.drivers.driver import Driver, OfflineDriver
 from alf.drivers.env_specs import EnvSpecs
-from alf.drivers.offline_driver import OfflineDriver
 from alf.drivers.queues import NestFIFOQueue
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.drivers.tf_queues import TFQueues

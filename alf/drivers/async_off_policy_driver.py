@@ -1,16 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
 
+import functools
+
 import gin
 import tensorflow as tf
 
-from alf.data_structures import ActionReply, ActionRequest, LogRecord, count_transitions
-from alf.drivers.actor_thread import Actor, ActorThread
+from alf.data_structures import count_transitions
+from alf.drivers.actor_thread import actor_work, serve
 from alf.drivers.driver import Driver
-from alf.drivers.driver_thread import QUEUE_CLOSED
+from alf.drivers.driver_thread import QUEUE_CLOSED, DriverThread
 from alf.drivers.env_specs import EnvSpecs
-from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
-from alf.drivers.log_thread import LogThread
+from alf.drivers.env_thread import EnvUnroller, env_work, make_log_record
 from alf.drivers.tf_queues import TFQueues
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.tf_runtime import reserve_threads, single_threaded
@@ -29,17 +30,20 @@ class AsyncOffPolicyDriver(Driver):
     make an unroll. The learner takes `learn_queue_cap` unrolls at a time, those that are ready: a batch may
     hold an environment twice and another one not at all.
 
+    A setting is a ConfigError if with it somebody would wait for ever, or if TensorFlow has started with too
+    few threads.
+
     Args:
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
         learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0, `collect`
             takes what waits in the learn queue, which may be nothing.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
-        learn_queue_cap: Q, unrolls that `get_training_exps` takes.
+        learn_queue_cap: Q, unrolls that `get_training_exps` takes; at most the number of environments.
         actor_queue_cap: K, environments that an actor answers at a time. 1 gives the quickest answer; more
-            costs less for each environment.
+            costs less for each environment. num_actor_queues * K is at most the number of environments.
         max_waiting_batches: how many times Q unrolls may wait in the learn queue. 0 is lockstep: the
-            environments collect while `run_async` waits and stand still while the learner trains. A batch
+            environments collect while `collect` waits and stand still while the learner trains. A batch
             then holds one unroll of every environment, in their order, as a `SyncOffPolicyDriver` gives it.
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
@@ -52,12 +56,6 @@ class AsyncOffPolicyDriver(Driver):
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
         stop_timeout: seconds that `stop` waits for an environment that does not return from a step.
-
-    Raises:
-        ConfigError: if an argument is out of range or the specs do not fit together; if num_envs <
-            num_actor_queues * actor_queue_cap, because an actor would wait for ever for more environments
-            than it has; if learn_queue_cap > num_envs; if max_waiting_batches is 0 and an actor could wait
-            for environments that stand still; if TensorFlow has started with too few threads.
     """
 
     def __init__(
@@ -76,43 +74,37 @@ class AsyncOffPolicyDriver(Driver):
         one_env_at_a_time=False,
         stop_timeout=30.0,
     ):
-        super().__init__(learner, unroll_length, observers, metrics)
-        envs = list(envs)
-        self._specs = specs = EnvSpecs(envs)
-        _check_capacities(
-            specs.num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches
+        super().__init__(learner, unroll_length, observers, metrics, envs)
+        self._specs = specs = EnvSpecs(self._envs)
+        _check_waits(
+            specs.num_envs,
+            num_actor_queues,
+            learn_queue_cap,
+            actor_queue_cap,
+            max_waiting_batches,
+            unroll_length,
         )
-        if max_waiting_batches == 0 and unroll_length == 0:
-            raise ConfigError(
-                "max_waiting_batches is 0: unroll_length must not be 0 then, because no unroll ever waits"
-            )
         check_bool("one_env_at_a_time", one_env_at_a_time)
         check_number("stop_timeout", stop_timeout, above=0)
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
         learner.check_batch_size(learn_queue_cap * specs.batch_size)
         reserve_threads(specs.num_envs + num_actor_queues + _OTHER_THREADS)
-        self._num_actor_queues = num_actor_queues
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
-        self._parameter_update_period = parameter_update_period
+        self._update_period = parameter_update_period
         self._stop_timeout = stop_timeout
         # The policy that the actors act with: the learner's own, or a copy of it.
-        self._policy = learner.policy if parameter_update_period is None else learner.policy.copy()
-        capacity = learn_queue_cap * max(max_waiting_batches, 1)
-        self._tf_queues = self._make_queues(actor_queue_cap, capacity)
-        self._actor = Actor(
-            self._policy, specs, self._tf_queues, actor_queue_cap, parameter_update_period is not None
-        )
+        copies = parameter_update_period is not None
+        self._policy = policy = learner.policy.copy() if copies else learner.policy
+        length, capacity = self._unroll_length, learn_queue_cap * max(max_waiting_batches, 1)
+        queues = TFQueues(specs, policy, length, num_actor_queues, actor_queue_cap, capacity)
+        self._tf_queues = queues
+        self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
+        env_turn = queues.env_turn if one_env_at_a_time else None
         self._unroller = EnvUnroller(
-            envs,
-            specs,
-            self._policy,
-            self._unroll_length,
-            self._ask_actor,
-            overwrite_policy_output,
-            self._tf_queues.env_turn if one_env_at_a_time else None,
+            self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn
         )
         # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
@@ -125,22 +117,26 @@ class AsyncOffPolicyDriver(Driver):
         """Makes the driver with `num_envs` environments that `env_fn(env_index)` returns."""
         return cls([env_fn(index) for index in range(num_envs)], learner, **kwargs)
 
-    @property
-    def num_restarts(self):
-        return self._unroller.num_restarts
-
     def start(self):
-        """Traces the loops, in this thread, then starts the threads.
+        """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
 
-        Raises:
-            RuntimeError: if called twice, or after `stop`.
+        A call after the first one, or after `stop`, is a RuntimeError.
         """
         if self._threads or self._stopped:
             raise RuntimeError("start() works once: make a new driver to start again")
+        queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
         with single_threaded():
-            self._threads = self._make_threads()
-        if self._parameter_update_period is not None:  # The learner may have loaded a checkpoint.
+            first_frame = _trace(self._unroller.first_frame, index)
+            unroll = _trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
+            traced_serve = _trace(self._serve, index, index)
+        works = {
+            f"EnvThread-{i}": env_work(self._unroller, i, first_frame, unroll) for i in range(len(self._envs))
+        }
+        works |= {f"ActorThread-{i}": actor_work(traced_serve, i) for i in range(len(queues.actor_queues))}
+        works["LogThread"] = self._log_work()
+        if self._update_period is not None:  # The learner may have loaded a checkpoint.
             self._policy.assign(self.learner.policy)
+        self._threads = [DriverThread(self._coord, queues, name, work) for name, work in works.items()]
         for thread in self._threads:
             thread.start()
 
@@ -149,11 +145,8 @@ class AsyncOffPolicyDriver(Driver):
         """Takes `learn_queue_cap` unrolls from the learn queue; waits for them.
 
         Returns:
-            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the environment steps that it holds,
-            int64 scalar: transitions between rows, without those that lead to a FIRST row.
-
-        Raises:
-            tf.errors.OutOfRangeError: if the driver has stopped.
+            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the environment steps that it holds, see
+            `count_transitions`. If the driver has stopped, it is an OutOfRangeError instead.
         """
         queues = self._tf_queues
         if not self._is_lockstep:
@@ -166,11 +159,8 @@ class AsyncOffPolicyDriver(Driver):
             experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
 
-    def run_async(self):
-        """Takes a batch of unrolls and lets the learner observe it.
-
-        Returns:
-            environment steps in that batch, an int; 0 if it took none, see `unroll_length`.
+    def collect(self):
+        """As in `Driver`; returns 0 if it took no batch, see `unroll_length`.
 
         Raises:
             RuntimeError: if the driver does not run.
@@ -181,29 +171,42 @@ class AsyncOffPolicyDriver(Driver):
         self._raise_if_stopping()
         try:
             with single_threaded():
-                self._update_actor()
-                return sum(self._observe_batch() for _ in range(self._num_batches()))
+                if self._update_period is not None:
+                    age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
+                    if age >= self._update_period:
+                        self._copy_weights()
+                if self._takes_what_waits:
+                    num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
+                else:
+                    num_batches = int(self._is_collection_due())
+                total = 0
+                for _ in range(num_batches):
+                    experience, steps = self.get_training_exps()
+                    self.learner.observe(experience)
+                    total += int(steps)
+                return total
         except QUEUE_CLOSED:
             self._raise_if_stopping()
             raise
 
-    collect = run_async
+    def run_async(self):
+        """Another name of `collect`."""
+        return self.collect()
 
     def run(self):
         """Refuses: this driver has no synchronous step."""
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
     def interrupt(self):
-        """Tells all threads to stop and wakes whoever waits for a queue; from any thread, returns at once."""
         self._coord.request_stop()
         self._tf_queues.close()
 
     def stop(self):
-        """Stops and joins all threads and closes the environments; may be repeated, or come before start().
+        """Stops and joins all threads and closes the environments; may be repeated, or come before `start`.
 
         Raises:
             RuntimeError: if a thread does not end within `stop_timeout` seconds; it names the thread.
-            Exception: whatever ended a thread, unless `run_async` has raised it.
+            Exception: whatever ended a thread, unless `collect` has raised it.
         """
         if self._stopped:
             return
@@ -217,29 +220,11 @@ class AsyncOffPolicyDriver(Driver):
         finally:
             # An environment that still steps must not be closed beneath its thread.
             if not any(thread.is_alive() for thread in self._threads):
-                self._unroller.close()
+                for env in self._envs:
+                    env.close()
 
     def queue_sizes(self):
         return self._tf_queues.sizes()
-
-    def _num_batches(self):
-        """How many batches this call of `run_async` takes."""
-        if self._takes_what_waits:
-            return self._tf_queues.learn_queue.size() // self._learn_queue_cap
-        return 1 if self._is_collection_due() else 0
-
-    def _observe_batch(self):
-        experience, steps = self.get_training_exps()
-        self.learner.observe(experience)
-        return int(steps)
-
-    def _update_actor(self):
-        """Gives the actors new weights if it is time."""
-        if self._parameter_update_period is None:
-            return
-        age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
-        if age >= self._parameter_update_period:
-            self._copy_weights()
 
     @tf.function(autograph=False)
     def _copy_weights(self):
@@ -249,7 +234,7 @@ class AsyncOffPolicyDriver(Driver):
             with tf.control_dependencies(self._policy.assign(self.learner.policy)):
                 return tf.constant(True)
 
-        self._tf_queues.weights.hold(self._num_actor_queues, [], copy)
+        self._tf_queues.weights.hold(len(self._tf_queues.actor_queues), [], copy)
 
     def _raise_if_stopping(self):
         """Raises the error that ended a thread at once, because `stop` may have to wait for others first."""
@@ -263,36 +248,6 @@ class AsyncOffPolicyDriver(Driver):
         self.stop()
         raise RuntimeError("the driver was interrupted")
 
-    def _make_queues(self, actor_queue_cap, learn_queue_capacity):
-        frame = self._specs.frame_spec(self._policy)
-        unroll = self._specs.unroll_spec(self._policy, self._unroll_length, keep_bounds=False)
-        shorten = lambda s: tf.TensorSpec((self._unroll_length, *s.shape[1:]), s.dtype)  # noqa: E731
-        return TFQueues(
-            num_envs=self._specs.num_envs,
-            num_actor_queues=self._num_actor_queues,
-            actor_queue_cap=actor_queue_cap,
-            learn_queue_capacity=learn_queue_capacity,
-            request_spec=ActionRequest(tf.TensorSpec((), tf.int32), frame.time_step, frame.state),
-            reply_spec=ActionReply(frame.policy_step, frame.version),
-            unroll_spec=unroll,
-            log_spec=LogRecord(
-                step_type=shorten(unroll.step_type),
-                reward=shorten(unroll.reward),
-                discount=shorten(unroll.discount),
-                env_id=tf.TensorSpec((self._specs.batch_size,), tf.int32),
-            ),
-        )
-
-    def _ask_actor(self, env_index, time_step, state):
-        """Sends a request and waits for the answer, in the graph of an environment."""
-        queues = self._tf_queues
-        request = ActionRequest(env_index, time_step, state)
-        sent = queues.actor_queues[env_index % self._num_actor_queues].enqueue(request)
-        # Nothing but this says that the answer comes after the request.
-        with tf.control_dependencies([sent]):
-            reply = queues.action_return_queues[env_index].dequeue()
-        return reply.policy_step, reply.version
-
     def _unroll_and_enqueue(self, env_index, frame):
         """Makes one unroll and hands it to the log and to the learner, in the graph of an environment."""
         queues = self._tf_queues
@@ -305,21 +260,16 @@ class AsyncOffPolicyDriver(Driver):
         with tf.control_dependencies([learned]):
             return tf.nest.map_structure(tf.identity, frame)
 
-    def _make_threads(self):
-        """Traces every loop once, for all threads of its kind, and makes the threads."""
-        index = tf.TensorSpec((), tf.int32)
-        first_frame = _trace(self._unroller.first_frame, index)
-        unroll = _trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
-        serve = _trace(self._actor.serve, index, index)
-        common = (self._coord, self._tf_queues)
-        envs = [
-            EnvThread(*common, i, self._unroller, first_frame, unroll) for i in range(self._specs.num_envs)
-        ]
-        actors = [ActorThread(*common, a, serve) for a in range(self._num_actor_queues)]
-        return [*envs, *actors, LogThread(*common, self._observers)]
+    def _log_work(self):
+        """The work of the log's `DriverThread`."""
+        while True:
+            self._log(self._tf_queues.log_queue.dequeue())
+            yield
 
 
-def _check_capacities(num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches):
+def _check_waits(
+    num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches, unroll_length
+):
     """Raises ConfigError if a capacity is wrong, or somebody would wait for ever."""
     check_int("num_actor_queues", num_actor_queues)
     check_int("learn_queue_cap", learn_queue_cap)
@@ -337,6 +287,10 @@ def _check_capacities(num_envs, num_actor_queues, learn_queue_cap, actor_queue_c
         )
     if max_waiting_batches > 0:
         return
+    if unroll_length == 0:
+        raise ConfigError(
+            "max_waiting_batches is 0: unroll_length must not be 0 then, because no unroll ever waits"
+        )
     if learn_queue_cap != num_envs:
         raise ConfigError(
             "max_waiting_batches is 0: learn_queue_cap must be num_envs = "
@@ -351,11 +305,8 @@ def _check_capacities(num_envs, num_actor_queues, learn_queue_cap, actor_queue_c
 
 
 def _trace(function, *signature):
-    """Makes a `tf.function` that is traced now, in this thread, and never again.
-
-    Callers call the `tf.function`: a call of its concrete function would format every argument as text first,
-    which takes milliseconds.
-    """
+    """Makes a `tf.function` that is traced now, in this thread, and never again."""
     function = tf.function(function, input_signature=signature, autograph=False)
     function.get_concrete_function()
+    # Not the concrete function: its call would format every argument as text first, in milliseconds.
     return function

@@ -1,40 +1,31 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Driver: the interface of what brings experience to a learner, and the metrics that all drivers have."""
+"""Driver: the interface of what brings experience to a learner, and what all drivers have in common."""
 
 import abc
 
 from alf.credit import Credit
+from alf.data_structures import LogRecord
 from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 from alf.errors import ConfigError, check_int, check_number
 
 
 class Driver(abc.ABC):
-    """Brings experience to a learner. A training loop uses every driver in the same way:
+    """Brings experience to a learner.
 
-        driver.start()
-        try:
-            while ...:
-                driver.collect()
-                learner.train()
-        finally:
-            driver.stop()
+    A training loop uses every driver in the same way: `start`, then `collect` and `learner.train` in turn,
+    and `stop` in a `finally`. A wrong argument is a ConfigError.
 
     Args:
-        learner: `Learner` that observes the experience.
+        learner: `Learner` that observes the experience; also an attribute.
         unroll_length: T, transitions per unroll. Below 1, for learners with a replay buffer: T is 1, and
             only a fraction of the calls of `collect` collects.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
             environment, in order per environment.
         metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
-
-    Attributes:
-        learner: as above.
-
-    Raises:
-        ConfigError: if an argument is wrong.
+        envs: batched environments. The driver closes them.
     """
 
-    def __init__(self, learner, unroll_length=1, observers=(), metrics=()):
+    def __init__(self, learner, unroll_length=1, observers=(), metrics=(), envs=()):
         check_unroll_length("unroll_length", unroll_length)
         if unroll_length < 1 and learner.needs_fresh_experience:
             raise ConfigError(
@@ -47,6 +38,8 @@ class Driver(abc.ABC):
         self._step_metrics = [EnvironmentSteps(), NumberOfEpisodes()]
         self._metrics = [*self._step_metrics, AverageReturn(), AverageEpisodeLength(), *metrics]
         self._observers = [*self._metrics, *observers]
+        self._envs = list(envs)
+        self._stopped = False
 
     @abc.abstractmethod
     def start(self):
@@ -56,9 +49,16 @@ class Driver(abc.ABC):
     def collect(self):
         """Lets the learner observe a batch of unrolls; returns its environment steps, an int."""
 
-    @abc.abstractmethod
+    def run(self):
+        """Another name of `collect`."""
+        return self.collect()
+
     def stop(self):
         """Ends everything and closes the environments; may be repeated."""
+        if not self._stopped:
+            self._stopped = True
+            for env in self._envs:
+                env.close()
 
     def interrupt(self):  # noqa: B027 (a driver that never waits has nothing to do)
         """Makes `collect` return or fail soon. From any thread; returns at once."""
@@ -66,7 +66,7 @@ class Driver(abc.ABC):
     @property
     def num_restarts(self):
         """How often worker processes of the environments were restarted, an int."""
-        return 0
+        return sum(getattr(env, "num_restarts", 0) for env in self._envs)
 
     def get_step_metrics(self):
         """The metrics that count: environment steps and episodes."""
@@ -95,6 +95,22 @@ class Driver(abc.ABC):
         """Counts one call of `collect`; says whether it collects."""
         self._collections.earn()
         return self._collections.take() > 0
+
+    def _log(self, record):
+        """Hands a `LogRecord` of tensors to metrics and observers, as NumPy arrays."""
+        record = LogRecord(*(x.numpy() for x in record))
+        for observer in self._observers:
+            observer(record)
+
+
+class OfflineDriver(Driver):
+    """Collects nothing: its learner trains from a buffer that is full, see `alf.replay.load_replayer`."""
+
+    def start(self):
+        pass
+
+    def collect(self):
+        return 0
 
 
 def check_unroll_length(name, value):

@@ -9,17 +9,14 @@ from alf.nest_utils import add_leading_dims, to_tensor_spec
 
 
 class EnvSpecs:
-    """The specs that all environments of a driver share.
-
-    Args:
-        envs: list of batched TF-Agents `PyEnvironment`s.
+    """The specs that a list of batched TF-Agents `PyEnvironment`s share.
 
     Attributes:
         num_envs: int; batched environments.
         batch_size: B, int; sub-environments of each.
         observation, action: nests of unbatched tensor specs; bounds are kept.
-        reward: unbatched tensor spec, float32 of shape () or [R]. Rewards travel as float32, whatever the
-            type of the environment's.
+        reward: unbatched tensor spec, float32 of shape () or [R], whatever the type of the environment's.
+        time_step: `TimeStep` of unbatched tensor specs; bounds are kept.
 
     Raises:
         ConfigError: if there is no environment, one is not batched, or they differ.
@@ -28,32 +25,25 @@ class EnvSpecs:
     def __init__(self, envs):
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
+        keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
         for index, env in enumerate(envs):
             if not env.batched:
                 raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
-            if _key(env) != _key(envs[0]):
+            if keys[index] != keys[0]:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
         self.num_envs = len(envs)
-        self.batch_size = envs[0].batch_size
-        self.observation = to_tensor_spec(envs[0].observation_spec())
-        self.action = to_tensor_spec(envs[0].action_spec())
-        self.reward = tf.TensorSpec(envs[0].reward_spec().shape, tf.float32)
+        self.batch_size, observation, action, reward = keys[0]
+        self.observation = to_tensor_spec(observation)
+        self.action = to_tensor_spec(action)
+        self.reward = tf.TensorSpec(reward.shape, tf.float32)
         if self.reward.shape.rank > 1:
             raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
+        signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
+        self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
 
     def env_ids(self, env_index):
-        """The ids of the sub-environments of a batched environment, int32 [..., B].
-
-        Args:
-            env_index: int32 [...].
-        """
+        """The ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
-
-    @property
-    def time_step(self):
-        """`TimeStep` of unbatched tensor specs; bounds are kept."""
-        signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
-        return TimeStep(index, self.reward, signal, self.observation, self.action, index)
 
     def frame_spec(self, policy):
         """Describes one step of a batched environment and the answer of a policy: `Frame` of specs."""
@@ -67,26 +57,14 @@ class EnvSpecs:
 
         Args:
             policy: `Policy` that acts.
-            unroll_length: T, int, at least 1.
+            unroll_length: T, int, at least 1, else it is a ConfigError.
             keep_bounds: whether bounds of observations and actions are kept.
 
         Returns:
             `Experience` of tensor specs of [T+1, B, ...], with a state of [B, ...].
-
-        Raises:
-            ConfigError: if `unroll_length` is wrong.
         """
-        check_int("unroll_length", unroll_length)
-        rows = Experience(
-            *self.time_step,
-            action=self.action,
-            info=policy.info_spec,
-            policy_version=tf.TensorSpec((), tf.int64),
-            state=(),
-        )
+        check_int("unroll_length", unroll_length)  # A replayer is made before the driver that checks it.
+        version = tf.TensorSpec((), tf.int64)
+        rows = Experience(*self.time_step, self.action, policy.info_spec, policy_version=version, state=())
         rows = add_leading_dims(rows, unroll_length + 1, self.batch_size, keep_bounds=keep_bounds)
         return rows._replace(state=add_leading_dims(policy.policy_step_spec.state, self.batch_size))
-
-
-def _key(env):
-    return env.batch_size, env.observation_spec(), env.action_spec(), env.reward_spec()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The queues of the pipeline. They live in the TensorFlow runtime, outside Python's GIL."""
+"""Queues, and semaphores made of them. They live in the TensorFlow runtime, outside Python's GIL."""
 
 import copy
 
@@ -7,47 +7,34 @@ import tensorflow as tf
 
 from alf.nest_utils import find_mismatch
 
-# A FIFOQueue needs a component: this one stands for an empty nest.
-_EMPTY = tf.TensorSpec((), tf.bool)
-
 
 class NestFIFOQueue:
     """A first-in-first-out queue of nests of tensors, a single tensor and an empty nest included.
 
     Args:
         capacity: items that may wait; `enqueue` blocks while the queue is full.
-        spec: nest of tensor specs with static shapes.
+        spec: nest of tensor specs with static shapes; also an attribute.
         name: shown in errors.
 
     Attributes:
-        spec: as above.
         handle: resource tensor of TensorFlow's queue.
     """
 
     def __init__(self, capacity, spec, name="queue"):
         self.spec = spec
         self._name = name
-        self._flat_spec = tf.nest.flatten(spec) or [_EMPTY]
+        # TensorFlow's queue needs a component: a bool stands for an empty nest.
+        self._flat_spec = tf.nest.flatten(spec) or [tf.TensorSpec((), tf.bool)]
         self._dtypes = [s.dtype for s in self._flat_spec]
         shapes = [s.shape for s in self._flat_spec]
-        self._queue = tf.queue.FIFOQueue(capacity, self._dtypes, shapes, shared_name=None, name=name)
+        # The resource lives as long as this object does. All operations use its handle.
+        self._queue = tf.queue.FIFOQueue(capacity, self._dtypes, shapes, name=name)
         self.handle = self._queue.queue_ref
 
-    def with_handle(self, handle):
-        """The same operations on another queue of the same spec, whose handle may depend on a tensor."""
-        other = copy.copy(self)
-        other._queue, other.handle = None, handle
-        return other
-
     def enqueue(self, item):
-        """Appends `item`; blocks while the queue is full.
+        """Appends `item`; blocks while the queue is full. Returns the operation; None in eager mode.
 
-        Returns:
-            the operation; None in eager mode.
-
-        Raises:
-            ValueError: if structure, dtype or shape differ from the queue's spec.
-            tf.errors.CancelledError: if the queue is closed.
+        ValueError if structure, dtype or shape differ from the queue's spec; CancelledError if it is closed.
         """
         item = tf.nest.map_structure(tf.convert_to_tensor, item)
         mismatch = find_mismatch(item, self.spec)
@@ -57,10 +44,9 @@ class NestFIFOQueue:
         return tf.raw_ops.QueueEnqueueV2(handle=self.handle, components=components)
 
     def dequeue(self):
-        """Takes the oldest item; blocks while the queue is empty.
+        """Takes the oldest item; blocks while there is none.
 
-        Raises:
-            tf.errors.OutOfRangeError: if the queue is closed and empty.
+        OutOfRangeError if the queue is closed and empty.
         """
         components = tf.raw_ops.QueueDequeueV2(handle=self.handle, component_types=self._dtypes)
         return self._pack(components, ())
@@ -68,22 +54,21 @@ class NestFIFOQueue:
     def dequeue_many(self, n):
         """Takes the `n` oldest items, stacked: nest of [n, ...]; blocks until there are n.
 
-        Raises:
-            tf.errors.OutOfRangeError: if the queue is closed and holds fewer.
+        OutOfRangeError if the queue is closed and holds fewer.
         """
         components = tf.raw_ops.QueueDequeueManyV2(handle=self.handle, n=n, component_types=self._dtypes)
         return self._pack(components, (n,))
 
     def size(self):
         """Items that wait now, an int."""
-        return int(self._queue.size())
+        return int(tf.raw_ops.QueueSizeV2(handle=self.handle))
 
     def close(self):
         """Wakes whoever waits, with an error. May be repeated, from any thread.
 
         Nothing can be appended any more. Items that wait can still be taken, then `dequeue` fails.
         """
-        self._queue.close(cancel_pending_enqueues=True)
+        tf.raw_ops.QueueCloseV2(handle=self.handle, cancel_pending_enqueues=True)
 
     def _pack(self, components, leading):
         if not tf.nest.flatten(self.spec):
@@ -95,12 +80,7 @@ class NestFIFOQueue:
 
 
 class NestFIFOQueues:
-    """Several `NestFIFOQueue`s of one spec. `queues[index]` takes an int, or an int32 scalar tensor.
-
-    Args:
-        num_queues: how many.
-        capacity, spec, name: of each, as in `NestFIFOQueue`.
-    """
+    """`num_queues` `NestFIFOQueue`s of one spec. `queues[index]` takes an int, or an int32 scalar tensor."""
 
     def __init__(self, num_queues, capacity, spec, name):
         self._queues = [NestFIFOQueue(capacity, spec, name) for _ in range(num_queues)]
@@ -112,9 +92,53 @@ class NestFIFOQueues:
     def __getitem__(self, index):
         if isinstance(index, int):
             return self._queues[index]
-        return self._queues[0].with_handle(tf.gather(self._handles, index))
+        queue = copy.copy(self._queues[0])
+        queue.handle = tf.gather(self._handles, index)
+        return queue
 
     def close(self):
         """Closes all queues, see `NestFIFOQueue.close`."""
         for queue in self._queues:
             queue.close()
+
+
+class Semaphore:
+    """A counting semaphore: a queue that holds one item for each free permit.
+
+    Whoever waits for a permit waits for that queue, so closing it ends the wait. All `num_permits` are free
+    at first; errors show `name`.
+    """
+
+    def __init__(self, num_permits, name):
+        self._queue = NestFIFOQueue(num_permits, tf.TensorSpec((), tf.bool), name)
+        for _ in range(num_permits):
+            self._queue.enqueue(True)
+
+    def hold(self, num_permits, inputs, call):
+        """Calls a function while it holds permits.
+
+        The executor runs operations in any order that their dependencies allow, so this states three: the
+        permits are taken once `inputs` are there, `call` runs once they are taken, and they are given back
+        once its outputs are there.
+
+        Args:
+            num_permits: int, how many to hold. Only one caller may hold more than one permit: two that each
+                have a part of what they need would wait for each other for ever.
+            inputs: nest of tensors.
+            call: callable without arguments that returns a nest of tensors.
+
+        Returns:
+            what `call` returned, once the permits are given back.
+        """
+        with tf.control_dependencies(tf.nest.flatten(inputs)):
+            permits = [self._queue.dequeue() for _ in range(num_permits)]
+        with tf.control_dependencies(permits):
+            outputs = call()
+        with tf.control_dependencies(tf.nest.flatten(outputs)):
+            returned = [self._queue.enqueue(permit) for permit in permits]
+        with tf.control_dependencies(returned):
+            return tf.nest.map_structure(tf.identity, outputs)
+
+    def close(self):
+        """Wakes whoever waits, with an error; may be repeated, from any thread."""
+        self._queue.close()

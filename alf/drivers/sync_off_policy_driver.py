@@ -23,9 +23,6 @@ class SyncOffPolicyDriver(Driver):
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
         learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
         overwrite_policy_output: as in `AsyncOffPolicyDriver`.
-
-    Raises:
-        ConfigError: if an argument is wrong.
     """
 
     def __init__(
@@ -33,53 +30,34 @@ class SyncOffPolicyDriver(Driver):
     ):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
-        super().__init__(learner, unroll_length, observers, metrics)
-        envs = list(envs)
-        self._specs = EnvSpecs(envs)
-        learner.check_batch_size(self._specs.num_envs * self._specs.batch_size)
+        super().__init__(learner, unroll_length, observers, metrics, envs)
+        specs = EnvSpecs(self._envs)
+        learner.check_batch_size(specs.num_envs * specs.batch_size)
         reserve_threads(2)
-        policy = learner.policy
-        self._unroller = EnvUnroller(
-            envs,
-            self._specs,
-            policy,
-            self._unroll_length,
-            self._ask_policy,
-            overwrite_policy_output,
-        )
+
+        def ask(env_index, time_step, state):
+            return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
+
+        policy, length = learner.policy, self._unroll_length
+        self._unroller = EnvUnroller(self._envs, specs, policy, length, ask, overwrite_policy_output)
         self._unroll = tf.function(self._unroller.unroll, autograph=False)
         self._frames = None
-        self._stopped = False
-
-    def _ask_policy(self, env_index, time_step, state):
-        time_step = time_step._replace(env_id=self._specs.env_ids(env_index))
-        return act(self.learner.policy, time_step, state)
-
-    @property
-    def num_restarts(self):
-        return self._unroller.num_restarts
 
     def start(self):
         if self._frames is not None or self._stopped:
             raise RuntimeError("start() works once: make a new driver to start again")
         with single_threaded():
             first_frame = tf.function(self._unroller.first_frame, autograph=False)
-            self._frames = [self._unroller.run(first_frame, index) for index in range(self._specs.num_envs)]
+            self._frames = [self._unroller.run(first_frame, index) for index in range(len(self._envs))]
 
     def get_training_exps(self):
-        """Unrolls all environments.
-
-        Returns:
-            `Experience` of [Q, T+1, B, ...], and the environment steps that it holds, int64 scalar.
-        """
+        """Unrolls all environments; returns as in `AsyncOffPolicyDriver`."""
         unrolls = []
         with single_threaded():
             for index, frame in enumerate(self._frames):
                 self._frames[index], unroll = self._unroller.run(self._unroll, index, frame)
                 unrolls.append(unroll)
-                record = tf.nest.map_structure(lambda x: x.numpy(), make_log_record(unroll))
-                for observer in self._observers:
-                    observer(record)
+                self._log(make_log_record(unroll))
         experience = tf.nest.map_structure(lambda *x: tf.stack(x), *unrolls)
         return experience, count_transitions(experience.step_type)
 
@@ -91,10 +69,3 @@ class SyncOffPolicyDriver(Driver):
         experience, steps = self.get_training_exps()
         self.learner.observe(experience)
         return int(steps)
-
-    run = collect
-
-    def stop(self):
-        if not self._stopped:
-            self._stopped = True
-            self._unroller.close()

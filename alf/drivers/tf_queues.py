@@ -3,29 +3,24 @@
 
 import tensorflow as tf
 
-from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues
-from alf.drivers.semaphore import Semaphore
-
-ORDER = tf.TensorSpec((), tf.bool)
+from alf.data_structures import ActionReply, ActionRequest, LogRecord
+from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues, Semaphore
+from alf.nest_utils import add_leading_dims
 
 
 class TFQueues:
     """Every queue and semaphore of an asynchronous driver.
 
     Args:
-        num_envs: number of batched environments.
-        num_actor_queues: number of actors; environment i asks actor i % num_actor_queues.
-        actor_queue_cap: requests that an actor answers at a time.
+        specs: `EnvSpecs` of the environments.
+        policy: `Policy` that acts.
+        unroll_length, num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
         learn_queue_capacity: unrolls that may wait for the learner.
-        request_spec: `ActionRequest` of tensor specs.
-        reply_spec: `ActionReply` of tensor specs.
-        unroll_spec: `Experience` of tensor specs of one unroll.
-        log_spec: `LogRecord` of tensor specs.
 
     Attributes:
-        actor_queues: `NestFIFOQueues` of requests, one for each actor.
-        action_return_queues: `NestFIFOQueues` of replies, one for each environment.
-        learn_queue: `NestFIFOQueue` of unrolls.
+        actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
+        action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each environment.
+        learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
         log_queue: `NestFIFOQueue` of `LogRecord`s.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
@@ -34,26 +29,35 @@ class TFQueues:
             may write them.
     """
 
-    def __init__(
-        self,
-        num_envs,
-        num_actor_queues,
-        actor_queue_cap,
-        learn_queue_capacity,
-        request_spec,
-        reply_spec,
-        unroll_spec,
-        log_spec,
-    ):
-        self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request_spec, "actor_queue")
+    def __init__(self, specs, policy, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_capacity):
+        num_envs, index, order = specs.num_envs, tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
+        frame = specs.frame_spec(policy)
+        request = ActionRequest(index, frame.time_step, frame.state)
+        reply = ActionReply(frame.policy_step, frame.version)
+        unroll = specs.unroll_spec(policy, unroll_length, keep_bounds=False)
+        signals = add_leading_dims(specs.time_step[:3], unroll_length, specs.batch_size)
+        record = LogRecord(*signals, env_id=add_leading_dims(index, specs.batch_size))
+        self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
-        self.action_return_queues = NestFIFOQueues(num_envs, 1, reply_spec, "action_return_queue")
-        self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll_spec, "learn_queue")
+        self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
+        self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll, "learn_queue")
         # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is, too.
-        self.log_queue = NestFIFOQueue(4 * num_envs, log_spec, "log_queue")
-        self.unroll_orders = NestFIFOQueues(num_envs, 1, ORDER, "unroll_orders")
+        self.log_queue = NestFIFOQueue(4 * num_envs, record, "log_queue")
+        self.unroll_orders = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
         self.env_turn = Semaphore(1, "env_turn")
         self.weights = Semaphore(num_actor_queues, "weights")
+
+    def ask_actor(self, env_index, time_step, state):
+        """Sends the request of an environment and waits for the answer, in the graph.
+
+        Environment i asks actor i % num_actor_queues. Arguments and result: see `ask` of `EnvUnroller`.
+        """
+        actor_queue = self.actor_queues[env_index % len(self.actor_queues)]
+        sent = actor_queue.enqueue(ActionRequest(env_index, time_step, state))
+        # Nothing but this says that the answer comes after the request.
+        with tf.control_dependencies([sent]):
+            reply = self.action_return_queues[env_index].dequeue()
+        return reply.policy_step, reply.version
 
     def close(self):
         """Closes every queue and semaphore; may be repeated, from any thread."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.drivers.semaphore import Semaphore
+from alf.drivers.queues import Semaphore
 from alf.tf_runtime import single_threaded
 
 
