@@ -7,7 +7,7 @@ from alf.data_structures import ActionReply
 
 # Batches of requests per call of the graph from Python. A call costs some hundred microseconds. A loop ends
 # early only when the queues close.
-_BATCHES_PER_CALL = 200
+BATCHES_PER_CALL = 200
 
 
 def act(policy, time_step, state):
@@ -62,11 +62,3 @@ def serve(policy, specs, tf_queues, num_requests, guards_weights, actor_index, n
             return i + 1
 
     tf.while_loop(lambda i: i < num_batches, body, [tf.constant(0)], parallel_iterations=1)
-
-
-def actor_work(traced_serve, actor_index):
-    """The work of the `DriverThread` of an actor: `traced_serve` takes actor_index and num_batches."""
-    inputs = tf.constant(actor_index, tf.int32), tf.constant(_BATCHES_PER_CALL, tf.int32)
-    while True:
-        traced_serve(*inputs)
-        yield

@@ -7,17 +7,16 @@ import gin
 import tensorflow as tf
 
 from alf.data_structures import count_transitions
-from alf.drivers.actor_thread import actor_work, serve
+from alf.drivers.actor_thread import BATCHES_PER_CALL, serve
 from alf.drivers.driver import Driver
 from alf.drivers.driver_thread import QUEUE_CLOSED, DriverThread
 from alf.drivers.env_specs import EnvSpecs
-from alf.drivers.env_thread import EnvUnroller, env_work, make_log_record
+from alf.drivers.env_thread import EnvUnroller, make_env_work, make_log_record
 from alf.drivers.tf_queues import TFQueues
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.tf_runtime import reserve_threads, single_threaded
 
-# Threads of TensorFlow's pool beside those of environments and actors: the learner, the log and some to
-# spare.
+# Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
 _OTHER_THREADS = 4
 
 
@@ -76,20 +75,16 @@ class AsyncOffPolicyDriver(Driver):
     ):
         super().__init__(learner, unroll_length, observers, metrics, envs)
         self._specs = specs = EnvSpecs(self._envs)
+        num_envs = specs.num_envs
         _check_waits(
-            specs.num_envs,
-            num_actor_queues,
-            learn_queue_cap,
-            actor_queue_cap,
-            max_waiting_batches,
-            unroll_length,
+            num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches, unroll_length
         )
         check_bool("one_env_at_a_time", one_env_at_a_time)
         check_number("stop_timeout", stop_timeout, above=0)
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
         learner.check_batch_size(learn_queue_cap * specs.batch_size)
-        reserve_threads(specs.num_envs + num_actor_queues + _OTHER_THREADS)
+        reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
@@ -99,8 +94,9 @@ class AsyncOffPolicyDriver(Driver):
         copies = parameter_update_period is not None
         self._policy = policy = learner.policy.copy() if copies else learner.policy
         length, capacity = self._unroll_length, learn_queue_cap * max(max_waiting_batches, 1)
-        queues = TFQueues(specs, policy, length, num_actor_queues, actor_queue_cap, capacity)
-        self._tf_queues = queues
+        self._tf_queues = queues = TFQueues(
+            specs, policy, length, num_actor_queues, actor_queue_cap, capacity
+        )
         self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
         self._unroller = EnvUnroller(
@@ -109,7 +105,6 @@ class AsyncOffPolicyDriver(Driver):
         # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._threads = []
-        self._stopped = False
         self._raised = None  # the error of a thread that `collect` has raised
 
     @classmethod
@@ -128,12 +123,13 @@ class AsyncOffPolicyDriver(Driver):
         with single_threaded():
             first_frame = _trace(self._unroller.first_frame, index)
             unroll = _trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
-            traced_serve = _trace(self._serve, index, index)
-        works = {
-            f"EnvThread-{i}": env_work(self._unroller, i, first_frame, unroll) for i in range(len(self._envs))
-        }
-        works |= {f"ActorThread-{i}": actor_work(traced_serve, i) for i in range(len(queues.actor_queues))}
-        works["LogThread"] = self._log_work()
+            serve_actor = _trace(self._serve, index, index)
+        works = {"LogThread": lambda: self._log(queues.log_queue.dequeue())}
+        for i in range(len(self._envs)):
+            works[f"EnvThread-{i}"] = make_env_work(self._unroller, i, first_frame, unroll)
+        for i in range(len(queues.actor_queues)):
+            inputs = tf.constant(i), tf.constant(BATCHES_PER_CALL)
+            works[f"ActorThread-{i}"] = functools.partial(serve_actor, *inputs)
         if self._update_period is not None:  # The learner may have loaded a checkpoint.
             self._policy.assign(self.learner.policy)
         self._threads = [DriverThread(self._coord, queues, name, work) for name, work in works.items()]
@@ -162,9 +158,7 @@ class AsyncOffPolicyDriver(Driver):
     def collect(self):
         """As in `Driver`; returns 0 if it took no batch, see `unroll_length`.
 
-        Raises:
-            RuntimeError: if the driver does not run.
-            Exception: whatever ended a thread, as it was raised there.
+        RuntimeError if the driver does not run. It raises whatever ended a thread, as it was raised there.
         """
         if not self._threads or self._stopped:
             raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
@@ -202,11 +196,9 @@ class AsyncOffPolicyDriver(Driver):
         self._tf_queues.close()
 
     def stop(self):
-        """Stops and joins all threads and closes the environments; may be repeated, or come before `start`.
+        """As in `Driver`; may come before `start`. It raises whatever ended a thread, unless `collect` has.
 
-        Raises:
-            RuntimeError: if a thread does not end within `stop_timeout` seconds; it names the thread.
-            Exception: whatever ended a thread, unless `collect` has raised it.
+        RuntimeError if a thread does not end within `stop_timeout` seconds; it names the thread.
         """
         if self._stopped:
             return
@@ -259,12 +251,6 @@ class AsyncOffPolicyDriver(Driver):
             learned = queues.learn_queue.enqueue(unroll)
         with tf.control_dependencies([learned]):
             return tf.nest.map_structure(tf.identity, frame)
-
-    def _log_work(self):
-        """The work of the log's `DriverThread`."""
-        while True:
-            self._log(self._tf_queues.log_queue.dequeue())
-            yield
 
 
 def _check_waits(

@@ -35,8 +35,8 @@ class Driver(abc.ABC):
         self.learner = learner
         self._unroll_length = max(unroll_length, 1)
         self._collections = Credit(min(unroll_length, 1))
-        self._step_metrics = [EnvironmentSteps(), NumberOfEpisodes()]
-        self._metrics = [*self._step_metrics, AverageReturn(), AverageEpisodeLength(), *metrics]
+        counts = EnvironmentSteps(), NumberOfEpisodes()
+        self._metrics = [*counts, AverageReturn(), AverageEpisodeLength(), *metrics]
         self._observers = [*self._metrics, *observers]
         self._envs = list(envs)
         self._stopped = False
@@ -70,7 +70,7 @@ class Driver(abc.ABC):
 
     def get_step_metrics(self):
         """The metrics that count: environment steps and episodes."""
-        return self._step_metrics
+        return self._metrics[:2]
 
     def get_metrics(self):
         """All metrics: the step metrics, the average return and length, and the user's."""

@@ -12,13 +12,14 @@ QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
 class DriverThread(threading.Thread):
-    """Works until the coordinator stops. When it ends, it wakes every thread that waits for it.
+    """Repeats `work` until the coordinator stops. When it ends, it wakes every thread that waits for it.
 
     Args:
         coord: the `tf.train.Coordinator` of all threads of a driver.
         tf_queues: `TFQueues`. The thread that ends first, for whatever reason, closes them.
         name: the thread's name.
-        work: generator that yields after each piece of work. Every wait in it must end when the queues close.
+        work: callable without arguments, called again and again. Every wait in it must end when the queues
+            close.
     """
 
     def __init__(self, coord, tf_queues, name, work):
@@ -33,10 +34,9 @@ class DriverThread(threading.Thread):
             with self._coord.stop_on_exception(), single_threaded():
                 try:
                     while not self._coord.should_stop():
-                        next(self._work)
+                        self._work()
                 except QUEUE_CLOSED:
-                    # After a stop was requested, a closed queue tells the thread to end. Before, it is an
-                    # error.
+                    # After a stop, a closed queue tells the thread to end. Before, it is an error.
                     if not self._coord.should_stop():
                         raise
         finally:

@@ -9,7 +9,7 @@ from alf.nest_utils import add_leading_dims, to_tensor_spec
 
 
 class EnvSpecs:
-    """The specs that a list of batched TF-Agents `PyEnvironment`s share.
+    """The specs that a list of batched TF-Agents `PyEnvironment`s share; a ConfigError if they differ.
 
     Attributes:
         num_envs: int; batched environments.
@@ -17,9 +17,6 @@ class EnvSpecs:
         observation, action: nests of unbatched tensor specs; bounds are kept.
         reward: unbatched tensor spec, float32 of shape () or [R], whatever the type of the environment's.
         time_step: `TimeStep` of unbatched tensor specs; bounds are kept.
-
-    Raises:
-        ConfigError: if there is no environment, one is not batched, or they differ.
     """
 
     def __init__(self, envs):

@@ -29,9 +29,6 @@ class EnvUnroller:
         ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version), in the graph.
         overwrite_policy_output: see `AsyncOffPolicyDriver`.
         env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
-
-    Raises:
-        ConfigError: if `overwrite_policy_output` is wrong, or the policy's actions are not the environments'.
     """
 
     def __init__(self, envs, specs, policy, unroll_length, ask, overwrite_policy_output=False, env_turn=None):
@@ -60,8 +57,7 @@ class EnvUnroller:
     def run(self, function, env_index, *args):
         """Calls a traced function (env_index, *args) for an environment; here `env_index` is an int.
 
-        Raises:
-            Exception: what the environment raised, with its own traceback. TensorFlow would pass on its text.
+        It raises what the environment raised, with its own traceback. TensorFlow would pass on its text.
         """
         try:
             return function(tf.constant(env_index, tf.int32), *args)
@@ -111,9 +107,8 @@ class EnvUnroller:
         _, needed, arrays = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
         rows = tf.nest.pack_sequence_as(_row_of(frame), [array.stack() for array in arrays])
         last = tf.nest.map_structure(lambda x: x[-1], rows)
-        last = last._replace(
-            state=needed.state, policy_step=last.policy_step._replace(state=needed.policy_step.state)
-        )
+        policy_step = last.policy_step._replace(state=needed.policy_step.state)
+        last = last._replace(state=needed.state, policy_step=policy_step)
         time_step, action = rows.time_step, rows.policy_step.action
         if self._overwrites:
             # The action that was taken in the last row is not known yet: it is in row 0 of the next unroll.
@@ -212,8 +207,8 @@ class EnvUnroller:
         return [packed, *observation]
 
 
-def env_work(unroller, env_index, first_frame, unroll):
-    """The work of the `DriverThread` of an environment.
+def make_env_work(unroller, env_index, first_frame, unroll):
+    """Makes the work of an environment's `DriverThread`: the first frame, then one unroll after another.
 
     Args:
         unroller: `EnvUnroller`.
@@ -222,10 +217,16 @@ def env_work(unroller, env_index, first_frame, unroll):
         unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll. It puts the unroll
             into the learn queue and the log queue.
     """
-    frame = unroller.run(first_frame, env_index)
-    while True:
-        yield
-        frame = unroller.run(unroll, env_index, frame)
+    frame = None
+
+    def work():
+        nonlocal frame
+        if frame is None:
+            frame = unroller.run(first_frame, env_index)
+        else:
+            frame = unroller.run(unroll, env_index, frame)
+
+    return work
 
 
 def make_log_record(unroll):

@@ -10,14 +10,12 @@ from alf.data_structures import FIRST, LAST
 
 
 class Metric(abc.ABC):
-    """A number that is computed from all `LogRecord`s.
+    """A number that is computed from all `LogRecord`s; it has a `name`.
 
     One thread calls a metric with every record, for each environment in the order of time. Another thread may
     read `result`. A checkpoint holds `get_state` as JSON, without the unfinished episodes: in a new run the
     environments start new episodes.
     """
-
-    name = None
 
     @abc.abstractmethod
     def __call__(self, record):
@@ -69,11 +67,7 @@ class NumberOfEpisodes(_Counter):
 
 
 class _EpisodeAverage(Metric):
-    """Average over the last `buffer_size` episodes of a sum over the steps of each.
-
-    Attributes:
-        full: whether `buffer_size` episodes have ended.
-    """
+    """Average over the last `buffer_size` episodes of a sum over the steps of each."""
 
     def __init__(self, buffer_size=100):
         self._buffer = collections.deque(maxlen=buffer_size)
@@ -84,13 +78,13 @@ class _EpisodeAverage(Metric):
         length, batch_size = record.step_type.shape
         # Number the episodes, environment by environment. An episode begins at a FIRST step; the one in row 0
         # may have begun in an earlier record.
-        first = record.step_type == FIRST
-        begins = first.copy()
+        begins = record.step_type == FIRST
+        is_new = begins[0].copy()
         begins[0] = True
         number = (np.cumsum(begins.T) - 1).reshape(batch_size, length).T
         # Sum up the values with the same number.
         sums = np.bincount(number.ravel(), self._values(record).ravel())
-        sums[number[0]] += np.where(first[0], 0.0, self._sums.get(key, 0.0))
+        sums[number[0]] += np.where(is_new, 0.0, self._sums.get(key, 0.0))
         self._buffer.extend(sums[number[record.step_type == LAST]].tolist())
         self._sums[key] = sums[number[-1]]
 
@@ -100,6 +94,7 @@ class _EpisodeAverage(Metric):
 
     @property
     def full(self):
+        """Whether `buffer_size` episodes have ended."""
         return len(self._buffer) == self._buffer.maxlen
 
     def result(self):

@@ -44,18 +44,12 @@ class NestFIFOQueue:
         return tf.raw_ops.QueueEnqueueV2(handle=self.handle, components=components)
 
     def dequeue(self):
-        """Takes the oldest item; blocks while there is none.
-
-        OutOfRangeError if the queue is closed and empty.
-        """
+        """Takes the oldest item; waits for one. OutOfRangeError if the queue is closed and empty."""
         components = tf.raw_ops.QueueDequeueV2(handle=self.handle, component_types=self._dtypes)
         return self._pack(components, ())
 
     def dequeue_many(self, n):
-        """Takes the `n` oldest items, stacked: nest of [n, ...]; blocks until there are n.
-
-        OutOfRangeError if the queue is closed and holds fewer.
-        """
+        """Takes the `n` oldest items, a nest of [n, ...]; waits for n. OutOfRangeError as in `dequeue`."""
         components = tf.raw_ops.QueueDequeueManyV2(handle=self.handle, n=n, component_types=self._dtypes)
         return self._pack(components, (n,))
 
@@ -115,7 +109,7 @@ class Semaphore:
             self._queue.enqueue(True)
 
     def hold(self, num_permits, inputs, call):
-        """Calls a function while it holds permits.
+        """Calls a function while it holds permits; returns its outputs once they are given back.
 
         The executor runs operations in any order that their dependencies allow, so this states three: the
         permits are taken once `inputs` are there, `call` runs once they are taken, and they are given back
@@ -126,9 +120,6 @@ class Semaphore:
                 have a part of what they need would wait for each other for ever.
             inputs: nest of tensors.
             call: callable without arguments that returns a nest of tensors.
-
-        Returns:
-            what `call` returned, once the permits are given back.
         """
         with tf.control_dependencies(tf.nest.flatten(inputs)):
             permits = [self._queue.dequeue() for _ in range(num_permits)]
