@@ -10,12 +10,14 @@ from alf.data_structures import FIRST, LAST
 
 
 class Metric(abc.ABC):
-    """A number that is computed from all `LogRecord`s; it has a `name`.
+    """A number that is computed from all `LogRecord`s.
 
     One thread calls a metric with every record, for each environment in the order of time. Another thread may
     read `result`. A checkpoint holds `get_state` as JSON, without the unfinished episodes: in a new run the
     environments start new episodes.
     """
+
+    name = None
 
     @abc.abstractmethod
     def __call__(self, record):
@@ -105,8 +107,7 @@ class _EpisodeAverage(Metric):
         return list(self._buffer)
 
     def set_state(self, state):
-        self._buffer.clear()
-        self._buffer.extend(state)
+        self._buffer = collections.deque(state, self._buffer.maxlen)
 
 
 class AverageReturn(_EpisodeAverage):
