@@ -2,6 +2,7 @@
 """A policy, a learner, an observer and environments for tests of drivers: they check what they are given."""
 
 import collections
+import functools
 import threading
 
 import numpy as np
@@ -37,10 +38,7 @@ def in_a_row(unrolls):
 
 def assert_equal_nests(a, b):
     """Raises AssertionError unless two nests of arrays are the same, bit for bit."""
-    tf.nest.assert_same_structure(a, b)
-    for i, (x, y) in enumerate(zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)):
-        assert x.dtype == y.dtype and x.shape == y.shape, f"part {i} of {a}"
-        np.testing.assert_array_equal(x, y, err_msg=f"part {i} of {type(a).__name__}")
+    tf.nest.map_structure(functools.partial(np.testing.assert_array_equal, strict=True), a, b)
 
 
 class FrozenPolicy(Policy):
