@@ -36,11 +36,7 @@ def sample_action(env, rng):
 
 
 def rollout(env, num_steps, action_seed=0):
-    """Resets `env` and takes random steps, with the same actions for the same `action_seed`.
-
-    Returns:
-        A list of `num_steps + 1` TF-Agents `TimeStep`s.
-    """
+    """Returns the `num_steps + 1` TF-Agents `TimeStep`s of a reset and of random steps, by `action_seed`."""
     rng = np.random.RandomState(action_seed)
     return [env.reset()] + [env.step(sample_action(env, rng)) for _ in range(num_steps)]
 

@@ -44,8 +44,7 @@ def assert_equal_nests(a, b):
 class FrozenPolicy(Policy):
     """Acts by a fixed function of the observation, and notes in `info` all that it was shown.
 
-    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` during
-    the rollout step.
+    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` then.
 
     Args:
         env: environment whose specs to take.
@@ -131,10 +130,9 @@ class RecordingLearner:
         assert isinstance(experience, Experience)
         policy = self.policy
         num_unrolls, length, batch_size = experience.step_type.shape
-        version_spec = tf.TensorSpec((), tf.int64)
-        rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version_spec)
-        without_state = experience._replace(state=PolicyState())
-        check_nest("experience", without_state, rows, num_unrolls, length, batch_size)
+        version = tf.TensorSpec((), tf.int64)
+        rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version)
+        check_nest("rows", experience._replace(state=PolicyState()), rows, num_unrolls, length, batch_size)
         check_nest("state", experience.state, policy.policy_step_spec.state, num_unrolls, batch_size)
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 

@@ -11,17 +11,16 @@ from alf.errors import check_int
 
 
 class _ToyEnvironment(BatchedEnvironment):
-    """Counts the steps of B episodes; subclasses say what is observed and earned.
+    """Counts the steps of B episodes. One of length n has n + 1 time steps: FIRST, n - 1 times MID, and LAST.
 
-    An episode of length n has n + 1 time steps: FIRST, n - 1 times MID, and LAST.
+    A subclass implements `_observe(first)` and `_reward(action)`. The first one is called once for each time
+    step and returns a new observation [B, ...]; `first` is bool [B]. The other one returns the reward [B] of
+    an action, whose step `_step_in_episode` counts already. The reward is ignored where FIRST.
 
     Args:
         batch_size: int, B.
-        length: int or int [B], transitions of an episode, at least 1.
-        observation_spec, action_spec: `ArraySpec`s without the batch dimension.
-
-    Raises:
-        ConfigError: if `batch_size` or a length is less than 1.
+        length: int or int [B], transitions of an episode; ConfigError if one is less than 1.
+        observation_spec, action_spec: as in `BatchedEnvironment`.
     """
 
     _terminates = False  # whether episodes end by termination, or else by a time limit; bool or bool [B]
@@ -54,14 +53,6 @@ class _ToyEnvironment(BatchedEnvironment):
             discount=1 - (last & self._terminates).astype(np.float32),
             observation=observation,
         )
-
-    def _reward(self, action):
-        """Returns the reward [B] of `action`; `_step_in_episode` counts it already. Ignored where FIRST."""
-        raise NotImplementedError
-
-    def _observe(self, first):
-        """Returns a new observation [B, ...], once for each time step; `first` is bool [B]."""
-        raise NotImplementedError
 
 
 def _discrete_action(num_actions):

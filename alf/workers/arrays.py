@@ -12,10 +12,7 @@ _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
 
 
 class Layout(NamedTuple):
-    """What one environment's arrays look like: Gymnasium spaces, and the reward's shape, () or (R,).
-
-    Environments with equal layouts can form a batch.
-    """
+    """The spaces of an environment and its reward's shape, () or (R,): they are equal in a batch."""
 
     observation_space: spaces.Space
     action_space: spaces.Space

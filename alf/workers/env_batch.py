@@ -139,7 +139,7 @@ def _check_shapes(space, observation):
 
 
 def _make_observation_writer(space, arrays):
-    """Returns a function (row, observation) that writes into the arrays; they are an iterator over leaves."""
+    """Returns a function (row, observation) that writes into `arrays`, an iterator with one for each leaf."""
     parts = children(space)
     if parts is None:
         return next(arrays).__setitem__

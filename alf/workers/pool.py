@@ -93,10 +93,9 @@ class WorkerPool:
         try:
             for index in range(num_workers):
                 self._start_worker(index, self._seeds)
-            layouts = [worker.receive_layout() for worker in self._workers]
-            if any(layout != layouts[0] for layout in layouts):
-                raise ValueError(f"environments have different spaces: {layouts}")
-            self.layout = layouts[0]
+            self.layout, *others = [worker.receive_layout() for worker in self._workers]
+            if any(other != self.layout for other in others):
+                raise ValueError(f"environments have different spaces: {[self.layout, *others]}")
             self.arrays = make_arrays(self.layout, len(self._env_fns), self._make_memory)
         except BaseException:
             self.close()
