@@ -16,19 +16,14 @@ from alf.data_structures import FIRST, LAST
 
 
 def sample_action(env, rng):
-    """Returns a random batch of actions within `env.action_spec()`.
-
-    `array_spec.sample_spec_nest` cannot sample batches of integers that have one bound for each element.
+    """Returns a random nest of actions [B, ...] within `env.action_spec()`, floats also within [-10, 10].
 
     Args:
         env: a batched `PyEnvironment`.
         rng: `np.random.RandomState`.
-
-    Returns:
-        A nest of [B, ...]; where the bounds of a float are wider than [-10, 10], from that range.
     """
 
-    def sample(spec):
+    def sample(spec):  # `array_spec.sample_spec_nest` fails for integers with one bound for each element.
         shape = (env.batch_size, *spec.shape)
         if not isinstance(spec, array_spec.BoundedArraySpec):
             return rng.standard_normal(shape).astype(spec.dtype)
@@ -41,19 +36,13 @@ def sample_action(env, rng):
 
 
 def rollout(env, num_steps, action_seed=0):
-    """Resets `env` and takes `num_steps` random steps, with the same actions for the same `action_seed`.
-
-    Returns:
-        A list of `num_steps + 1` TF-Agents `TimeStep`s.
-    """
+    """Returns the `num_steps + 1` TF-Agents `TimeStep`s of a reset and of random steps, by `action_seed`."""
     rng = np.random.RandomState(action_seed)
     return [env.reset()] + [env.step(sample_action(env, rng)) for _ in range(num_steps)]
 
 
 class EnvironmentContract:
     """Tests of a batched environment. Override `make_env`, and the attributes whose defaults do not fit.
-
-    All tests but those of seeds and of `close` share one environment.
 
     Attributes:
         num_steps: int, length of the rollouts.
@@ -66,13 +55,10 @@ class EnvironmentContract:
     ends = True
 
     def make_env(self, seed):
-        """Returns a new batched environment.
-
-        Args:
-            seed: int.
-        """
+        """Returns a new batched environment; `seed` is an int."""
         raise NotImplementedError
 
+    # All tests but those of seeds and of `close` share one environment.
     @classmethod
     def setup_class(cls):
         cls.env = cls().make_env(seed=0)
@@ -153,8 +139,7 @@ class EnvironmentContract:
                 runs.append(rollout(env, self.num_steps))
         one, same, other = runs
         tf.nest.map_structure(np.testing.assert_array_equal, one, same)
-        pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
-        differs = not all(np.array_equal(x, y) for x, y in pairs)
+        differs = not all(map(np.array_equal, tf.nest.flatten(one), tf.nest.flatten(other)))
         assert differs == self.random, f"random is {self.random}, but seeds say {differs}"
 
     def test_close_twice(self):

@@ -1,27 +1,20 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Policies, a learner, environments and observers that check what they are given, for tests of drivers.
-
-They are made from specs and refuse what does not fit them, so that a test fails where the mistake
-is made.
-"""
+"""A policy, a learner, an observer and environments for tests of drivers: they check what they are given."""
 
 import collections
+import functools
 import threading
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
-from alf.data_structures import LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
+from alf.data_structures import FIRST, LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
-from alf.nest_utils import add_leading_dims, to_tensor_spec
+from alf.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.policies import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
 from alf.testing.toy_environments import CountingEnvironment
-
-INDEX = tf.TensorSpec((), tf.int32)
-VERSION = tf.TensorSpec((), tf.int64)
-SIGNAL = tf.TensorSpec((), tf.float32)
 
 
 def make_counting_envs(num_envs, batch_size=2, episode_length=4, cls=CountingEnvironment, **kwargs):
@@ -29,146 +22,81 @@ def make_counting_envs(num_envs, batch_size=2, episode_length=4, cls=CountingEnv
     return [cls(batch_size, episode_length, env_index=i, **kwargs) for i in range(num_envs)]
 
 
-def check_nest(what, nest, spec, leading=()):
+def check_nest(what, nest, spec, *leading_dims):
     """Raises AssertionError unless the tensors of `nest` are statically what `spec` says."""
-    spec = add_leading_dims(spec, *leading)
-    tf.nest.assert_same_structure(spec, nest)
-    for x, s in zip(tf.nest.flatten(nest), tf.nest.flatten(spec), strict=True):
-        assert x.dtype == s.dtype, f"{what}: {x.dtype} instead of {s}"
-        assert x.shape.is_fully_defined(), f"{what}: {x.shape} is not static, instead of {s}"
-        assert x.shape == s.shape, f"{what}: {x.shape} instead of {s}"
+    mismatch = find_mismatch(nest, add_leading_dims(spec, *leading_dims))
+    assert not mismatch, f"{what}: {mismatch}"
+    for x in tf.nest.flatten(nest):
+        assert x.shape.is_fully_defined(), f"{what}: {x.shape} is not static"
 
 
 def in_a_row(unrolls):
     """Joins consecutive unrolls of an environment, without the rows that are there twice."""
     rows = [u._replace(state=()) for u in unrolls]
-
-    def join(*x):
-        return np.concatenate([*(y[:-1] for y in x), x[-1][-1:]])
-
-    return tf.nest.map_structure(join, *rows)
+    return tf.nest.map_structure(lambda *x: np.concatenate([*(y[:-1] for y in x), x[-1][-1:]]), *rows)
 
 
 def assert_equal_nests(a, b):
     """Raises AssertionError unless two nests of arrays are the same, bit for bit."""
-    tf.nest.assert_same_structure(a, b)
-    for i, (x, y) in enumerate(zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)):
-        assert x.dtype == y.dtype and x.shape == y.shape, f"part {i} of {a}"
-        np.testing.assert_array_equal(x, y, err_msg=f"part {i} of {type(a).__name__}")
+    tf.nest.map_structure(functools.partial(np.testing.assert_array_equal, strict=True), a, b)
 
 
 class FrozenPolicy(Policy):
     """Acts by a fixed function of the observation, and notes in `info` all that it was shown.
 
-    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` during
-    the rollout step.
+    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` then.
 
     Args:
         env: environment whose specs to take.
-        state_spec, data_transformer: as in `Policy`.
-        info_spec: dict of specs that adds to the one above.
+        counts_steps: bool, whether a recurrent state, int64, counts the steps. `info["state"]` is then the
+            state that entered: the step within the episode, if the state is zero wherever one begins.
+        change: function of the `PolicyStep`; `rollout_step` returns its result. None changes nothing.
+        info_spec: dict of the specs that a subclass adds to `info`.
+        data_transformer: as in `Policy`.
 
     Attributes:
-        num_traces: how often `rollout_step` was traced.
         rows: how many rows each trace of `rollout_step` had, a deque.
     """
 
-    def __init__(self, env, state_spec=(), info_spec=None, data_transformer=None):
+    def __init__(self, env, counts_steps=False, change=None, info_spec=None, data_transformer=None):
         observation_spec = to_tensor_spec(env.observation_spec())
         action_spec = to_tensor_spec(env.action_spec())
         reward_spec = tf.TensorSpec(env.reward_spec().shape, tf.float32)
-        self.time_step_spec = TimeStep(INDEX, reward_spec, SIGNAL, observation_spec, action_spec, INDEX)
-        info_spec = {"seen": self.time_step_spec, "version": VERSION, **(info_spec or {})}
+        int32, int64, float32 = (tf.TensorSpec((), dtype) for dtype in (tf.int32, tf.int64, tf.float32))
+        self.time_step_spec = TimeStep(int32, reward_spec, float32, observation_spec, action_spec, int32)
+        info_spec = {"seen": self.time_step_spec, "version": int64, **(info_spec or {})}
+        if counts_steps:
+            info_spec["state"] = int64
+        state_spec = int64 if counts_steps else ()
         name = type(self).__name__
         super().__init__(observation_spec, action_spec, state_spec, info_spec, data_transformer, name)
+        self._counts_steps = counts_steps
+        self._change = change
         self.rows = collections.deque()
-        self.num_traces = 0
-
-    def act(self, observation):
-        """The action for each row, a function of the observation alone."""
-        parts = [tf.reshape(tf.cast(x, tf.float32), (x.shape[0], -1)) for x in tf.nest.flatten(observation)]
-        total = tf.reduce_sum(tf.abs(tf.concat(parts, axis=1)) * 37.0, axis=1)
-        hashed = tf.cast(total, tf.int64)
-
-        def choose(spec):
-            number = hashed % (int(np.max(spec.maximum)) + 1)
-            number = tf.reshape(number, (-1, *[1] * spec.shape.rank))
-            return tf.cast(tf.broadcast_to(number, (hashed.shape[0], *spec.shape)), spec.dtype)
-
-        return tf.nest.map_structure(choose, self.action_spec)
 
     def rollout_step(self, time_step, state):
         assert isinstance(time_step, TimeStep)
         rows = time_step.step_type.shape[0]
         assert rows is not None, "the number of rows must be static"
-        check_nest("time_step", time_step, self.time_step_spec, (rows,))
-        check_nest("state", state, self.state_spec, (rows,))
-        self.num_traces += 1
+        check_nest("time_step", time_step, self.time_step_spec, rows)
+        check_nest("state", state, self.state_spec, rows)
         self.rows.append(rows)
-        version = tf.fill((rows,), self.progress.updates.read_value())
-        return PolicyStep(
-            action=self.act(time_step.observation),
-            state=self.next_state(state),
-            info={"seen": time_step, "version": version, **self.more_info(state)},
-        )
+        info = {"seen": time_step, "version": tf.fill((rows,), self.progress.updates.read_value())}
+        if self._counts_steps:
+            info["state"] = state
+            state = state + 1
+        policy_step = PolicyStep(self._choose_action(time_step.observation), state, info)
+        return self._change(policy_step) if self._change else policy_step
 
-    def next_state(self, state):
-        return state
+    def _choose_action(self, observation):
+        parts = [tf.reshape(tf.cast(x, tf.float32), (x.shape[0], -1)) for x in tf.nest.flatten(observation)]
+        hashed = tf.cast(tf.reduce_sum(tf.abs(tf.concat(parts, axis=1)) * 37.0, axis=1), tf.int64)
 
-    def more_info(self, state):
-        return {}
+        def choose(spec):
+            number = tf.reshape(hashed % (int(np.max(spec.maximum)) + 1), (-1, *[1] * spec.shape.rank))
+            return tf.cast(tf.broadcast_to(number, (hashed.shape[0], *spec.shape)), spec.dtype)
 
-
-class CountingStatePolicy(FrozenPolicy):
-    """Has a recurrent state that counts its steps; `info["state"]` is the state that entered.
-
-    So it is the step within the episode, if the state is zero wherever an episode begins.
-    """
-
-    def __init__(self, env):
-        count = tf.TensorSpec((), tf.int64)
-        super().__init__(env, state_spec=count, info_spec={"state": count})
-
-    def next_state(self, state):
-        return state + 1
-
-    def more_info(self, state):
-        return {"state": state}
-
-
-class FailingPolicy(FrozenPolicy):
-    """Its rollout step fails, as it runs, at call `fail_at`.
-
-    With an assertion, or, if `out_of_range` holds, with the error that a closed queue raises too.
-    """
-
-    def __init__(self, env, fail_at, out_of_range=False):
-        super().__init__(env)
-        self._fail_at = fail_at
-        self._empty = tf.queue.FIFOQueue(1, [tf.int32], [()]) if out_of_range else None
-        if out_of_range:
-            self._empty.close()
-        self._calls = tf.Variable(0, trainable=False)
-
-    def rollout_step(self, time_step, state):
-        calls = self._calls.assign_add(1)
-        if self._empty is None:
-            fine = tf.debugging.Assert(calls < self._fail_at, ["the policy failed", calls])
-        else:
-            fine = tf.cond(calls < self._fail_at, lambda: 0, self._empty.dequeue)
-        with tf.control_dependencies([fine]):
-            return super().rollout_step(time_step, state)
-
-
-class WrongPolicy(FrozenPolicy):
-    """Answers `change(policy_step)`."""
-
-    def __init__(self, env, change):
-        super().__init__(env)
-        self._change = change
-
-    def rollout_step(self, time_step, state):
-        return self._change(super().rollout_step(time_step, state))
+        return tf.nest.map_structure(choose, self.action_spec)
 
 
 class RecordingLearner:
@@ -200,12 +128,12 @@ class RecordingLearner:
 
     def observe(self, experience):
         assert isinstance(experience, Experience)
-        num_unrolls, length, batch_size = experience.step_type.shape
         policy = self.policy
-        rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, VERSION)
-        dims = (num_unrolls, length, batch_size)
-        check_nest("experience", experience._replace(state=PolicyState()), rows, dims)
-        check_nest("state", experience.state, policy.policy_step_spec.state, (num_unrolls, batch_size))
+        num_unrolls, length, batch_size = experience.step_type.shape
+        version = tf.TensorSpec((), tf.int64)
+        rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version)
+        check_nest("rows", experience._replace(state=PolicyState()), rows, num_unrolls, length, batch_size)
+        check_nest("state", experience.state, policy.policy_step_spec.state, num_unrolls, batch_size)
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 
     def train(self):
@@ -237,9 +165,8 @@ class RecordingObserver:
     def __call__(self, record):
         assert isinstance(record, LogRecord)
         assert all(isinstance(x, np.ndarray) for x in record)
+        assert [x.dtype for x in record] == [np.int32, np.float32, np.float32, np.int32]
         length, batch_size = record.step_type.shape
-        assert record.step_type.dtype == np.int32 and record.env_id.dtype == np.int32
-        assert record.reward.dtype == np.float32 and record.discount.dtype == np.float32
         assert record.reward.shape[:2] == record.discount.shape == (length, batch_size)
         assert record.env_id.shape == (batch_size,)
         with self._changed:
@@ -258,7 +185,7 @@ class RecordingObserver:
 
 
 class FakeEnvironment(CountingEnvironment):
-    """A counting environment that remembers how it was used.
+    """A counting environment that remembers how it was used, and that a subclass can make fail.
 
     Attributes:
         num_steps, num_resets, num_closes: calls so far.
@@ -266,120 +193,43 @@ class FakeEnvironment(CountingEnvironment):
 
     def __init__(self, batch_size, episode_length=4, env_index=0):
         super().__init__(batch_size, episode_length, env_index)
-        self.num_steps = 0
-        self.num_resets = 0
-        self.num_closes = 0
+        self.num_steps = self.num_resets = self.num_closes = 0
+
+    def answer(self, number, time_step):
+        """Returns what step `number` (from 1) returns; 0 is the reset. A subclass fails or waits here."""
+        return time_step
 
     def _reset(self):
         self.num_resets += 1
-        return super()._reset()
+        return self.answer(0, super()._reset())
 
     def _step(self, action):
         assert isinstance(action, np.ndarray), type(action)
         assert action.dtype == self.action_spec().dtype, action.dtype
         assert self.num_closes == 0, "an environment was stepped after it was closed"
         self.num_steps += 1
-        return super()._step(action)
+        return self.answer(self.num_steps, super()._step(action))
 
     def close(self):
         self.num_closes += 1
 
 
-class RaisingEnvironment(FakeEnvironment):
-    """Raises `error` in step number `raise_at`, from `fail_on_purpose`.
-
-    `raise_at` counts from 1; 0 is the reset, None is never.
-    """
-
-    def __init__(self, batch_size, episode_length=4, env_index=0, raise_at=None, error=None):
-        super().__init__(batch_size, episode_length, env_index)
-        self._raise_at = raise_at
-        self._error = error if error is not None else OSError("the environment's own error")
-
-    def fail_on_purpose(self):
-        raise self._error
-
-    def _reset(self):
-        if self._raise_at == 0:
-            self.fail_on_purpose()
-        return super()._reset()
-
-    def _step(self, action):
-        time_step = super()._step(action)
-        if self.num_steps == self._raise_at:
-            self.fail_on_purpose()
-        return time_step
-
-
-class BlockingEnvironment(FakeEnvironment):
-    """Does not return from step number `block_at` until `release` is set.
-
-    Attributes:
-        blocked: event, set while step() waits.
-        release: event that ends the wait.
-    """
-
-    def __init__(self, batch_size, episode_length=4, env_index=0, block_at=1):
-        super().__init__(batch_size, episode_length, env_index)
-        self._block_at = block_at
-        self.blocked = threading.Event()
-        self.release = threading.Event()
-
-    def _step(self, action):
-        time_step = super()._step(action)
-        if self.num_steps == self._block_at:
-            self.blocked.set()
-            assert self.release.wait(60), "the test did not release the environment"
-        return time_step
-
-
-class WrongEnvironment(FakeEnvironment):
-    """Returns `change(time_step)`, which need not fit the specs, from step number `wrong_at` on.
-
-    `wrong_at` counts from 1; 0 is the reset.
-    """
-
-    def __init__(self, batch_size, episode_length=4, env_index=0, change=None, wrong_at=1):
-        super().__init__(batch_size, episode_length, env_index)
-        self._change = change
-        self._wrong_at = wrong_at
-
-    def _reset(self):
-        time_step = super()._reset()
-        return self._change(time_step) if self._wrong_at == 0 else time_step
-
-    def _step(self, action):
-        time_step = super()._step(action)
-        return self._change(time_step) if self.num_steps >= self._wrong_at > 0 else time_step
-
-
 class SpecEnvironment(BatchedEnvironment):
-    """Random, seeded time steps of any specs; every step type and any nest of observations.
+    """Random, seeded time steps of any specs. An episode ends at each step with probability 0.2."""
 
-    Rows end by chance, with the probability `p_end`.
-    """
-
-    def __init__(self, batch_size, observation_spec, action_spec, reward_spec, seed=0, p_end=0.2):
+    def __init__(self, batch_size, observation_spec, action_spec, reward_spec, seed=0):
         super().__init__(batch_size, observation_spec, action_spec, reward_spec)
         self._rng = np.random.default_rng(seed)
-        self._p_end = p_end
-        self._step_type = None
-
-    def _draw(self, spec):
-        values = self._rng.uniform(0, 100, (self._batch_size, *spec.shape))
-        return values.astype(spec.dtype)
 
     def _time_step(self):
-        terminates = self._rng.integers(2, size=self._batch_size)
-        first = (self._step_type == 0).astype(np.float32)
-        reward = self._draw(self._reward_spec)
-        reward = reward * (1 - first).reshape(-1, *[1] * (reward.ndim - 1))
-        return ts.TimeStep(
-            self._step_type.copy(),
-            reward.astype(self._reward_spec.dtype),
-            np.where(self._step_type == LAST, terminates, 1).astype(np.float32),
-            tf.nest.map_structure(self._draw, self._observation_spec),
-        )
+        def draw(spec):
+            return self._rng.uniform(0, 100, (self._batch_size, *spec.shape)).astype(spec.dtype)
+
+        reward = draw(self._reward_spec)
+        reward[self._step_type == FIRST] = 0
+        terminates = (self._step_type == LAST) & (self._rng.random(self._batch_size) < 0.5)
+        observation = tf.nest.map_structure(draw, self._observation_spec)
+        return ts.TimeStep(self._step_type.copy(), reward, 1 - terminates.astype(np.float32), observation)
 
     def _reset(self):
         self._step_type = np.zeros(self._batch_size, np.int32)
@@ -387,6 +237,6 @@ class SpecEnvironment(BatchedEnvironment):
 
     def _step(self, action):
         tf.nest.assert_same_structure(self._action_spec, action)
-        ends = self._rng.random(self._batch_size) < self._p_end
+        ends = self._rng.random(self._batch_size) < 0.2
         self._step_type = np.where(self._step_type == LAST, 0, 1 + ends).astype(np.int32)
         return self._time_step()

@@ -1,40 +1,38 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Batched environments for tests, in NumPy alone. Each of them is made to show one kind of bug.
-
-`alf.data_structures` has the convention of time steps that they follow.
-"""
+"""Batched environments for tests, in NumPy alone. Each of them is made to show one kind of bug."""
 
 import numpy as np
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from alf.data_structures import FIRST, LAST, MID
 from alf.environments import BatchedEnvironment
 from alf.errors import check_int
 
 
 class _ToyEnvironment(BatchedEnvironment):
-    """Counts the steps of B episodes; subclasses say what is observed and earned.
+    """Counts the steps of B episodes. One of length n has n + 1 time steps: FIRST, n - 1 times MID, and LAST.
 
-    An episode of length n has n + 1 time steps: FIRST, n - 1 times MID, and LAST.
+    A subclass implements `_observe(first)` and `_reward(action)`. The first one is called once for each time
+    step and returns a new observation [B, ...]; `first` is bool [B]. The other one returns the reward [B] of
+    an action, whose step `_step_in_episode` counts already. The reward is ignored where FIRST.
 
     Args:
         batch_size: int, B.
-        length: int or int [B], transitions of an episode, at least 1.
-        observation_spec, action_spec: `ArraySpec`s without the batch dimension.
-
-    Raises:
-        ConfigError: if `batch_size` or a length is less than 1.
+        length: int or int [B], transitions of an episode; ConfigError if one is less than 1.
+        observation_spec, action_spec: as in `BatchedEnvironment`.
     """
+
+    _terminates = False  # whether episodes end by termination, or else by a time limit; bool or bool [B]
 
     def __init__(self, batch_size, length, observation_spec, action_spec):
         super().__init__(batch_size, observation_spec, action_spec)
         check_int("the length of an episode", np.min(length))
         self._length = np.broadcast_to(np.asarray(length, np.int64), [batch_size])
-        self._step_in_episode = np.zeros([batch_size], np.int64)
 
     def _reset(self):
         self._step_in_episode = np.zeros([self._batch_size], np.int64)
-        return self._make_time_step(np.zeros([self._batch_size], np.float32))
+        return self._make_time_step(reward=0)
 
     def _step(self, action):
         action = np.asarray(action)
@@ -43,30 +41,18 @@ class _ToyEnvironment(BatchedEnvironment):
             raise ValueError(f"The action has shape {action.shape} instead of {shape}.")
         ended = self._step_in_episode == self._length
         self._step_in_episode = np.where(ended, 0, self._step_in_episode + 1)
-        return self._make_time_step(np.where(ended, 0, self._reward(action)).astype(np.float32))
+        return self._make_time_step(self._reward(action))
 
     def _make_time_step(self, reward):
         first = self._step_in_episode == 0
         last = self._step_in_episode == self._length
-        observation = self._observe(first)  # first, because it may change the result of _terminates
+        observation = self._observe(first)  # first, because it may change _terminates
         return ts.TimeStep(
-            step_type=(1 + last - first.astype(np.int32)).astype(np.int32),
-            reward=reward,
-            discount=1 - (last & self._terminates()).astype(np.float32),
+            step_type=np.where(first, FIRST, np.where(last, LAST, MID)).astype(np.int32),
+            reward=np.where(first, 0, reward).astype(np.float32),
+            discount=1 - (last & self._terminates).astype(np.float32),
             observation=observation,
         )
-
-    def _reward(self, action):
-        """Returns the reward [B] of `action`; `_step_in_episode` counts it already. Ignored where FIRST."""
-        raise NotImplementedError
-
-    def _observe(self, first):
-        """Returns a new observation [B, ...], once for each time step; `first` is bool [B]."""
-        raise NotImplementedError
-
-    def _terminates(self):
-        """Returns bool [B]: whether the episodes end by termination, or else by a time limit."""
-        return np.zeros([self._batch_size], np.bool_)
 
 
 def _discrete_action(num_actions):
@@ -107,22 +93,18 @@ class CountingEnvironment(_ToyEnvironment):
     def _observe(self, first):
         self._num_steps_before += 1
         self._num_episodes += first
+        self._terminates = self._num_episodes % 2 == 1
         columns = [self._env_id, self._num_steps_before, self._step_in_episode]
         return np.stack(columns, axis=1).astype(np.float32)
 
-    def _terminates(self):
-        return self._num_episodes % 2 == 1
-
 
 class MatchObservationEnvironment(_ToyEnvironment):
-    """Rewards the action that matches the observation. It is learned within seconds.
+    """Rewards the action that matches the observation, a target drawn for each time step. Learned in seconds.
 
-    A target is drawn for every time step.
     Discrete: the observation is the target as a one-hot, float32 [B, num_actions]. An action, int64 [B],
     earns 1 if it equals the target that was observed when it was chosen, else 0.
     Continuous: the observation is the target, float32 [B, 1] in [-1, 1]. An action, float32 [B, 1], is
     clipped to [-2, 2] and earns 1 - (action - target)**2.
-
     Episodes end by a time limit: the discount stays 1. The best return of an episode is `episode_length`.
 
     Args:
@@ -134,16 +116,15 @@ class MatchObservationEnvironment(_ToyEnvironment):
     """
 
     def __init__(self, batch_size, num_actions=3, episode_length=10, continuous=False, seed=0):
-        size, low = (1, -1.0) if continuous else (num_actions, 0.0)
-        observation_spec = array_spec.BoundedArraySpec((size,), np.float32, low, 1.0, "observation")
-        action_spec = _discrete_action(num_actions)
+        size, low, action_spec = num_actions, 0.0, _discrete_action(num_actions)
         if continuous:
+            size, low = 1, -1.0
             action_spec = array_spec.BoundedArraySpec((1,), np.float32, -2.0, 2.0, "action")
+        observation_spec = array_spec.BoundedArraySpec((size,), np.float32, low, 1.0, "observation")
         super().__init__(batch_size, episode_length, observation_spec, action_spec)
         self._continuous = continuous
         self._num_actions = num_actions
         self._rng = np.random.default_rng(seed)
-        self._target = None
 
     def _reward(self, action):
         if self._continuous:
@@ -162,16 +143,17 @@ class MatchObservationEnvironment(_ToyEnvironment):
 class RememberEnvironment(_ToyEnvironment):
     """Shows a bit at FIRST and asks for it `delay` steps later, so that a policy needs a memory.
 
-    The observation is float32 [B, 2]: the bit as a one-hot at FIRST, zeros later. The LAST step, `delay`
-    transitions after FIRST, has reward 1 if the action that led to it, int64 [B], equals the bit. All other
-    rewards are 0. Episodes terminate: the discount is 0 at LAST. Without a memory the mean return is 0.5, if
-    `delay` is at least 2.
+    The observation is float32 [B, 2]: the bit as a one-hot at FIRST, zeros later. The LAST step has reward 1
+    if the action that led to it, int64 [B], equals the bit. All other rewards are 0. Episodes terminate: the
+    discount is 0 at LAST. Without a memory the mean return is 0.5, if `delay` is at least 2.
 
     Args:
         batch_size: int, B.
         delay: int, transitions of an episode.
         seed: int or None, for the bits.
     """
+
+    _terminates = True
 
     def __init__(self, batch_size, delay=3, seed=0):
         observation_spec = array_spec.BoundedArraySpec((2,), np.float32, 0.0, 1.0, "observation")
@@ -186,9 +168,6 @@ class RememberEnvironment(_ToyEnvironment):
         new_bit = self._rng.integers(2, size=[self._batch_size])
         self._bit = np.where(first, new_bit, self._bit)
         return np.eye(2, dtype=np.float32)[self._bit] * first[:, np.newaxis].astype(np.float32)
-
-    def _terminates(self):
-        return np.ones([self._batch_size], np.bool_)
 
 
 class NullEnvironment(BatchedEnvironment):
@@ -210,24 +189,19 @@ class NullEnvironment(BatchedEnvironment):
             check_int("episode_length", episode_length)
         self._episode_length = episode_length
         self._step_in_episode = 0
-        self._time_steps = []
-        for step_type in (0, 1, 2):
-            arrays = (
-                np.full([batch_size], step_type, np.int32),
-                np.zeros([batch_size], np.float32),
-                np.ones([batch_size], np.float32),
-                np.zeros([batch_size, observation_dim], np.float32),
-            )
-            for array in arrays:
-                array.setflags(write=False)
-            self._time_steps.append(ts.TimeStep(*arrays))
+        step_types = [np.full([batch_size], step_type, np.int32) for step_type in (FIRST, MID, LAST)]
+        reward, discount = np.zeros([batch_size], np.float32), np.ones([batch_size], np.float32)
+        observation = np.zeros([batch_size, observation_dim], np.float32)
+        for array in (*step_types, reward, discount, observation):
+            array.setflags(write=False)
+        self._time_steps = [ts.TimeStep(x, reward, discount, observation) for x in step_types]
 
     def _reset(self):
         self._step_in_episode = 0
-        return self._time_steps[0]
+        return self._time_steps[FIRST]
 
     def _step(self, action):
         if self._step_in_episode == self._episode_length:
             return self._reset()
         self._step_in_episode += 1
-        return self._time_steps[2 if self._step_in_episode == self._episode_length else 1]
+        return self._time_steps[LAST if self._step_in_episode == self._episode_length else MID]

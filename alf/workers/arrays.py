@@ -12,12 +12,7 @@ _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
 
 
 class Layout(NamedTuple):
-    """The spaces of one environment. Environments with equal layouts can form a batch. It can be pickled.
-
-    Attributes:
-        observation_space, action_space: Gymnasium spaces.
-        reward_shape: () or (R,).
-    """
+    """The spaces of an environment and its reward's shape, () or (R,): they are equal in a batch."""
 
     observation_space: spaces.Space
     action_space: spaces.Space
@@ -41,12 +36,6 @@ class Arrays(NamedTuple):
     observation: list
     action: list
 
-    def rows(self, start, stop):
-        """Returns views of the arrays of environments `start` to `stop - 1`."""
-        part = slice(start, stop)
-        observation, action = [x[part] for x in self.observation], [x[part] for x in self.action]
-        return Arrays(self.step_type[part], self.reward[part], self.discount[part], observation, action)
-
 
 def children(space):
     """Returns a list of (key, space) for a Dict or a Tuple, in the order of `tf.nest`; None for a leaf."""
@@ -61,22 +50,22 @@ def leaves(space):
     return [space] if parts is None else [leaf for _, part in parts for leaf in leaves(part)]
 
 
-def make_arrays(layout, batch_size, make_buffer):
+def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     """Makes the `Arrays` of `batch_size` environments in one buffer.
 
     Args:
         layout: `Layout` of an environment.
         batch_size: int, B.
         make_buffer: a function from a size in bytes to a buffer of that size.
+        rows: slice of the environments that the returned arrays show.
     """
+    observations, actions = leaves(layout.observation_space), leaves(layout.action_space)
     fields = [((), np.int32), (layout.reward_shape, np.float32), ((), np.float32)]
-    for space in (layout.observation_space, layout.action_space):
-        fields += [(leaf.shape, leaf.dtype) for leaf in leaves(space)]
+    fields += [(leaf.shape, leaf.dtype) for leaf in (*observations, *actions)]
     fields = [((batch_size, *shape), np.dtype(dtype)) for shape, dtype in fields]
     sizes = [dtype.itemsize * math.prod(shape) for shape, dtype in fields]
     # Each array begins at a multiple of _ALIGNMENT.
     offsets = [0, *itertools.accumulate(math.ceil(size / _ALIGNMENT) * _ALIGNMENT for size in sizes)]
     buffer = make_buffer(offsets[-1])
-    made = [np.ndarray(shape, dtype, buffer, offset) for (shape, dtype), offset in zip(fields, offsets)]
-    num_observations = len(leaves(layout.observation_space))
-    return Arrays(*made[:3], made[3 : 3 + num_observations], made[3 + num_observations :])
+    made = [np.ndarray(shape, dtype, buffer, offset)[rows] for (shape, dtype), offset in zip(fields, offsets)]
+    return Arrays(*made[:3], made[3 : 3 + len(observations)], made[3 + len(observations) :])

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""EnvBatch: steps Gymnasium environments one after another."""
+"""EnvBatch: steps Gymnasium environments, or single environments of TF-Agents, one after another."""
 
+import contextlib
 import time
 
 import gymnasium
@@ -8,7 +9,6 @@ import numpy as np
 from gymnasium import spaces
 
 from alf.workers.arrays import Layout, children, make_arrays
-from alf.workers.from_py_environment import FromPyEnvironment
 
 _FIRST, _MID, _LAST = 0, 1, 2
 
@@ -28,11 +28,11 @@ class EnvBatch:
 
     Attributes:
         layout: the `Layout` that all environments have.
-        arrays: `Arrays` of B, until `use_arrays` replaces them.
+        arrays: `Arrays` of B.
         num_restarts: 0; `WorkerPool` counts here how often a worker was restarted.
 
     Raises:
-        ValueError: if the environments differ in their spaces.
+        ValueError: if the environments differ in their spaces, or one is no environment.
     """
 
     num_restarts = 0
@@ -41,27 +41,25 @@ class EnvBatch:
         self._envs = []
         try:
             for env_fn in env_fns:
-                self._envs.append(_as_gymnasium(env_fn()))
-            layouts = [_layout_of(env) for env in self._envs]
-            for i, layout in enumerate(layouts):
-                if layout != layouts[0]:
-                    raise ValueError(
-                        f"environment {i} has other spaces than environment 0: {layout}, {layouts[0]}"
-                    )
+                env = env_fn()
+                self._envs.append(env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env))
+            self.layout, *others = [_layout_of(env) for env in self._envs]
+            for i, other in enumerate(others, start=1):
+                if other != self.layout:
+                    raise ValueError(f"environment {i} has other spaces than 0: {other}, {self.layout}")
         except BaseException:
             self.close()
             raise
-        self.layout = layouts[0]
         self._seeds = list(seeds)
         self._max_random_steps = max_random_steps
         self._done = [False] * len(self._envs)
         shape = self.layout.reward_shape
         self._no_reward = np.zeros(shape, np.float32) if shape else 0.0
         self._read_actions = _make_action_reader(self.layout.action_space)
-        self.use_arrays(make_arrays(self.layout, len(self._envs), bytearray))
+        self.use_arrays(make_arrays(self.layout, len(self._envs)))
 
     def use_arrays(self, arrays):
-        """Makes `reset` and `step` write into `arrays`, which are `Arrays` of B, from now on."""
+        """Replaces `arrays`, into which `reset` and `step` write."""
         self.arrays = arrays
         self._write = _make_observation_writer(self.layout.observation_space, iter(arrays.observation))
 
@@ -105,10 +103,7 @@ class EnvBatch:
         self.arrays.discount[:] = discounts
 
     def measure_step_seconds(self):
-        """Returns the time in seconds of the fastest of 5 random steps of environment 0.
-
-        Call `reset` afterwards: the environment is in the middle of an episode.
-        """
+        """Returns the seconds of the fastest of 5 random steps of environment 0. Call `reset` afterwards."""
         env, times = self._envs[0], []
         env.reset()
         for _ in range(5):
@@ -126,14 +121,6 @@ class EnvBatch:
             self._envs.pop().close()
 
 
-def _as_gymnasium(env):
-    if isinstance(env, gymnasium.Env):
-        return env
-    if hasattr(env, "time_step_spec"):  # recognizes a PyEnvironment without an import of TF-Agents
-        return FromPyEnvironment(env)
-    raise ValueError(f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment")
-
-
 def _layout_of(env):
     reward_space = getattr(env.unwrapped, "reward_space", None)  # of vector rewards, as in MO-Gymnasium
     reward_shape = () if reward_space is None else tuple(reward_space.shape)
@@ -145,21 +132,14 @@ def _check_shapes(space, observation):
     for key, part in children(space) or ():
         _check_shapes(part, observation[key])
     if children(space) is None and np.shape(observation) != space.shape:
-        raise ValueError(
-            f"reset() returned an observation of shape {np.shape(observation)}, the observation_space says "
-            f"{space.shape}"
-        )
+        shape = np.shape(observation)
+        raise ValueError(f"reset() returned shape {shape}, the observation_space says {space.shape}")
     if isinstance(space, spaces.Tuple) and len(observation) != len(space.spaces):
         raise ValueError(f"reset() returned a tuple of {len(observation)} observations instead of {space}")
 
 
 def _make_observation_writer(space, arrays):
-    """Returns a function (row, observation) that writes an observation into one row of the arrays.
-
-    Args:
-        space: the observation space, or a part of it.
-        arrays: iterator over the arrays [B, ...] of its leaves.
-    """
+    """Returns a function (row, observation) that writes into `arrays`, an iterator with one for each leaf."""
     parts = children(space)
     if parts is None:
         return next(arrays).__setitem__
@@ -173,21 +153,66 @@ def _make_observation_writer(space, arrays):
 
 
 def _make_action_reader(space):
-    """Returns a function from an iterator over arrays [B, ...], one for each leaf of `space`, to B actions.
-
-    The actions are copies, because an environment may keep them.
-    """
+    """Returns a function from an iterator over arrays to B actions: copies, which an environment may keep."""
     parts = children(space)
     if parts is None:
         if isinstance(space, spaces.Discrete):
             return lambda arrays: next(arrays).tolist()
         return lambda arrays: list(next(arrays).copy())
     keys, readers = [key for key, _ in parts], [_make_action_reader(part) for _, part in parts]
+    is_dict = isinstance(space, spaces.Dict)
 
     def read(arrays):
         rows = zip(*[reader(arrays) for reader in readers], strict=True)
-        if isinstance(space, spaces.Dict):
-            return [dict(zip(keys, row, strict=True)) for row in rows]
-        return list(rows)
+        return [dict(zip(keys, row, strict=True)) for row in rows] if is_dict else list(rows)
 
     return read
+
+
+class FromPyEnvironment(gymnasium.Env):
+    """A TF-Agents `PyEnvironment` as a `gymnasium.Env`. Raises ValueError if it is none, or batched.
+
+    Its specs are nests of dicts, tuples and lists. An episode that ends with discount 0 is terminated; with
+    any other discount it is truncated. `reset(seed=)` calls `env.seed` if that is implemented.
+    """
+
+    def __init__(self, env):
+        if not hasattr(env, "time_step_spec"):  # an isinstance would need an import of TF-Agents
+            raise ValueError(f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment")
+        if env.batched:
+            raise ValueError(f"{env} is batched already: use it without load or PythonEnvironment")
+        self._env = env
+        self.observation_space = _space_from_spec(env.observation_spec())
+        self.action_space = _space_from_spec(env.action_spec())
+        reward_shape = env.reward_spec().shape
+        if reward_shape:
+            self.reward_space = spaces.Box(-np.inf, np.inf, reward_shape, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            with contextlib.suppress(NotImplementedError):
+                self._env.seed(seed)
+        return self._env.reset().observation, {}
+
+    def step(self, action):
+        time_step = self._env.step(action)
+        ended = bool(time_step.is_last())
+        terminated = ended and time_step.discount == 0
+        return time_step.observation, time_step.reward, terminated, ended and not terminated, {}
+
+    def close(self):
+        self._env.close()
+
+
+def _space_from_spec(spec):
+    if isinstance(spec, dict):
+        return spaces.Dict({key: _space_from_spec(part) for key, part in spec.items()})
+    if isinstance(spec, (tuple, list)):
+        return spaces.Tuple([_space_from_spec(part) for part in spec])
+    if not hasattr(spec, "minimum"):
+        return spaces.Box(-np.inf, np.inf, spec.shape, spec.dtype)
+    if np.issubdtype(spec.dtype, np.integer) and spec.shape == ():
+        start = int(spec.minimum)
+        return spaces.Discrete(int(spec.maximum) - start + 1, start=start, dtype=spec.dtype)
+    low, high = (np.broadcast_to(bound, spec.shape) for bound in (spec.minimum, spec.maximum))
+    return spaces.Box(low, high, spec.shape, spec.dtype)

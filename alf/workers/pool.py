@@ -19,9 +19,8 @@ import numpy as np
 from absl import logging
 
 from alf.seeds import spawn_seeds
-from alf.workers import messages
 from alf.workers.arrays import make_arrays
-from alf.workers.process import WorkerConfig
+from alf.workers.process import OK, RESET, STEP, pack_object, receive, receive_object
 
 _CLOSE_SECONDS = 5.0  # time for all workers to close their environments
 _started = itertools.count()  # spreads the workers of all pools over the cores
@@ -60,20 +59,17 @@ class WorkerSettings(NamedTuple):
 class WorkerPool:
     """B Gymnasium environments in worker processes, with the interface of `EnvBatch`.
 
-    Each worker holds some of the environments and steps them one after another. All workers write into one
-    block of shared memory. A batch step costs one byte to each worker and one byte back. Workers are new
-    processes, not forks, because TensorFlow does not survive a fork. They end when their owner ends, even if
-    it was killed.
+    Each worker is an `EnvBatch` of some of the environments. All workers write into one block of shared
+    memory. A batch step costs one byte to each worker and one byte back. Workers are new processes, because
+    TensorFlow does not survive a fork. They end when their owner ends, even if it was killed.
 
     A worker that dies or does not reply in time is killed and restarted. Its environments then begin new
     episodes with FIRST steps, so that nobody learns from the interrupted episodes. An exception of an
     environment causes no restart: it is raised here, and its cause is the traceback in the worker.
 
     Args:
-        env_fns: B callables without arguments, as in `EnvBatch`; cloudpickle must be able to pickle them.
-        seeds: B ints, for the first reset of each environment.
+        env_fns, seeds, max_random_steps: as in `EnvBatch`; cloudpickle must be able to pickle `env_fns`.
         num_workers: int, number of processes, at most B.
-        max_random_steps: int, as in `EnvBatch`.
         settings: `WorkerSettings`, or None for the defaults.
 
     Attributes:
@@ -81,50 +77,43 @@ class WorkerPool:
         num_restarts: int, how often a worker was restarted.
 
     Raises:
-        ValueError: if the environments differ in their spaces.
         WorkerError: if a worker dies or hangs too often.
-        Exception: what an environment raised.
+        Exception: as in `EnvBatch`, and what an environment raised.
     """
 
     def __init__(self, env_fns, seeds, num_workers, max_random_steps=0, settings=None):
-        self._env_fns = list(env_fns)
-        self._seeds = list(seeds)
-        self._max_random_steps = max_random_steps
-        self._settings = WorkerSettings() if settings is None else settings
+        self._env_fns, self._seeds, self._max_random_steps = list(env_fns), list(seeds), max_random_steps
+        self._settings = settings or WorkerSettings()
         self.num_restarts = 0
         self._memory_file = _open_memory_file()
-        batch_size = len(self._env_fns)
-        self._bounds = np.linspace(0, batch_size, num_workers + 1).astype(int).tolist()
+        bounds = np.linspace(0, len(self._env_fns), num_workers + 1).astype(int).tolist()
+        self._rows = [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
         self._workers = []
         self._close = weakref.finalize(self, _close, self._workers, self._memory_file)
         try:
             for index in range(num_workers):
                 self._start_worker(index, self._seeds)
-            layouts = [worker.receive_layout() for worker in self._workers]
-            if any(layout != layouts[0] for layout in layouts):
-                raise ValueError(f"environments have different spaces: {layouts}")
-            self.layout = layouts[0]
-            self.arrays = make_arrays(self.layout, batch_size, self._make_memory)
+            self.layout, *others = [worker.receive_layout() for worker in self._workers]
+            if any(other != self.layout for other in others):
+                raise ValueError(f"environments have different spaces: {[self.layout, *others]}")
+            self.arrays = make_arrays(self.layout, len(self._env_fns), self._make_memory)
         except BaseException:
             self.close()
             raise
 
     def reset(self):
-        """Does what `EnvBatch.reset` does. It must be called before `step`."""
-        self._run_command(messages.RESET)
+        self._run_command(RESET)
 
     def step(self):
-        """Does what `EnvBatch.step` does."""
-        self._run_command(messages.STEP)
+        self._run_command(STEP)
 
     def close(self):
-        """Ends the workers; may be called again."""
         self._close()
 
     @property
     def pids(self):
         """The process ids of the workers."""
-        return [worker.pid for worker in self._workers]
+        return [worker.process.pid for worker in self._workers]
 
     def _make_memory(self, size):
         os.ftruncate(self._memory_file.fileno(), size)
@@ -132,16 +121,12 @@ class WorkerPool:
 
     def _start_worker(self, index, seeds):
         """Starts worker `index`, which makes its environments; `seeds` are those of all environments."""
-        start, stop = self._bounds[index : index + 2]
-        core = None
-        if self._settings.pin_workers:
-            cores = sorted(os.sched_getaffinity(0))
-            core = cores[next(_started) % len(cores)]
-        worker = _Worker(start, stop, self._memory_file.fileno(), self._settings)
+        rows = self._rows[index]
+        core = next(_started) if self._settings.pin_workers else None
+        worker = _Worker(rows, self._memory_file.fileno(), self._settings)
         self._workers[index : index + 1] = [worker]  # appended, or in place of the worker before
-        env_fns, seeds = self._env_fns[start:stop], seeds[start:stop]
-        config = WorkerConfig(env_fns, seeds, self._max_random_steps, start, len(self._env_fns), core)
-        worker.send(messages.pack_object(config))
+        env_fns, batch_size = self._env_fns[rows], len(self._env_fns)
+        worker.send(pack_object((env_fns, seeds[rows], self._max_random_steps, batch_size, rows, core)))
         return worker
 
     def _run_command(self, command):
@@ -151,27 +136,22 @@ class WorkerPool:
         while indices:
             losses, errors = {}, []
             for index in indices:
+                self._workers[index].send(command)
+            for index in indices:
                 try:
-                    self._workers[index].send(command)
+                    errors.append(self._workers[index].receive_reply())
                 except WorkerError as loss:
                     losses[index] = loss
-            for index in indices:
-                if index not in losses:
-                    try:
-                        errors.append(self._workers[index].receive_reply())
-                    except WorkerError as loss:
-                        losses[index] = loss
             # A reply that is left in a socket would answer the next command. So errors are raised after all
             # replies, and a worker that hangs ends before it can reply late.
             for index in losses:
                 self._workers[index].kill()
-            for error in errors:
-                if error is not None:
-                    raise error
+            for error in filter(None, errors):
+                raise error
             for index, loss in losses.items():
                 self._restart(index, loss)
             # The new workers begin episodes. They may be lost too.
-            indices, command = list(losses), messages.RESET
+            indices, command = list(losses), RESET
 
     def _restart(self, index, loss):
         max_restarts = self._settings.max_restarts
@@ -187,51 +167,37 @@ class WorkerPool:
 
 
 class _Worker:
-    """A worker process and the socket to it. A method raises WorkerError if the process has died or hangs."""
+    """A worker process and the socket to it."""
 
-    def __init__(self, start, stop, memory_fd, settings):
-        self.name = f"the worker process of environments {start} to {stop - 1}"
+    def __init__(self, rows, memory_fd, settings):
+        self.name = f"the worker process of environments {rows.start} to {rows.stop - 1}"
         self._settings = settings
         self._timeout = "start_timeout"  # the setting that limits the wait for a reply
-        self._connection, theirs = socket.socketpair()
-        self._connection.settimeout(settings.start_timeout)
+        self.connection, theirs = socket.socketpair()
+        self.connection.settimeout(settings.start_timeout)
         their_lifeline, lifeline = os.pipe()
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
-        fds = [theirs.fileno(), memory_fd, their_lifeline]
         threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
-        try:
-            self._process = subprocess.Popen(
+        with theirs, os.fdopen(their_lifeline, "rb"):  # The worker has copies.
+            fds = [theirs.fileno(), memory_fd, their_lifeline]
+            self.process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), *map(str, fds)],
                 pass_fds=fds,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **threads},
             )
-        finally:
-            theirs.close()
-            os.close(their_lifeline)
-
-    @property
-    def pid(self):
-        return self._process.pid
 
     def send(self, data):
-        try:
-            self._connection.sendall(data)
-        except OSError as error:
-            raise self._explain_loss(error) from None
+        """Sends a job or a command. Where this fails, `receive_reply` says why."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(data)
 
     def receive_reply(self):
-        """Waits for a reply; returns None for OK, a `Layout`, or the exception of an environment."""
+        """Waits for None, a `Layout` or an environment's exception. Raises WorkerError for a lost worker."""
         try:
-            kind = messages.receive(self._connection, 1)
-            content = None if kind == messages.OK else messages.receive_object(self._connection)
+            return None if receive(self.connection, 1) == OK else receive_object(self.connection)
         except (EOFError, OSError) as error:
             raise self._explain_loss(error) from None
-        if kind != messages.ERROR:
-            return content
-        error, text = content
-        error.__cause__ = messages.RemoteTraceback(text)
-        return error
 
     def receive_layout(self):
         """Waits until the worker has made its environments; returns their `Layout`, or raises their error."""
@@ -239,7 +205,7 @@ class _Worker:
         if isinstance(layout, Exception):
             raise layout
         self._timeout = "step_timeout"
-        self._connection.settimeout(self._settings.step_timeout)
+        self.connection.settimeout(self._settings.step_timeout)
         return layout
 
     def _explain_loss(self, error):
@@ -248,30 +214,20 @@ class _Worker:
             reason = f"did not answer within {self._timeout}={getattr(self._settings, self._timeout):g} s"
         else:
             try:
-                status = self._process.wait(_CLOSE_SECONDS)
-                reason = f"ended with exit status {status}"
-                if status < 0:
-                    reason = f"was killed by {signal.Signals(-status).name}"
+                status = self.process.wait(_CLOSE_SECONDS)
+                killer = signal.Signals(-status).name if status < 0 else None
+                reason = f"was killed by {killer}" if killer else f"ended with exit status {status}"
             except subprocess.TimeoutExpired:
                 reason = "closed its connection"
         if self._timeout == "start_timeout":
             reason += ", before it had made its environments"
         return WorkerError(f"{self.name} {reason}")
 
-    def ask_to_close(self):
-        with contextlib.suppress(OSError):  # The process may have ended already.
-            self._connection.shutdown(socket.SHUT_WR)
-
-    def wait_until(self, deadline):
-        """Waits for the process to end, at most until `deadline` in seconds of the monotonic clock."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, deadline - time.monotonic()))
-
     def kill(self):
         """Ends the process at once; may be called again."""
-        self._process.kill()
-        self._process.wait()
-        self._connection.close()
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
         self._lifeline.close()
 
 
@@ -285,9 +241,11 @@ def _open_memory_file():
 def _close(workers, memory_file):
     """Ends all workers. It is no method, so that it can run after the pool is gone, or when Python ends."""
     for worker in workers:
-        worker.ask_to_close()
+        with contextlib.suppress(OSError):  # The process may have ended already.
+            worker.connection.shutdown(socket.SHUT_WR)
     deadline = time.monotonic() + _CLOSE_SECONDS
     for worker in workers:
-        worker.wait_until(deadline)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(max(0.0, deadline - time.monotonic()))
         worker.kill()
     memory_file.close()

@@ -17,7 +17,6 @@ from tensorflow.python.eager import context
 from alf.data_structures import FIRST, LAST, Experience
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.testing.fakes import (
-    CountingStatePolicy,
     FakeEnvironment,
     FrozenPolicy,
     RecordingLearner,
@@ -44,7 +43,7 @@ class Setting(NamedTuple):
 
     def make_driver(self, **kwargs):
         envs = make_counting_envs(self.num_envs, B, self.episode_length)
-        learner = RecordingLearner(CountingStatePolicy(envs[0]))
+        learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
         driver = AsyncOffPolicyDriver(
             envs,
             learner,
@@ -247,7 +246,7 @@ def test_metrics_are_those_of_the_records(run):
 @pytest.mark.parametrize("num_envs, unroll_length", [(1, 1), (3, 4)])
 def test_the_synchronous_driver_keeps_the_same_accounts(num_envs, unroll_length):
     envs = make_counting_envs(num_envs, B)
-    learner = RecordingLearner(CountingStatePolicy(envs[0]))
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     observer = RecordingObserver()
     driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length, observers=[observer])
     driver.start()
@@ -293,7 +292,7 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
         driver.start()
         for _ in range(3):
             driver.run_async()
-        traces = learner.policy.num_traces, driver.get_training_exps.experimental_get_tracing_count()
+        traces = len(learner.policy.rows), driver.get_training_exps.experimental_get_tracing_count()
         threads = threading.active_count()
         functions = len(context.context().list_function_names())
         learner.observed.clear()
@@ -301,7 +300,7 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
             driver.run_async()
         assert len(learner.observed) == 300
         assert traces == (
-            learner.policy.num_traces,
+            len(learner.policy.rows),
             driver.get_training_exps.experimental_get_tracing_count(),
         )
         assert traces[1] == 1

@@ -15,13 +15,10 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.replay import make_replayer
 from alf.testing.fakes import (
-    CountingStatePolicy,
     FakeEnvironment,
     FrozenPolicy,
     RecordingLearner,
     SpecEnvironment,
-    WrongEnvironment,
-    WrongPolicy,
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
@@ -193,6 +190,19 @@ def test_too_late_to_reserve_threads():
 # --- What environments return.
 
 
+class WrongEnvironment(FakeEnvironment):
+    """Returns `change(time_step)` from step number `wrong_at` on; 0 is the reset, and only that."""
+
+    def __init__(self, *args, change, wrong_at, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._change = change
+        self._wrong_at = wrong_at
+
+    def answer(self, number, time_step):
+        is_wrong = number >= self._wrong_at if self._wrong_at else number == 0
+        return self._change(time_step) if is_wrong else time_step
+
+
 def _observation(change):
     return lambda time_step: time_step._replace(observation=change(time_step.observation))
 
@@ -297,7 +307,7 @@ def test_rewards_of_any_dtype_become_float32(dtype):
 )
 def test_rollout_step_that_breaks_its_specs(driver_class, change, texts):
     envs = [FakeEnvironment(2)]
-    driver = driver_class(envs, RecordingLearner(WrongPolicy(envs[0], change)), unroll_length=2)
+    driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0], change=change)), unroll_length=2)
     with config_error("rollout_step", *texts):
         driver.start()
     driver.stop()
@@ -314,7 +324,7 @@ def test_from_env_fn():
         made.append(FakeEnvironment(2, env_index=index))
         return made[-1]
 
-    learner = RecordingLearner(CountingStatePolicy(CountingEnvironment(2)))
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2), counts_steps=True))
     driver = AsyncOffPolicyDriver.from_env_fn(env_fn, 3, learner, unroll_length=2, learn_queue_cap=3)
     assert len(made) == 3
     try:

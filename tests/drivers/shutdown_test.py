@@ -13,14 +13,10 @@ import tensorflow as tf
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EnvironmentSteps
 from alf.testing.fakes import (
-    BlockingEnvironment,
-    FailingPolicy,
     FakeEnvironment,
     FrozenPolicy,
-    RaisingEnvironment,
     RecordingLearner,
     RecordingObserver,
-    WrongPolicy,
     make_counting_envs,
 )
 
@@ -30,6 +26,63 @@ KINDS = ("EnvThread-", "ActorThread-", "LogThread")
 
 class OwnError(Exception):
     """An error that nobody but the test knows."""
+
+
+class RaisingEnvironment(FakeEnvironment):
+    """Raises `error` in step number `raise_at`, from `fail_on_purpose`; 0 is the reset."""
+
+    def __init__(self, *args, raise_at, error=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._raise_at = raise_at
+        self._error = OSError("the environment's own error") if error is None else error
+
+    def fail_on_purpose(self):
+        raise self._error
+
+    def answer(self, number, time_step):
+        if number == self._raise_at:
+            self.fail_on_purpose()
+        return time_step
+
+
+class BlockingEnvironment(FakeEnvironment):
+    """Does not return from step number `block_at` until `release` is set; `blocked` is set while it waits."""
+
+    def __init__(self, *args, block_at, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._block_at = block_at
+        self.blocked = threading.Event()
+        self.release = threading.Event()
+
+    def answer(self, number, time_step):
+        if number == self._block_at:
+            self.blocked.set()
+            assert self.release.wait(60), "the test did not release the environment"
+        return time_step
+
+
+class FailingPolicy(FrozenPolicy):
+    """Its rollout step fails, as it runs, at call `fail_at`.
+
+    With an assertion, or, if `out_of_range` holds, with the error that a closed queue raises too.
+    """
+
+    def __init__(self, env, fail_at, out_of_range=False):
+        super().__init__(env)
+        self._fail_at = fail_at
+        self._empty = tf.queue.FIFOQueue(1, [tf.int32], [()]) if out_of_range else None
+        if out_of_range:
+            self._empty.close()
+        self._calls = tf.Variable(0, trainable=False)
+
+    def rollout_step(self, time_step, state):
+        calls = self._calls.assign_add(1)
+        if self._empty is None:
+            fine = tf.debugging.Assert(calls < self._fail_at, ["the policy failed", calls])
+        else:
+            fine = tf.cond(calls < self._fail_at, lambda: 0, self._empty.dequeue)
+        with tf.control_dependencies([fine]):
+            return super().rollout_step(time_step, state)
 
 
 def driver_threads():
@@ -246,7 +299,7 @@ def test_error_while_tracing_starts_no_thread(make_driver):
     def fail(policy_step):
         raise OwnError("a typo")
 
-    driver = make_driver(envs, RecordingLearner(WrongPolicy(envs[0], fail)))
+    driver = make_driver(envs, RecordingLearner(FrozenPolicy(envs[0], change=fail)))
     with pytest.raises(OwnError, match="a typo"):
         driver.start()
     assert driver_threads() == []

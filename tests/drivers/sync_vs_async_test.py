@@ -11,7 +11,7 @@ from tf_agents.specs import BoundedArraySpec
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.testing.fakes import (
-    CountingStatePolicy,
+    FrozenPolicy,
     RecordingLearner,
     SpecEnvironment,
     assert_equal_nests,
@@ -88,12 +88,12 @@ def test_async_collects_what_sync_collects(make_env, setting):
     num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
 
     envs = [make_env(i) for i in range(num_envs)]
-    learner = RecordingLearner(CountingStatePolicy(envs[0]))
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length)
     expected = collect(driver, driver.run, num_envs, learner)
 
     envs = [make_env(i) for i in range(num_envs)]
-    learner = RecordingLearner(CountingStatePolicy(envs[0]))
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     driver = AsyncOffPolicyDriver(
         envs,
         learner,
@@ -111,7 +111,7 @@ def test_async_collects_what_sync_collects(make_env, setting):
 def test_an_environment_answers_the_same_actions_with_the_same_rows(make_env):
     """What both drivers could get wrong together."""
     envs = [make_env(i) for i in range(2)]
-    learner = RecordingLearner(CountingStatePolicy(envs[0]))
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     driver = SyncOffPolicyDriver(envs, learner, unroll_length=5)
     for index, unrolls in enumerate(collect(driver, driver.run, 2, learner)):
         rows = in_a_row(unrolls)
@@ -131,7 +131,7 @@ def test_other_seeds_collect_something_else():
     collected = []
     for seed in (0, 50):
         env = make_cartpole(seed)
-        learner = RecordingLearner(CountingStatePolicy(env))
+        learner = RecordingLearner(FrozenPolicy(env, counts_steps=True))
         driver = SyncOffPolicyDriver([env], learner, unroll_length=5)
         collected.append(collect(driver, driver.run, 1, learner))
     with pytest.raises(AssertionError):
