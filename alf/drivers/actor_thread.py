@@ -1,13 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What an actor does: `serve`, a loop in the graph, answers the environments of one actor queue."""
+"""ActorThread: answers the environments of one actor queue. `serve` has its loop."""
 
 import tensorflow as tf
 
 from alf.data_structures import ActionReply
+from alf.drivers.driver_thread import DriverThread
 
 # Batches of requests per call of the graph from Python. A call costs some hundred microseconds. A loop ends
 # early only when the queues close.
-BATCHES_PER_CALL = 200
+_BATCHES_PER_CALL = 200
 
 
 def act(policy, time_step, state):
@@ -62,3 +63,21 @@ def serve(policy, specs, tf_queues, num_requests, guards_weights, actor_index, n
             return i + 1
 
     tf.while_loop(lambda i: i < num_batches, body, [tf.constant(0)], parallel_iterations=1)
+
+
+class ActorThread(DriverThread):
+    """Serves actor queue `actor_index` again and again.
+
+    Args:
+        coord, tf_queues: as in `DriverThread`.
+        actor_index: int.
+        serve: traced function (actor_index, num_batches), see `serve`.
+    """
+
+    def __init__(self, coord, tf_queues, actor_index, serve):
+        super().__init__(coord, tf_queues, f"ActorThread-{actor_index}")
+        self._inputs = tf.constant(actor_index), tf.constant(_BATCHES_PER_CALL)
+        self._serve = serve
+
+    def work(self):
+        self._serve(*self._inputs)

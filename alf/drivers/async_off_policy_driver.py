@@ -7,11 +7,12 @@ import gin
 import tensorflow as tf
 
 from alf.data_structures import count_transitions
-from alf.drivers.actor_thread import BATCHES_PER_CALL, serve
+from alf.drivers.actor_thread import ActorThread, serve
 from alf.drivers.driver import Driver
-from alf.drivers.driver_thread import QUEUE_CLOSED, DriverThread
+from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs
-from alf.drivers.env_thread import EnvUnroller, make_env_work, make_log_record
+from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
+from alf.drivers.log_thread import LogThread
 from alf.drivers.tf_queues import TFQueues
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.tf_runtime import reserve_threads, single_threaded
@@ -28,9 +29,6 @@ class AsyncOffPolicyDriver(Driver):
     answers `actor_queue_cap` environments at a time, those that ask first. T transitions of one environment
     make an unroll. The learner takes `learn_queue_cap` unrolls at a time, those that are ready: a batch may
     hold an environment twice and another one not at all.
-
-    A setting is a ConfigError if with it somebody would wait for ever, or if TensorFlow has started with too
-    few threads.
 
     Args:
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
@@ -55,6 +53,10 @@ class AsyncOffPolicyDriver(Driver):
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
         stop_timeout: seconds that `stop` waits for an environment that does not return from a step.
+
+    Raises:
+        ConfigError: if an argument is wrong; if a thread would wait for ever with these numbers; if
+            TensorFlow has started with too few threads.
     """
 
     def __init__(
@@ -115,7 +117,8 @@ class AsyncOffPolicyDriver(Driver):
     def start(self):
         """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
 
-        A call after the first one, or after `stop`, is a RuntimeError.
+        Raises:
+            RuntimeError: if called twice, or after `stop`.
         """
         if self._threads or self._stopped:
             raise RuntimeError("start() works once: make a new driver to start again")
@@ -124,15 +127,14 @@ class AsyncOffPolicyDriver(Driver):
             first_frame = _trace(self._unroller.first_frame, index)
             unroll = _trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
             serve_actor = _trace(self._serve, index, index)
-        works = {"LogThread": lambda: self._log(queues.log_queue.dequeue())}
-        for i in range(len(self._envs)):
-            works[f"EnvThread-{i}"] = make_env_work(self._unroller, i, first_frame, unroll)
-        for i in range(len(queues.actor_queues)):
-            inputs = tf.constant(i), tf.constant(BATCHES_PER_CALL)
-            works[f"ActorThread-{i}"] = functools.partial(serve_actor, *inputs)
         if self._update_period is not None:  # The learner may have loaded a checkpoint.
             self._policy.assign(self.learner.policy)
-        self._threads = [DriverThread(self._coord, queues, name, work) for name, work in works.items()]
+        common = self._coord, queues
+        self._threads = [
+            LogThread(*common, self._log),
+            *(ActorThread(*common, i, serve_actor) for i in range(len(queues.actor_queues))),
+            *(EnvThread(*common, i, self._unroller, first_frame, unroll) for i in range(len(self._envs))),
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -142,7 +144,10 @@ class AsyncOffPolicyDriver(Driver):
 
         Returns:
             `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the environment steps that it holds, see
-            `count_transitions`. If the driver has stopped, it is an OutOfRangeError instead.
+            `count_transitions`.
+
+        Raises:
+            tf.errors.OutOfRangeError: if the driver has stopped.
         """
         queues = self._tf_queues
         if not self._is_lockstep:
@@ -156,9 +161,14 @@ class AsyncOffPolicyDriver(Driver):
         return experience, count_transitions(experience.step_type)
 
     def collect(self):
-        """As in `Driver`; returns 0 if it took no batch, see `unroll_length`.
+        """Takes a batch of unrolls and lets the learner observe it.
 
-        RuntimeError if the driver does not run. It raises whatever ended a thread, as it was raised there.
+        Returns:
+            environment steps in that batch, an int; 0 if it took none, see `unroll_length`.
+
+        Raises:
+            RuntimeError: if the driver does not run.
+            Exception: whatever ended a thread, as it was raised there.
         """
         if not self._threads or self._stopped:
             raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
@@ -196,9 +206,11 @@ class AsyncOffPolicyDriver(Driver):
         self._tf_queues.close()
 
     def stop(self):
-        """As in `Driver`; may come before `start`. It raises whatever ended a thread, unless `collect` has.
+        """Stops and joins all threads and closes the environments; may be repeated, or come before `start`.
 
-        RuntimeError if a thread does not end within `stop_timeout` seconds; it names the thread.
+        Raises:
+            RuntimeError: if a thread does not end within `stop_timeout` seconds; it names the thread.
+            Exception: whatever ended a thread, unless `collect` has raised it.
         """
         if self._stopped:
             return

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """DriverThread: how every thread of the asynchronous driver works and ends."""
 
+import abc
 import threading
 
 import tensorflow as tf
@@ -11,30 +12,31 @@ from alf.tf_runtime import single_threaded
 QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
-class DriverThread(threading.Thread):
+class DriverThread(threading.Thread, abc.ABC):
     """Repeats `work` until the coordinator stops. When it ends, it wakes every thread that waits for it.
 
     Args:
         coord: the `tf.train.Coordinator` of all threads of a driver.
         tf_queues: `TFQueues`. The thread that ends first, for whatever reason, closes them.
         name: the thread's name.
-        work: callable without arguments, called again and again. Every wait in it must end when the queues
-            close.
     """
 
-    def __init__(self, coord, tf_queues, name, work):
+    def __init__(self, coord, tf_queues, name):
         # A daemon: an environment that never returns must not keep the process alive.
         super().__init__(name=name, daemon=True)
         self._coord = coord
         self._tf_queues = tf_queues
-        self._work = work
+
+    @abc.abstractmethod
+    def work(self):
+        """Works for a while. Every wait in it must end when the queues close."""
 
     def run(self):
         try:
             with self._coord.stop_on_exception(), single_threaded():
                 try:
                     while not self._coord.should_stop():
-                        self._work()
+                        self.work()
                 except QUEUE_CLOSED:
                     # After a stop, a closed queue tells the thread to end. Before, it is an error.
                     if not self._coord.should_stop():

@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What an environment's thread does: `EnvUnroller.unroll`, a loop in the graph, for the sync driver, too."""
+"""EnvThread: steps one batched environment and fills the learn queue. `EnvUnroller` has its loop.
+
+The synchronous driver runs the same loop.
+"""
 
 import weakref
 
@@ -7,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import Experience, Frame, LogRecord, TimeStep
+from alf.drivers.driver_thread import DriverThread
 from alf.errors import ConfigError, check_bool
 from alf.nest_utils import (
     add_leading_dims,
@@ -207,26 +211,31 @@ class EnvUnroller:
         return [packed, *observation]
 
 
-def make_env_work(unroller, env_index, first_frame, unroll):
-    """Makes the work of an environment's `DriverThread`: the first frame, then one unroll after another.
+class EnvThread(DriverThread):
+    """Unrolls environment `env_index` again and again.
 
     Args:
-        unroller: `EnvUnroller`.
+        coord, tf_queues: as in `DriverThread`.
         env_index: int.
+        unroller: `EnvUnroller`.
         first_frame: traced function (env_index) -> `Frame`.
         unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll. It puts the unroll
             into the learn queue and the log queue.
     """
-    frame = None
 
-    def work():
-        nonlocal frame
-        if frame is None:
-            frame = unroller.run(first_frame, env_index)
+    def __init__(self, coord, tf_queues, env_index, unroller, first_frame, unroll):
+        super().__init__(coord, tf_queues, f"EnvThread-{env_index}")
+        self._env_index = env_index
+        self._unroller = unroller
+        self._first_frame = first_frame
+        self._unroll = unroll
+        self._frame = None
+
+    def work(self):
+        if self._frame is None:
+            self._frame = self._unroller.run(self._first_frame, self._env_index)
         else:
-            frame = unroller.run(unroll, env_index, frame)
-
-    return work
+            self._frame = self._unroller.run(self._unroll, self._env_index, self._frame)
 
 
 def make_log_record(unroll):

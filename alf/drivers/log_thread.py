@@ -1,0 +1,20 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""LogThread: takes records of environment steps from the log queue."""
+
+from alf.drivers.driver_thread import DriverThread
+
+
+class LogThread(DriverThread):
+    """Hands every `LogRecord` of the log queue to `log`, a callable.
+
+    Args:
+        coord, tf_queues: as in `DriverThread`.
+        log: callable of one `LogRecord` of tensors.
+    """
+
+    def __init__(self, coord, tf_queues, log):
+        super().__init__(coord, tf_queues, "LogThread")
+        self._log = log
+
+    def work(self):
+        self._log(self._tf_queues.log_queue.dequeue())
