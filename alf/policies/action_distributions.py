@@ -7,6 +7,7 @@ All sizes below are those of one action; the leading dimensions [...] are free, 
 """
 
 import abc
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -28,12 +29,7 @@ _EDGE = 1e-6
 
 
 class ActionInfo(NamedTuple):
-    """What training needs to know about an action: `PolicyStep.info`.
-
-    Attributes:
-        params: nest of [B, ...]; the parameters of the distribution.
-        raw: nest of [B, ...]; what was drawn from it.
-    """
+    """`PolicyStep.info`: the parameters of the distribution and what was drawn from it, nests of [B, ...]."""
 
     params: Any
     raw: Any
@@ -429,12 +425,7 @@ class NestedActions(ActionDistribution):
         return tf.add_n([part.symmetric_kl_to_uniform(p) for part, p in self._zip(params)])
 
 
-# The class of `continuous`, and which options it takes.
-_CONTINUOUS = {
-    "gaussian": (GaussianActions, ("std", "init_log_std", "scale_to_bounds")),
-    "tanh_gaussian": (TanhGaussianActions, ("std", "init_log_std")),
-    "beta": (BetaActions, ()),
-}
+_CONTINUOUS = {"gaussian": GaussianActions, "tanh_gaussian": TanhGaussianActions, "beta": BetaActions}
 
 
 @gin.configurable(module="alf.policies")
@@ -455,11 +446,11 @@ def make_action_distribution(
     if continuous not in _CONTINUOUS:
         choices = ", ".join(map(repr, _CONTINUOUS))
         raise ConfigError(f"continuous is {continuous!r}: it must be one of {choices}")
-    distribution, names = _CONTINUOUS[continuous]
+    distribution = _CONTINUOUS[continuous]
     options = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():
-        if name not in names:
+        if name not in inspect.signature(distribution).parameters:
             raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
     settings = options if continuous == "gaussian" else {"continuous": continuous, **options}
     specs = [spec for spec in tf.nest.flatten(action_spec) if isinstance(spec, tf.TensorSpec)]
@@ -505,12 +496,11 @@ def split_mask(observation, key):
 
 def _read_bounds(action_spec):
     """Returns the minimum and the maximum of every number, flat arrays; without bounds they are infinite."""
-    if not isinstance(action_spec, BoundedTensorSpec):
-        if action_spec.dtype.is_integer:
-            raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
-        infinity = np.full(action_spec.shape, np.inf).ravel()
-        return -infinity, infinity
-    bounds = (action_spec.minimum, action_spec.maximum)
+    bounds = (-np.inf, np.inf)
+    if isinstance(action_spec, BoundedTensorSpec):
+        bounds = (action_spec.minimum, action_spec.maximum)
+    elif action_spec.dtype.is_integer:
+        raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
     low, high = (np.broadcast_to(x, action_spec.shape).ravel() for x in bounds)
     if not np.all(low <= high):
         raise ConfigError(f"action_spec is {action_spec}: a minimum is above its maximum")

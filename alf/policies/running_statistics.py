@@ -5,13 +5,10 @@ import tensorflow as tf
 
 
 class RunningStatistics(tf.Module):
-    """Mean and standard deviation of a stream of elements, in float64. The batch sizes do not change them.
+    """Mean and standard deviation of a stream of elements of one shape. The batch sizes do not change them.
 
-    It merges the moments of each batch into its own, as in Chan, Golub and LeVeque 1979, "Updating formulae
-    and a pairwise algorithm for computing sample variances".
-
-    Args:
-        shape: of one element.
+    In float64, it merges the moments of each batch into its own, as in Chan, Golub and LeVeque 1979,
+    "Updating formulae and a pairwise algorithm for computing sample variances".
     """
 
     def __init__(self, shape):
@@ -22,12 +19,7 @@ class RunningStatistics(tf.Module):
         self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
 
     def update(self, x, mask):
-        """Adds a batch.
-
-        Args:
-            x: [..., *shape] of any float dtype.
-            mask: bool [...]; elements where it is False are left out.
-        """
+        """Adds the elements of `x`, float [..., *shape] of any dtype, where `mask`, bool [...], is True."""
         x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
         added = tf.cast(tf.shape(x)[0], tf.float64)
         mean = tf.math.divide_no_nan(tf.reduce_sum(x, 0), added)
