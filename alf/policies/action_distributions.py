@@ -38,13 +38,12 @@ class ActionInfo(NamedTuple):
 class ActionDistribution(tf.Module, abc.ABC):
     """A family of distributions over the actions of one spec. `copy.deepcopy` copies the variables too.
 
+    The constructor of a subclass raises `ConfigError` if the spec or a setting is wrong.
+
     Attributes:
         params_spec: nest of unbatched float32 tensor specs of the parameters.
         raw_spec: nest of unbatched tensor specs of what is drawn.
         num_outputs: size of the network's policy head.
-
-    Raises:
-        ConfigError: from the constructor of a subclass, if the spec or a setting is wrong.
     """
 
     def __init__(self, params_spec, raw_spec, num_outputs):
@@ -55,15 +54,13 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def params(self, outputs, mask=None):
-        """Turns network outputs into parameters. Forbidden actions get no probability.
+        """Turns network outputs into parameters, a nest of float32 [..., *shape] like `params_spec`.
 
         Args:
             outputs: float32 [..., num_outputs].
-            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden; None allows all. A row that
-                forbids all actions, as many LAST steps do, allows all. One that does not fit: `ConfigError`.
-
-        Returns:
-            nest of float32 [..., *shape] like `params_spec`.
+            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden and gets no probability.
+                None allows all; so does a row that forbids all, as many LAST steps do. A mask that does not
+                fit is a `ConfigError`.
         """
 
     @abc.abstractmethod
@@ -106,9 +103,7 @@ class CategoricalActions(ActionDistribution):
         low, high = (x.tolist() for x in _read_bounds(action_spec))
         sizes = [b - a + 1 for a, b in zip(low, high)]
         if sum(sizes) > _MAX_CHOICES:
-            raise ConfigError(
-                f"action_spec is {action_spec}: {sum(sizes)} choices are too many for a discrete action"
-            )
+            raise ConfigError(f"action_spec is {action_spec}: {sum(sizes)} choices are too many")
         self._spec = action_spec
         self._minimum = np.reshape(np.array(low, action_spec.dtype.as_numpy_dtype), action_spec.shape)
         self._sizes = np.array(sizes)
@@ -286,11 +281,8 @@ class GaussianActions(_BoxActions):
 class TanhGaussianActions(GaussianActions):
     """A box of D independent normal draws, squashed by tanh and scaled to the bounds, which must be finite.
 
-    The parameters are (loc, log_std), raw is the draw before tanh, all [..., D]. Densities are those of the
-    action in [-1, 1]; the mode is that of the draw. Squashing changes no KL divergence.
-
-    Args:
-        action_spec, std, init_log_std: as in `GaussianActions`.
+    Parameters and arguments are as in `GaussianActions`; raw is the draw before tanh, [..., D]. Densities are
+    those of the action in [-1, 1]; the mode is that of the draw. Squashing changes no KL divergence.
     """
 
     def __init__(self, action_spec, std="state", init_log_std=0.0):
@@ -357,13 +349,10 @@ class BetaActions(_BoxActions):
 
 
 class NestedActions(ActionDistribution):
-    """A dict, tuple or list of independent actions. Parameters, raw and masks have the same structure.
+    """A dict, tuple or list of independent actions, made by `make_part`: (spec) -> `ActionDistribution`.
 
-    A mask that is None, or missing in a dict, allows all actions of its part.
-
-    Args:
-        action_spec: dict, tuple or list of specs, not empty.
-        make_part: callable (spec) -> `ActionDistribution`.
+    Parameters, raw and masks have the structure of the specs, which is not empty. A mask that is None, or
+    missing in a dict, allows all actions of its part.
     """
 
     def __init__(self, action_spec, make_part):
@@ -372,11 +361,9 @@ class NestedActions(ActionDistribution):
             raise ConfigError(f"action_spec is {action_spec}: it holds no action")
         self._spec = action_spec
         self._parts = tuple(make_part(action_spec[key]) for key in self._keys)
-        super().__init__(
-            params_spec=self._pack(part.params_spec for part in self._parts),
-            raw_spec=self._pack(part.raw_spec for part in self._parts),
-            num_outputs=sum(part.num_outputs for part in self._parts),
-        )
+        params_spec = self._pack(part.params_spec for part in self._parts)
+        raw_spec = self._pack(part.raw_spec for part in self._parts)
+        super().__init__(params_spec, raw_spec, num_outputs=sum(part.num_outputs for part in self._parts))
 
     def _pack(self, entries):
         """Gives the entries of the parts the structure of the action spec."""
@@ -473,15 +460,9 @@ def make_action_distribution(
 
 
 def split_mask(observation, key):
-    """Takes the action mask out of an observation, or its spec out of the spec.
+    """Takes the action mask, the entry `key`, out of an observation, or its spec out of the spec.
 
-    `key`, the setting `action_mask_key`, is None if there is no mask.
-
-    Returns:
-        the observation without the mask, or its only other entry itself; and the mask or None.
-
-    Raises:
-        ConfigError: if the observation has no such mask, or nothing else.
+    Returns the observation without the mask, or its only other entry itself; and the mask, or None.
     """
     if key is None:
         return observation, None

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
-from alf.policies.running_statistics import RunningStatistics
 
 
 class DataTransformer(tf.Module):
@@ -45,7 +44,6 @@ class DataTransformer(tf.Module):
 
     def unroll(self, experience, state):
         """Transforms an `Experience` of [T+1, B, ...] as `step` did; `state` [B, ...] entered row 0."""
-        del state
         return self.transform(experience)
 
     def observe(self, experience, state):
@@ -60,18 +58,14 @@ class Pipeline(DataTransformer):
         for ctor in ctors:
             if not callable(ctor):
                 raise ConfigError(
-                    f"data_transformers holds {ctor!r}: it must hold classes, in gin @RewardClipping without "
-                    "parentheses"
+                    f"data_transformers holds {ctor!r}, no class; in gin, @RewardClipping without parentheses"
                 )
             part = ctor(observation_spec, reward_spec)
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
-        super().__init__(
-            observation_spec,
-            reward_spec,
-            state_spec=tuple(part.state_spec for part in self._parts),
-            context=sum(part.context for part in self._parts),
-        )
+        state_spec = tuple(part.state_spec for part in self._parts)
+        context = sum(part.context for part in self._parts)
+        super().__init__(observation_spec, reward_spec, state_spec, context)
         self.has_statistics = any(part.has_statistics for part in self._parts)
 
     def step(self, time_step, state):
@@ -116,7 +110,8 @@ class FrameStacker(DataTransformer):
         is_first = tf.reshape(time_step.is_first(), (-1, *[1] * observation.shape.rank))
         newest = observation[:, tf.newaxis]
         frames = tf.concat([tf.where(is_first, newest, state), newest], axis=1)
-        return time_step._replace(observation=self._merge(frames, 1)), frames[:, 1:]
+        observation = tf.reshape(frames, (-1, *self.observation_spec.shape))
+        return time_step._replace(observation=observation), frames[:, 1:]
 
     def unroll(self, experience, state):
         past = tf.experimental.numpy.moveaxis(state, 1, 0)
@@ -134,11 +129,48 @@ class FrameStacker(DataTransformer):
             positions.insert(0, position)
         flat = tf.reshape(frames, (-1, *frames.shape[2:]))
         stacked = tf.gather(flat, tf.stack(positions, axis=-1))
-        return experience._replace(observation=self._merge(stacked, 2))
+        observation = tf.reshape(stacked, (*position.shape, *self.observation_spec.shape))
+        return experience._replace(observation=observation)
 
-    def _merge(self, frames, axis):
-        """Merges the axis of the frames into the next axis, the channels."""
-        return tf.reshape(frames, tf.concat([tf.shape(frames)[:axis], self.observation_spec.shape], axis=0))
+
+class RunningStatistics(tf.Module):
+    """Mean and standard deviation of a stream of elements of one shape. The batch sizes do not change them.
+
+    In float64, it merges the moments of each batch into its own, as in Chan, Golub and LeVeque 1979,
+    "Updating formulae and a pairwise algorithm for computing sample variances".
+    """
+
+    def __init__(self, shape):
+        super().__init__(name="running_statistics")
+        zero, zeros = tf.zeros((), tf.float64), tf.zeros(shape, tf.float64)
+        self._count = tf.Variable(zero, trainable=False, name="count")
+        self._mean = tf.Variable(zeros, trainable=False, name="mean")
+        self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
+
+    def update(self, x, mask):
+        """Adds the elements of `x`, float [..., *shape] of any dtype, where `mask`, bool [...], is True."""
+        x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
+        added = tf.cast(tf.shape(x)[0], tf.float64)
+        mean = tf.math.divide_no_nan(tf.reduce_sum(x, 0), added)
+        squares = tf.reduce_sum(tf.math.squared_difference(x, mean), 0)
+        count = self._count + added
+        delta = mean - self._mean
+        weight = tf.math.divide_no_nan(added, count)
+        squares += tf.square(delta) * self._count * weight
+        # Everything is computed before anything is assigned.
+        with tf.control_dependencies([squares]):
+            self._squares.assign_add(squares)
+            self._mean.assign_add(delta * weight)
+            self._count.assign(count)
+
+    def mean(self):
+        """Returns the mean, float64 [*shape]; 0 before the first update."""
+        return tf.identity(self._mean)
+
+    def std(self, epsilon=1e-8):
+        """Returns sqrt(variance + epsilon), float64 [*shape]; 1 before the second element."""
+        std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
+        return tf.where(self._count < 2, tf.ones_like(std), std)
 
 
 @gin.configurable(module="alf.policies")
@@ -175,7 +207,6 @@ class ObservationNormalizer(DataTransformer):
         return data._replace(observation=tf.nest.pack_sequence_as(data.observation, leaves))
 
     def observe(self, experience, state):
-        del state
         for x, statistics in zip(tf.nest.flatten(experience.observation), self._statistics, strict=True):
             if statistics is not None:
                 x = x[:-1]  # row T is row 0 of the next unroll

@@ -23,8 +23,7 @@ class EpsilonGreedyPolicy(Policy):
     Args:
         observation_spec, data_transformer: as in `Policy`.
         action_spec: unbatched tensor spec of one integer with bounds, else `ConfigError`.
-        network_ctor: callable (observation_spec, number of actions) -> network like `QValueNetwork`, the
-            attribute `network`.
+        network_ctor: callable (observation_spec, number of actions) -> `network`, like `QValueNetwork`.
         epsilon: probability of a random action in `rollout_step`, in [0, 1]. Number or schedule.
     """
 
@@ -32,9 +31,7 @@ class EpsilonGreedyPolicy(Policy):
         self, observation_spec, action_spec, network_ctor=QValueNetwork, epsilon=0.05, data_transformer=None
     ):
         if not _is_one_integer(action_spec):
-            raise ConfigError(
-                f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one integer, with bounds"
-            )
+            raise ConfigError(f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one bounded integer")
         actions = CategoricalActions(action_spec)
         network = network_ctor(observation_spec, actions.num_outputs)
         super().__init__(observation_spec, action_spec, network.state_spec, data_transformer=data_transformer)
@@ -91,8 +88,7 @@ class SacPolicy(Policy):
         if critic is not None and critic.state_spec == ():
             raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
         state_spec = (network.state_spec, () if critic is None else critic.state_spec)
-        self._is_recurrent = state_spec != ((), ())
-        state_spec = state_spec if self._is_recurrent else ()
+        state_spec = () if state_spec == ((), ()) else state_spec
         super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
         self.network = network
         self.actions = actions
@@ -107,7 +103,7 @@ class SacPolicy(Policy):
 
     def split_state(self, state):
         """The recurrent states of the actor and of the critics."""
-        return state if self._is_recurrent else ((), ())
+        return state or ((), ())
 
     def _choose(self, choose, time_step, state):
         actor_state, critic_state = self.split_state(state)
@@ -115,7 +111,7 @@ class SacPolicy(Policy):
         if self.recurrent_critic is not None:
             critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
         action = self.actions.action(choose(self.actions.params(outputs)))
-        return PolicyStep(action, (actor_state, critic_state) if self._is_recurrent else ())
+        return PolicyStep(action, (actor_state, critic_state) if state else ())
 
 
 def _is_one_integer(spec):
@@ -129,7 +125,5 @@ def _make_actions(spec):
     if isinstance(spec, tf.TensorSpec) and spec.dtype.is_floating and spec.shape.num_elements():
         with contextlib.suppress(ConfigError):
             return TanhGaussianActions(spec)
-    raise ConfigError(
-        f"action_spec is {spec}: SacPolicy needs one integer with bounds, or one box of floats with finite "
-        "bounds, minimum <= maximum"
-    )
+    needs = "one integer with bounds, or one box of floats with finite bounds, minimum <= maximum"
+    raise ConfigError(f"action_spec is {spec}: SacPolicy needs {needs}")

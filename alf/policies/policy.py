@@ -47,9 +47,8 @@ class Policy(CopyableModule, abc.ABC):
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
         if mismatch:
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
-        self.progress = Progress(
-            *(tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
-        )
+        counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
+        self.progress = Progress(*counts)
 
     @property
     def policy_step_spec(self):
@@ -58,7 +57,7 @@ class Policy(CopyableModule, abc.ABC):
         return PolicyStep(self.action_spec, state, self.info_spec)
 
     def rollout(self, time_step, state):
-        """Acts to collect experience: transforms the time step, then calls `rollout_step`.
+        """Acts to collect experience: `rollout_step` of the transformed time step.
 
         Args:
             time_step: `TimeStep` of [B, ...] as the environment gave it.
