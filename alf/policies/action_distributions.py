@@ -129,7 +129,7 @@ class CategoricalActions(ActionDistribution):
         if tf.nest.is_nested(mask) or not outputs.shape.is_compatible_with(np.shape(mask)):
             raise ConfigError(f"the action mask is {mask}: it must be of the logits' shape {outputs.shape}")
         allowed = self._arrange(tf.cast(mask, tf.bool), False)
-        allowed |= ~tf.reduce_any(allowed, axis=-1, keepdims=True)
+        allowed |= ~tf.reduce_any(allowed, axis=-1, keepdims=True)  # a row that forbids all allows all
         return tf.where(allowed, logits, losses.FORBIDDEN_LOGIT)
 
     def sample(self, params):
@@ -421,14 +421,13 @@ def make_action_distribution(
 ):
     """Chooses the `ActionDistribution` for an action spec, or for each part of a nest of specs.
 
+    A spec without a distribution, and a setting that is wrong or would have no effect, are a `ConfigError`.
+
     Args:
         action_spec: nest of unbatched tensor specs: integers with bounds, or of floating point.
         continuous: the distribution of floating point actions: "gaussian", "tanh_gaussian" or "beta".
         std, init_log_std: as in `GaussianActions`, for "gaussian" and "tanh_gaussian"; None for the default.
         scale_to_bounds: the same, for "gaussian" alone: the others always scale.
-
-    Raises:
-        ConfigError: if a spec has no distribution, or a setting is wrong or would have no effect.
     """
     if continuous not in _CONTINUOUS:
         choices = ", ".join(map(repr, _CONTINUOUS))

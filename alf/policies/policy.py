@@ -59,12 +59,11 @@ class Policy(CopyableModule, abc.ABC):
     def rollout(self, time_step, state):
         """Acts to collect experience: `rollout_step` of the transformed time step.
 
+        It returns a `PolicyStep` of [B, ...] like `policy_step_spec`, or raises `ConfigError` while tracing.
+
         Args:
             time_step: `TimeStep` of [B, ...] as the environment gave it.
             state: `PolicyState` of [B, ...]; it becomes zeros where `time_step` is FIRST.
-
-        Returns:
-            `PolicyStep` of [B, ...] like `policy_step_spec`, else `ConfigError` while tracing.
         """
         return self._act(self.rollout_step, time_step, state, self.info_spec)
 
@@ -108,9 +107,6 @@ class Policy(CopyableModule, abc.ABC):
         return copy.deepcopy(self)
 
     def assign(self, policy):
-        """Takes all variables' values, progress included, from a `copy` of this policy or from its original.
-
-        Returns a list of operations to run; of None in eager mode.
-        """
+        """Takes the values of all variables, also progress, from a copy or the original; returns the ops."""
         pairs = zip(self.variables, policy.variables, strict=True)
         return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
