@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Per-step losses of actor-critic algorithms: pure functions of tensors.
 
-All are float32 [T, B] in and out, to be minimised, without coefficients. Rows that are no transitions have a
-loss too: reduce with `weighted_mean` and the `weight` of the `Experience`. The exception is a loss of a
-policy's logits, which takes any leading dimensions.
+Arguments and results are float32 [T, B], where nothing else is said; a `clip_range` is a float or a float32
+scalar tensor. Losses are to be minimised, and have no coefficients. Rows that are no transitions have a loss,
+too: reduce with `weighted_mean` and the `weight` of the `Experience`.
 """
 
 import tensorflow as tf
@@ -19,12 +19,8 @@ def policy_gradient_loss(log_prob, advantages):
     """`-advantage * log pi(a)`; its gradient is the policy gradient, negated.
 
     Args:
-        log_prob: float32 [T, B], log-probability of the action taken under the policy being learned.
-        advantages: float32 [T, B], no gradient flows into them. V-trace's `pg_advantages` already hold the
-            importance weight.
-
-    Returns:
-        float32 [T, B].
+        log_prob: log-probability of the action taken, under the policy being learned.
+        advantages: no gradient flows into them. V-trace's `pg_advantages` already hold the importance weight.
     """
     log_prob, advantages = check_time_major(log_prob=log_prob, advantages=advantages)
     return -tf.stop_gradient(advantages) * log_prob
@@ -39,13 +35,10 @@ def ppo_policy_loss(log_ratio, advantages, clip_range):
     positive for every clip_range.
 
     Args:
-        log_ratio: float32 [T, B], log-probability of the action taken, under the policy being learned *minus*
-            under the policy that acted. For a composite action, of the sum over its parts.
-        advantages: float32 [T, B], A; no gradient flows into them.
-        clip_range: float or float32 scalar tensor, at least 0.
-
-    Returns:
-        float32 [T, B].
+        log_ratio: log-probability of the action taken, under the policy being learned *minus* under the
+            policy that acted. For a composite action, of the sum over its parts.
+        advantages: A; no gradient flows into them.
+        clip_range: at least 0.
     """
     log_ratio, advantages = check_time_major(log_ratio=log_ratio, advantages=advantages)
     limit = tf.math.log1p(tf.convert_to_tensor(clip_range, tf.float32))
@@ -55,15 +48,7 @@ def ppo_policy_loss(log_ratio, advantages, clip_range):
 
 
 def ppo_clipped(log_ratio, clip_range):
-    """Tells where the ratio is outside the limits of `ppo_policy_loss`, for display.
-
-    Args:
-        log_ratio: float32 [T, B].
-        clip_range: float or float32 scalar tensor, at least 0.
-
-    Returns:
-        bool [T, B].
-    """
+    """Tells where the ratio is outside the limits of `ppo_policy_loss`, for display: bool [T, B]."""
     (log_ratio,) = check_time_major(log_ratio=log_ratio)
     return tf.abs(log_ratio) > tf.math.log1p(tf.convert_to_tensor(clip_range, tf.float32))
 
@@ -72,11 +57,8 @@ def value_loss(values, targets):
     """`0.5 * (target - value) ** 2`.
 
     Args:
-        values: float32 [T, B], V of the observations that the rows start from.
-        targets: float32 [T, B], no gradient flows into them.
-
-    Returns:
-        float32 [T, B].
+        values: V of the observations that the rows start from.
+        targets: no gradient flows into them.
     """
     values, targets = check_time_major(values=values, targets=targets)
     return 0.5 * tf.square(tf.stop_gradient(targets) - values)
@@ -89,15 +71,10 @@ def clipped_value_loss(values, old_values, targets, clip_range):
     `clipped = old_value + clip(value - old_value, -clip_range, clip_range)`
 
     Args:
-        values: float32 [T, B], V of the observations that the rows start from.
-        old_values: float32 [T, B], V of the same observations before the update, or of the policy that acted;
-            no gradient flows into them.
-        targets: float32 [T, B], no gradient flows into them.
-        clip_range: float or float32 scalar tensor, above 0, in units of the values: it depends on the scale
-            of the rewards.
-
-    Returns:
-        float32 [T, B].
+        values, targets: as in `value_loss`.
+        old_values: V of the same observations before the update, or of the policy that acted; no gradient
+            flows into them.
+        clip_range: above 0, in units of the values: it depends on the scale of the rewards.
     """
     values, old_values, targets = check_time_major(values=values, old_values=old_values, targets=targets)
     targets = tf.stop_gradient(targets)
@@ -108,14 +85,7 @@ def clipped_value_loss(values, old_values, targets, clip_range):
 
 
 def entropy_loss(entropy):
-    """`-entropy`: minimising it keeps the policy exploring.
-
-    Args:
-        entropy: float32 [T, B], of the policy at each observation.
-
-    Returns:
-        float32 [T, B].
-    """
+    """`-entropy` of the policy at each observation: minimising it keeps the policy exploring."""
     (entropy,) = check_time_major(entropy=entropy)
     return -entropy
 
@@ -131,13 +101,10 @@ def symmetric_kl_to_uniform(logits):
     Factory: that would stop the gradient when it is needed most.
 
     Args:
-        logits: float32 [..., n]; an action is forbidden if its logit is below -1e8.
+        logits: float32 [..., n], any leading dimensions; an action is forbidden if its logit is below -1e8.
 
     Returns:
         float32 [...]; 0 where every action is forbidden.
-
-    Raises:
-        ValueError: if the dtype or the rank is wrong.
     """
     logits = tf.convert_to_tensor(logits)
     if logits.dtype != tf.float32 or not logits.shape.rank:
@@ -154,15 +121,10 @@ def symmetric_kl_to_uniform(logits):
 
 
 def normalize_advantages(advantages, mask):
-    """Shifts and scales to mean 0 and standard deviation 1 over the mask; 0 elsewhere.
+    """Shifts and scales to mean 0 and standard deviation 1 over the mask, bool [T, B]; 0 elsewhere.
 
-    Args:
-        advantages: float32 [T, B]; may be infinite or NaN outside the mask.
-        mask: bool [T, B].
-
-    Returns:
-        float32 [T, B], `(A - mean) / (std + 1e-8)` with the standard deviation of the population: equal
-        numbers, or a single one, become 0.
+    `(A - mean) / (std + 1e-8)` with the standard deviation of the population: equal numbers, or a single one,
+    become 0. Outside the mask, advantages may be infinite or NaN.
     """
     (advantages,) = check_time_major(advantages=advantages)
     (mask,) = check_time_major(advantages.shape, dtype=tf.bool, mask=mask)
@@ -175,14 +137,13 @@ def normalize_advantages(advantages, mask):
 
 
 def weighted_mean(x, weight):
-    """Mean of `weight * x` over the rows whose weight is above 0; 0 if there are none.
+    """Mean of `weight * x` over the rows whose weight is above 0, float32 scalar; 0 if there are none.
+
+    `sum(weight * x) / count(weight > 0)`
 
     Args:
-        x: float32 [T, B]; may be infinite or NaN where the weight is 0.
-        weight: float32 [T, B], at least 0, such as `Experience.weight`.
-
-    Returns:
-        float32 scalar, `sum(weight * x) / count(weight > 0)`.
+        x: may be infinite or NaN where the weight is 0.
+        weight: at least 0, such as `Experience.weight`.
     """
     (x,) = check_time_major(x=x)
     (weight,) = check_time_major(x.shape, weight=weight)

@@ -1,18 +1,19 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Returns, advantages and V-trace: pure functions of time-major float32 tensors.
+"""Returns, advantages and V-trace: pure functions of time-major tensors with one convention.
 
-One time convention holds for every function. An unroll has T + 1 time steps, hence T rows of transitions;
-row t goes from time step t to time step t + 1:
+An unroll has T + 1 time steps, hence T rows of transitions; row t goes from time step t to time step t + 1:
 
-* `values` [T + 1, B]: V of every observation of the unroll. `v_tm1` is `values[:-1]`, `v_t` is `values[1:]`.
-* `r_t` [T, B]: the reward that arrived with time step t + 1.
-* `discount_t` [T, B]: gamma times the environment's discount of time step t + 1. It is 0 only on termination.
-  A truncated episode keeps gamma: the value of its final observation, which is in `v_t`, bootstraps it.
-* `is_first` [T + 1, B], bool: the time step starts an episode. A row that leads to such a time step is no
+* `values`, float32 [T + 1, B]: V of all observations. `v_tm1` is `values[:-1]`, `v_t` is `values[1:]`.
+* `r_t`, float32 [T, B]: the reward that arrived with time step t + 1.
+* `discount_t`, float32 [T, B]: gamma times the environment's discount of time step t + 1. It is 0 only on
+  termination. A truncated episode keeps gamma: V of its final observation, which is in `v_t`, bootstraps it.
+* `is_first`, bool [T + 1, B]: the time step starts an episode. A row that leads to such a time step is no
   transition. The episode before it ended (LAST) or was broken off. All outputs of this row are 0, even if its
   inputs are NaN, and nothing crosses it. Mask the losses with `transitions(is_first).valid`.
+* `lambda_`: float in [0, 1].
 
-Every output is float32 [T, B] and passes no gradient.
+Outputs are float32 [T, B], where nothing else is said, and pass no gradient. An argument of another dtype or
+shape is a `ValueError`.
 """
 
 import numbers
@@ -35,12 +36,12 @@ class Transitions(NamedTuple):
 
 
 class NStepTransitions(NamedTuple):
-    """The result of `n_step_transitions`.
+    """What `n_step_transitions` returns, [T, B].
 
     Attributes:
-        reward: float32 [T, B], the discounted sum of the rewards.
-        discount: float32 [T, B], of the value that bootstraps.
-        end: int32 [T, B], the time step of the unroll whose value bootstraps.
+        reward: float32, the discounted sum of the rewards.
+        discount: float32, of the value that bootstraps.
+        end: int32, the time step of the unroll whose value bootstraps.
     """
 
     reward: tf.Tensor
@@ -49,14 +50,14 @@ class NStepTransitions(NamedTuple):
 
 
 class GAEReturns(NamedTuple):
-    """The result of `generalized_advantage`; both are float32 [T, B]."""
+    """What `generalized_advantage` returns, float32 [T, B]."""
 
     advantages: tf.Tensor
     value_targets: tf.Tensor
 
 
 class VTraceReturns(NamedTuple):
-    """The result of `vtrace`; all are float32 [T, B]."""
+    """What `vtrace` returns, float32 [T, B]."""
 
     value_targets: tf.Tensor
     advantages: tf.Tensor
@@ -64,18 +65,10 @@ class VTraceReturns(NamedTuple):
 
 
 def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
-    """Checks that all `tensors` are [rows, B], of one shape and dtype.
+    """Checks that all `tensors`, by name of the argument, are [rows, B], of one shape and dtype; lists them.
 
     The number of rows must be known when the graph is built, because the recursion is unrolled; B may be
-    unknown.
-
-    Args:
-        shape: pair of int or None, what is known of the shape before.
-        dtype: the dtype of every tensor.
-        **tensors: the tensors by the name of the argument.
-
-    Returns:
-        The list of tensors.
+    unknown. `shape`, pair of int or None, is what is known of the shape before.
 
     Raises:
         ValueError: names the first argument that does not fit.
@@ -99,11 +92,7 @@ def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
 
 
 def transitions(is_first):
-    """Finds the `Transitions` of an unroll.
-
-    Args:
-        is_first: bool [T + 1, B]; the time step is the first of its episode.
-    """
+    """Finds the `Transitions` of an unroll."""
     (is_first,) = check_time_major(dtype=tf.bool, is_first=is_first)
     valid = tf.logical_not(is_first[1:])
     next_row_valid = tf.concat([valid[1:], tf.zeros_like(valid[:1])], axis=0)
@@ -123,15 +112,11 @@ def n_step_transitions(r_t, discount_t, is_first, n):
     Learning, 2nd ed., section 7.1).
 
     Args:
-        r_t, discount_t: float32 [T, B].
-        is_first: bool [T + 1, B].
+        r_t, discount_t, is_first: see the module.
         n: int, at least 1.
 
     Returns:
-        NStepTransitions. Rows that are no transitions have reward and discount 0.
-
-    Raises:
-        ValueError: if an argument is wrong.
+        `NStepTransitions`. Rows that are no transitions have reward and discount 0.
     """
     if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n must be an integer of at least 1, not {n!r}")
@@ -153,15 +138,7 @@ def n_step_transitions(r_t, discount_t, is_first, n):
 
 
 def take_time_steps(x, index):
-    """Takes `x[index[t, b], b]` for every t and b.
-
-    Args:
-        x: [T + 1, B, ...] of any dtype.
-        index: int32 [R, B], of time steps.
-
-    Returns:
-        [R, B, ...].
-    """
+    """Takes `x[index[t, b], b]`: x [T + 1, B, ...] of any dtype, int32 index [R, B] -> [R, B, ...]."""
     batch_size = tf.shape(index)[1]
     rows = tf.reshape(x, (-1, *x.shape[2:]))
     return tf.gather(rows, index * batch_size + tf.range(batch_size))
@@ -171,14 +148,6 @@ def discounted_return(values, r_t, discount_t, is_first):
     """Discounted return that bootstraps at truncations and at the end of the unroll.
 
     `G_t = r_t + discount_t * (G_{t+1} if trace_t else v_t)`
-
-    Args:
-        values: float32 [T + 1, B].
-        r_t, discount_t: float32 [T, B].
-        is_first: bool [T + 1, B].
-
-    Returns:
-        float32 [T, B], G.
     """
     return lambda_return(values, r_t, discount_t, is_first, lambda_=1.0)
 
@@ -188,15 +157,6 @@ def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
 
     `G_t = r_t + discount_t * ((1 - lambda) * v_t + lambda * G_{t+1})`, with v_t instead of the mixture where
     `trace_t` is false. Sutton & Barto, Reinforcement Learning, 2nd ed., section 12.1.
-
-    Args:
-        values: float32 [T + 1, B].
-        r_t, discount_t: float32 [T, B].
-        is_first: bool [T + 1, B].
-        lambda_: float in [0, 1].
-
-    Returns:
-        float32 [T, B], G.
     """
     _, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     bootstrap = tf.where(trace, (1.0 - lambda_) * v_t, v_t)
@@ -211,16 +171,7 @@ def generalized_advantage(values, r_t, discount_t, is_first, lambda_=1.0):
     """Generalized advantage estimation (arXiv 1506.02438, eq. 16).
 
     `A_t = delta_t + discount_t * lambda * A_{t+1}` within the episode, with
-    `delta_t = r_t + discount_t * v_t - v_tm1`.
-
-    Args:
-        values: float32 [T + 1, B].
-        r_t, discount_t: float32 [T, B].
-        is_first: bool [T + 1, B].
-        lambda_: float in [0, 1].
-
-    Returns:
-        GAEReturns: the advantages A and the value targets `A + v_tm1`, which are the lambda returns.
+    `delta_t = r_t + discount_t * v_t - v_tm1`. The value targets `A + v_tm1` are the lambda returns.
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     advantages = _scan_backward(
@@ -260,10 +211,7 @@ def vtrace(
     Args:
         log_rho_tm1: float32 [T, B], log-probability of the action taken, under the target policy *minus*
             under the behaviour policy. For a composite action, of the sum over its parts.
-        values: float32 [T + 1, B], of the target policy.
-        r_t, discount_t: float32 [T, B].
-        is_first: bool [T + 1, B].
-        lambda_: float in [0, 1].
+        values, r_t, discount_t, is_first, lambda_: see the module; the values are the target policy's.
         clip_rho_threshold: float, rho-bar of the value targets: it determines which policy's values are the
             fixed point.
         clip_pg_rho_threshold: float, rho-bar of the policy gradient.
@@ -271,7 +219,8 @@ def vtrace(
             clip_rho_threshold.
 
     Returns:
-        VTraceReturns: vs, q - v, and the policy gradient's advantages, which include their importance weight.
+        `VTraceReturns`: vs, q - v, and the policy gradient's advantages, which include their importance
+        weight.
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
@@ -320,16 +269,8 @@ def _scan_backward(delta, decay):
     tf.scan                          61           224
     while_loop + TensorArray         60           246
     ========================  ==========  ============
-
-    Args:
-        delta: float32 [T, B], T static.
-        decay: float32 [T, B]; its last row is not used.
-
-    Returns:
-        float32 [T, B], x.
     """
-    deltas = tf.unstack(delta)
-    decays = tf.unstack(decay)
+    deltas, decays = tf.unstack(delta), tf.unstack(decay)
     xs = [deltas[-1]]
     for delta_t, decay_t in zip(deltas[-2::-1], decays[-2::-1]):
         xs.append(delta_t + decay_t * xs[-1])

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Targets and losses of action values, and SAC's: pure functions of tensors.
 
-Losses are float32 [T, B], to be minimised, without coefficients; reduce them with `losses.weighted_mean`.
-n is the number of actions, C the number of critics.
+Arguments and results are float32 [T, B], where nothing else is said. Losses are to be minimised, and have no
+coefficients; reduce them with `losses.weighted_mean`. n is the number of actions, C the number of critics.
 """
 
 import tensorflow as tf
@@ -11,15 +11,7 @@ from alf.ops.returns import check_time_major
 
 
 def value_of_action(q, action):
-    """Q of the action that was taken.
-
-    Args:
-        q: float32 [..., T, B, n].
-        action: int [T, B], in [0, n).
-
-    Returns:
-        float32 [..., T, B].
-    """
+    """Q of the action that was taken: float32 q [..., T, B, n], int action [T, B] -> float32 [..., T, B]."""
     return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)
 
 
@@ -31,9 +23,6 @@ def greedy_value(target_q, q=None):
     Args:
         target_q: float32 [T, B, n].
         q: float32 [T, B, n] of the network that learns, or None for the target network's own choice.
-
-    Returns:
-        float32 [T, B].
     """
     if q is None:
         return tf.reduce_max(target_q, axis=-1)
@@ -49,9 +38,6 @@ def soft_value(prob, log_prob, q, alpha):
     Args:
         prob, log_prob, q: float32 [T, B, n].
         alpha: float32 scalar, the temperature.
-
-    Returns:
-        float32 [T, B].
     """
     return tf.reduce_sum(prob * (q - alpha * log_prob), axis=-1)
 
@@ -60,12 +46,8 @@ def td_target(reward, discount, value):
     """`reward + discount * value`; passes no gradient.
 
     Args:
-        reward, discount: float32 [T, B], e.g. of `returns.n_step_transitions`.
-        value: float32 [T, B], of the time steps that bootstrap; where the discount is 0 it may be infinite or
-            NaN.
-
-    Returns:
-        float32 [T, B].
+        reward, discount: e.g. of `returns.n_step_transitions`.
+        value: of the time steps that bootstrap; where the discount is 0 it may be infinite or NaN.
     """
     reward, discount, value = check_time_major(reward=reward, discount=discount, value=value)
     return tf.stop_gradient(reward + tf.math.multiply_no_nan(value, discount))
@@ -74,14 +56,8 @@ def td_target(reward, discount, value):
 def td_loss(td_error, huber_delta=None):
     """`0.5 * td_error ** 2`, or Huber's loss, which is linear beyond delta.
 
-    Huber's loss is `delta * (|td_error| - 0.5 * delta)` where `|td_error| > delta`.
-
-    Args:
-        td_error: float32 [T, B].
-        huber_delta: float above 0; None for the square everywhere.
-
-    Returns:
-        float32 [T, B].
+    Huber's loss is `delta * (|td_error| - 0.5 * delta)` where `|td_error| > delta`. `huber_delta` is a float
+    above 0; None is for the square everywhere.
     """
     (td_error,) = check_time_major(td_error=td_error)
     if huber_delta is None:
@@ -96,10 +72,7 @@ def sac_critic_loss(q, target):
 
     Args:
         q: float32 [C, T, B], of the action taken.
-        target: float32 [T, B]; no gradient flows into it.
-
-    Returns:
-        float32 [T, B].
+        target: no gradient flows into it.
     """
     (target,) = check_time_major(target=target)
     return 0.5 * tf.reduce_sum(tf.square(q - tf.stop_gradient(target)), axis=0)
@@ -113,9 +86,6 @@ def sac_actor_loss(prob, log_prob, q, alpha):
         q: float32 [T, B, n], the smallest of the critics. Its gradient reaches the policy's action alone; it
             has none if n runs over all actions.
         alpha: float32 scalar; no gradient flows into it.
-
-    Returns:
-        float32 [T, B].
     """
     return -soft_value(prob, log_prob, q, tf.stop_gradient(alpha))
 
@@ -128,11 +98,8 @@ def sac_alpha_loss(log_alpha, entropy, target_entropy):
 
     Args:
         log_alpha: float32 scalar.
-        entropy: float32 [T, B], of the policy; no gradient flows into it.
+        entropy: of the policy; no gradient flows into it.
         target_entropy: float.
-
-    Returns:
-        float32 [T, B].
     """
     (entropy,) = check_time_major(entropy=entropy)
     return log_alpha * tf.stop_gradient(entropy - target_entropy)
@@ -142,8 +109,8 @@ def mean_priority(td_error, weight):
     """Priority of each sequence: the mean of `|td_error|` over its transitions that train.
 
     Args:
-        td_error: float32 [T, B]; may be infinite or NaN where the weight is 0.
-        weight: float32 [T, B], at least 0, such as `Experience.weight`.
+        td_error: may be infinite or NaN where the weight is 0.
+        weight: at least 0, such as `Experience.weight`.
 
     Returns:
         float32 [B], without a gradient; 0 where a sequence trains nothing.

@@ -3,9 +3,11 @@
 
 `raw` is what a distribution draws. The environment's action is computed from it by scaling and squashing,
 which cannot be inverted exactly. So `raw` is stored next to the parameters, and densities are those of `raw`.
+All sizes below are those of one action; the leading dimensions [...] are free, e.g. [B] or [T, B].
 """
 
 import abc
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,21 +29,16 @@ _EDGE = 1e-6
 
 
 class ActionInfo(NamedTuple):
-    """What training needs to know about an action: `PolicyStep.info`.
-
-    Attributes:
-        params: nest of [B, ...]; the parameters of the distribution.
-        raw: nest of [B, ...]; what was drawn from it.
-    """
+    """`PolicyStep.info`: the parameters of the distribution and what was drawn from it, nests of [B, ...]."""
 
     params: Any
     raw: Any
 
 
 class ActionDistribution(tf.Module, abc.ABC):
-    """A family of distributions over the actions of one spec.
+    """A family of distributions over the actions of one spec. `copy.deepcopy` copies the variables too.
 
-    The leading dimensions [...] are free, e.g. [B] or [T, B]. `copy.deepcopy` copies the variables too.
+    The constructor of a subclass raises `ConfigError` if the spec or a setting is wrong.
 
     Attributes:
         params_spec: nest of unbatched float32 tensor specs of the parameters.
@@ -57,18 +54,13 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def params(self, outputs, mask=None):
-        """Turns network outputs into parameters. Forbidden actions get no probability.
+        """Turns network outputs into parameters, a nest of float32 [..., *shape] like `params_spec`.
 
         Args:
             outputs: float32 [..., num_outputs].
-            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden; None allows all. A row that
-                forbids all actions, as many LAST steps do, allows all.
-
-        Returns:
-            nest of float32 [..., *shape] like `params_spec`.
-
-        Raises:
-            ConfigError: if the mask does not fit.
+            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden and gets no probability.
+                None allows all; so does a row that forbids all, as many LAST steps do. A mask that does not
+                fit is a `ConfigError`.
         """
 
     @abc.abstractmethod
@@ -96,21 +88,49 @@ class ActionDistribution(tf.Module, abc.ABC):
         """Computes KL(p || q) in nats, float32 [...]."""
 
     def symmetric_kl_to_uniform(self, params):
-        """Computes `losses.symmetric_kl_to_uniform`, float32 [...], summed over the parts of the action.
-
-        Raises:
-            ConfigError: if an action is not an integer.
-        """
+        """Sums `losses.symmetric_kl_to_uniform` over the parts, float32 [...]; for integer actions alone."""
         name = type(self).__name__
         raise ConfigError(f"the symmetric KL divergence is for integer actions alone, not for {name}")
 
 
-class _IntegerActions(ActionDistribution):
-    """Base of the distributions whose parameters are logits, and whose raw is the index of a choice."""
+class CategoricalActions(ActionDistribution):
+    """One of n integers: `action_spec` is a scalar tensor spec of an integer, with bounds.
+
+    The parameters are logits [..., n], raw is the index of the choice [...].
+    """
+
+    def __init__(self, action_spec):
+        low, high = (x.tolist() for x in _read_bounds(action_spec))
+        sizes = [b - a + 1 for a, b in zip(low, high)]
+        if sum(sizes) > _MAX_CHOICES:
+            raise ConfigError(f"action_spec is {action_spec}: {sum(sizes)} choices are too many")
+        self._spec = action_spec
+        self._minimum = np.reshape(np.array(low, action_spec.dtype.as_numpy_dtype), action_spec.shape)
+        self._sizes = np.array(sizes)
+        is_one = action_spec.shape.rank == 0
+        shape = () if is_one else (len(sizes),)
+        # With the same dtype and a minimum of 0, the index of one integer is the action.
+        raw_dtype = tf.int64 if is_one and action_spec.dtype == tf.int64 else tf.int32
+        params_spec = tf.TensorSpec((*shape, max(sizes)), tf.float32)
+        super().__init__(params_spec, tf.TensorSpec(shape, raw_dtype), num_outputs=sum(sizes))
+
+    def _arrange(self, x, missing):
+        """Gives outputs or masks the shape of the logits; `missing` is for choices that do not exist."""
+        return x
 
     def _sum_parts(self, x):
         """Sums float32 numbers of the integers of an action."""
         return x
+
+    def params(self, outputs, mask=None):
+        logits = self._arrange(outputs, losses.FORBIDDEN_LOGIT)
+        if mask is None:
+            return logits
+        if tf.nest.is_nested(mask) or not outputs.shape.is_compatible_with(np.shape(mask)):
+            raise ConfigError(f"the action mask is {mask}: it must be of the logits' shape {outputs.shape}")
+        allowed = self._arrange(tf.cast(mask, tf.bool), False)
+        allowed |= ~tf.reduce_any(allowed, axis=-1, keepdims=True)  # a row that forbids all allows all
+        return tf.where(allowed, logits, losses.FORBIDDEN_LOGIT)
 
     def sample(self, params):
         logits = tf.reshape(params, (-1, params.shape[-1]))
@@ -119,6 +139,12 @@ class _IntegerActions(ActionDistribution):
 
     def mode(self, params):
         return tf.argmax(params, axis=-1, output_type=self.raw_spec.dtype)
+
+    def action(self, raw):
+        action = tf.cast(raw, self._spec.dtype)
+        if self._spec.shape.rank > 1:
+            action = _unflatten(action, self._spec.shape)
+        return action + self._minimum if self._minimum.any() else action
 
     def log_prob(self, params, raw):
         return -self._sum_parts(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=raw, logits=params))
@@ -135,83 +161,64 @@ class _IntegerActions(ActionDistribution):
         return self._sum_parts(losses.symmetric_kl_to_uniform(params))
 
 
-class CategoricalActions(_IntegerActions):
-    """One of n integers. The parameters are logits [..., n], raw is the index of the choice [...].
-
-    Args:
-        action_spec: scalar tensor spec of an integer, with bounds.
-
-    Raises:
-        ConfigError: if the bounds are missing or wrong.
-    """
-
-    def __init__(self, action_spec):
-        (self._minimum,), (size,) = _count_choices(action_spec)
-        self._dtype = action_spec.dtype
-        super().__init__(
-            params_spec=tf.TensorSpec((size,), tf.float32),
-            # With the same dtype and a minimum of 0, the index is the action.
-            raw_spec=tf.TensorSpec((), tf.int64 if self._dtype == tf.int64 else tf.int32),
-            num_outputs=size,
-        )
-
-    def params(self, outputs, mask=None):
-        return outputs if mask is None else _forbid(outputs, _convert_mask(mask, outputs))
-
-    def action(self, raw):
-        action = tf.cast(raw, self._dtype)
-        return action + self._minimum if self._minimum else action
-
-
-class MultiCategoricalActions(_IntegerActions):
+class MultiCategoricalActions(CategoricalActions):
     """D integers, each with its own number of choices; n is the sum of these numbers.
 
     The network's outputs and the mask are [..., n]. The parameters are logits [..., D, greatest number];
     choices that do not exist are forbidden. raw is [..., D], the indices of the choices.
-
-    Args:
-        action_spec: tensor spec of integers, with bounds.
-
-    Raises:
-        ConfigError: if the bounds are missing or wrong.
     """
 
     def __init__(self, action_spec):
-        minimum, sizes = _count_choices(action_spec)
-        self._minimum = np.array(minimum, action_spec.dtype.as_numpy_dtype)
-        self._spec = action_spec
-        self._exists = np.arange(max(sizes)) < np.array(sizes)[:, np.newaxis]
+        super().__init__(action_spec)
+        self._exists = np.arange(max(self._sizes)) < self._sizes[:, np.newaxis]
         # Which network output is the logit of a choice.
         self._index = np.where(self._exists, np.cumsum(self._exists).reshape(self._exists.shape) - 1, 0)
-        super().__init__(
-            params_spec=tf.TensorSpec(self._exists.shape, tf.float32),
-            raw_spec=tf.TensorSpec((len(sizes),), tf.int32),
-            num_outputs=sum(sizes),
-        )
 
-    def params(self, outputs, mask=None):
-        logits = self._pad(outputs)
-        if mask is not None:
-            logits = _forbid(logits, self._pad(_convert_mask(mask, outputs)) & self._exists)
-        return logits if self._exists.all() else tf.where(self._exists, logits, losses.FORBIDDEN_LOGIT)
-
-    def action(self, raw):
-        action = tf.cast(raw, self._spec.dtype)
-        if self._minimum.any():
-            action += self._minimum
-        return _unflatten(action, self._spec.shape)
+    def _arrange(self, x, missing):
+        if self._exists.all():
+            return _unflatten(x, self._exists.shape)
+        return tf.where(self._exists, tf.gather(x, self._index, axis=-1), missing)
 
     def _sum_parts(self, x):
         return tf.reduce_sum(x, axis=-1)
 
-    def _pad(self, x):
-        """[..., n] -> [..., D, greatest number of choices]."""
-        if self._exists.all():
-            return _unflatten(x, self._exists.shape)
-        return tf.gather(x, self._index, axis=-1)
+
+class _BoxActions(ActionDistribution):
+    """Base of the distributions of D independent numbers; both parameters and raw, the draw, are [..., D].
+
+    A subclass turns the network's outputs, [..., D * outputs_per_number], into parameters with `_params`.
+    """
+
+    def __init__(self, action_spec, outputs_per_number=2):
+        size = action_spec.shape.num_elements()
+        spec = tf.TensorSpec((size,), tf.float32)
+        super().__init__((spec, spec), spec, num_outputs=outputs_per_number * size)
+        self._spec = action_spec
+        self._is_scaled = False
+
+    def _scale_to_bounds(self, setting):
+        """Maps [-1, 1] to the bounds, which `setting`, a text, demands."""
+        self._low, self._high = low, high = _read_bounds(self._spec)
+        # In a spec, the limits of the dtype mean infinity.
+        if not np.all(np.maximum(np.abs(low), np.abs(high)) < self._spec.dtype.max):
+            raise ConfigError(f"{setting}: that needs finite bounds, and action_spec is {self._spec}")
+        self._center, self._radius = low / 2 + high / 2, high / 2 - low / 2
+        self._is_scaled = True
+
+    def params(self, outputs, mask=None):
+        if mask is not None:
+            raise ConfigError(f"the action mask is {mask}: an action of floating point has none")
+        return self._params(outputs)
+
+    def action(self, raw):
+        x = tf.cast(raw, self._spec.dtype)
+        if self._is_scaled:
+            # Clipped, because rounding alone may lead beyond the bounds.
+            x = tf.clip_by_value(self._center + self._radius * x, self._low, self._high)
+        return _unflatten(x, self._spec.shape)
 
 
-class GaussianActions(ActionDistribution):
+class GaussianActions(_BoxActions):
     """A box of D independent normal actions.
 
     The parameters are (loc, log_std), raw is the draw, all [..., D]. The environment clips actions beyond its
@@ -220,33 +227,26 @@ class GaussianActions(ActionDistribution):
     Args:
         action_spec: tensor spec of floating point.
         std: "state": the network computes it from the state; "shared": a variable, the same in every state.
-        init_log_std: logarithm of the standard deviation at the start of training; it is always limited to
-            [-5, 2].
-        scale_to_bounds: whether [-1, 1] is mapped to the bounds; actions beyond them are clipped.
-
-    Raises:
-        ConfigError: if a setting is wrong, or `scale_to_bounds` is True without finite bounds.
+        init_log_std: logarithm of the standard deviation at the start; it is always limited to [-5, 2].
+        scale_to_bounds: maps [-1, 1] to the bounds, which must be finite; actions beyond them are clipped.
     """
 
     def __init__(self, action_spec, std="state", init_log_std=0.0, scale_to_bounds=False):
         if std not in ("state", "shared"):
             raise ConfigError(f"std is {std!r}: it must be 'state' or 'shared'")
         check_number("init_log_std", init_log_std, at_least=_MIN_LOG_STD, at_most=_MAX_LOG_STD)
-        self._box = _Box(action_spec, "scale_to_bounds is True" if scale_to_bounds else None)
-        spec = tf.TensorSpec((self._box.size,), tf.float32)
-        num_outputs = self._box.size * (2 if std == "state" else 1)
-        super().__init__(params_spec=(spec, spec), raw_spec=spec, num_outputs=num_outputs)
+        super().__init__(action_spec, outputs_per_number=2 if std == "state" else 1)
+        if scale_to_bounds:
+            self._scale_to_bounds("scale_to_bounds is True")
         self._init_log_std = init_log_std
         self._log_std = None
         if std == "shared":
             # The optimizer limits it through this constraint. If `params` limited it, it would have no
             # gradient beyond the limits, and would stay there.
-            self._log_std = tf.Variable(
-                tf.fill(spec.shape, float(init_log_std)), constraint=_limit_log_std, name="log_std"
-            )
+            initial = tf.fill(self.raw_spec.shape, float(init_log_std))
+            self._log_std = tf.Variable(initial, constraint=_limit_log_std, name="log_std")
 
-    def params(self, outputs, mask=None):
-        _refuse_mask(mask)
+    def _params(self, outputs):
         if self._log_std is not None:
             return outputs, tf.broadcast_to(self._log_std, tf.shape(outputs))
         loc, log_std = tf.split(outputs, 2, axis=-1)
@@ -262,9 +262,6 @@ class GaussianActions(ActionDistribution):
 
     def mode(self, params):
         return params[0]
-
-    def action(self, raw):
-        return self._box.make_action(raw)
 
     def log_prob(self, params, raw):
         loc, log_std = params
@@ -282,24 +279,18 @@ class GaussianActions(ActionDistribution):
 
 
 class TanhGaussianActions(GaussianActions):
-    """A bounded box of D independent normal draws, squashed by tanh and scaled to the bounds.
+    """A box of D independent normal draws, squashed by tanh and scaled to the bounds, which must be finite.
 
-    The parameters are (loc, log_std), raw is the draw before tanh, all [..., D]. Densities are those of the
-    action in [-1, 1]; the mode is that of the draw. Squashing changes no KL divergence.
-
-    Args:
-        action_spec, std, init_log_std: as in `GaussianActions`.
-
-    Raises:
-        ConfigError: if a setting is wrong, or a bound is not finite.
+    Parameters and arguments are as in `GaussianActions`; raw is the draw before tanh, [..., D]. Densities are
+    those of the action in [-1, 1]; the mode is that of the draw. Squashing changes no KL divergence.
     """
 
     def __init__(self, action_spec, std="state", init_log_std=0.0):
         super().__init__(action_spec, std, init_log_std)
-        self._box = _Box(action_spec, "continuous is 'tanh_gaussian'")
+        self._scale_to_bounds("continuous is 'tanh_gaussian'")
 
     def action(self, raw):
-        return self._box.make_action(tf.tanh(raw))
+        return super().action(tf.tanh(raw))
 
     def log_prob(self, params, raw):
         return super().log_prob(params, raw) - _log_slope_of_tanh(raw)
@@ -309,26 +300,18 @@ class TanhGaussianActions(GaussianActions):
         return super().entropy(params) + _log_slope_of_tanh(self.sample(params))
 
 
-class BetaActions(ActionDistribution):
-    """A bounded box of D independent Beta draws, scaled to the bounds.
+class BetaActions(_BoxActions):
+    """A box of D independent Beta draws, scaled to the bounds of `action_spec`, which must be finite.
 
     The parameters are (alpha, beta), both above 1, so that there is one mode; raw is the draw in (0, 1); all
     are [..., D]. Densities are those of raw.
-
-    Args:
-        action_spec: tensor spec of floating point, with finite bounds.
-
-    Raises:
-        ConfigError: if a bound is not finite.
     """
 
     def __init__(self, action_spec):
-        self._box = _Box(action_spec, "continuous is 'beta'")
-        spec = tf.TensorSpec((self._box.size,), tf.float32)
-        super().__init__(params_spec=(spec, spec), raw_spec=spec, num_outputs=2 * self._box.size)
+        super().__init__(action_spec)
+        self._scale_to_bounds("continuous is 'beta'")
 
-    def params(self, outputs, mask=None):
-        _refuse_mask(mask)
+    def _params(self, outputs):
         return tuple(tf.split(1 + tf.nn.softplus(outputs), 2, axis=-1))
 
     def sample(self, params):
@@ -342,7 +325,7 @@ class BetaActions(ActionDistribution):
         return tf.clip_by_value(mode, _EDGE, 1 - _EDGE)
 
     def action(self, raw):
-        return self._box.make_action(2 * raw - 1)
+        return super().action(2 * raw - 1)
 
     def log_prob(self, params, raw):
         alpha, beta = params
@@ -351,37 +334,25 @@ class BetaActions(ActionDistribution):
 
     def entropy(self, params):
         alpha, beta = params
-        return tf.reduce_sum(
-            _log_beta(alpha, beta)
-            - (alpha - 1) * tf.math.digamma(alpha)
-            - (beta - 1) * tf.math.digamma(beta)
-            + (alpha + beta - 2) * tf.math.digamma(alpha + beta),
-            axis=-1,
-        )
+        total = alpha + beta
+        entropy = _log_beta(alpha, beta) + (total - 2) * tf.math.digamma(total)
+        entropy -= (alpha - 1) * tf.math.digamma(alpha) + (beta - 1) * tf.math.digamma(beta)
+        return tf.reduce_sum(entropy, axis=-1)
 
     def kl(self, params_p, params_q):
         (alpha, beta), (alpha_q, beta_q) = params_p, params_q
-        return tf.reduce_sum(
-            _log_beta(alpha_q, beta_q)
-            - _log_beta(alpha, beta)
-            + (alpha - alpha_q) * tf.math.digamma(alpha)
-            + (beta - beta_q) * tf.math.digamma(beta)
-            + (alpha_q - alpha + beta_q - beta) * tf.math.digamma(alpha + beta),
-            axis=-1,
-        )
+        more_alpha, more_beta = alpha - alpha_q, beta - beta_q
+        kl = _log_beta(alpha_q, beta_q) - _log_beta(alpha, beta)
+        kl += more_alpha * tf.math.digamma(alpha) + more_beta * tf.math.digamma(beta)
+        kl -= (more_alpha + more_beta) * tf.math.digamma(alpha + beta)
+        return tf.reduce_sum(kl, axis=-1)
 
 
 class NestedActions(ActionDistribution):
-    """A dict, tuple or list of independent actions. Parameters, raw and masks have the same structure.
+    """A dict, tuple or list of independent actions, made by `make_part`: (spec) -> `ActionDistribution`.
 
-    A mask that is None, or missing in a dict, allows all actions of its part.
-
-    Args:
-        action_spec: dict, tuple or list of specs.
-        make_part: callable (spec) -> `ActionDistribution`.
-
-    Raises:
-        ConfigError: if the spec is empty.
+    Parameters, raw and masks have the structure of the specs, which is not empty. A mask that is None, or
+    missing in a dict, allows all actions of its part.
     """
 
     def __init__(self, action_spec, make_part):
@@ -390,15 +361,33 @@ class NestedActions(ActionDistribution):
             raise ConfigError(f"action_spec is {action_spec}: it holds no action")
         self._spec = action_spec
         self._parts = tuple(make_part(action_spec[key]) for key in self._keys)
-        super().__init__(
-            params_spec=self._pack(part.params_spec for part in self._parts),
-            raw_spec=self._pack(part.raw_spec for part in self._parts),
-            num_outputs=sum(part.num_outputs for part in self._parts),
-        )
+        params_spec = self._pack(part.params_spec for part in self._parts)
+        raw_spec = self._pack(part.raw_spec for part in self._parts)
+        super().__init__(params_spec, raw_spec, num_outputs=sum(part.num_outputs for part in self._parts))
+
+    def _pack(self, entries):
+        """Gives the entries of the parts the structure of the action spec."""
+        if isinstance(self._spec, Mapping):
+            return dict(zip(self._keys, entries))
+        if hasattr(self._spec, "_make"):  # a namedtuple
+            return self._spec._make(entries)
+        return list(entries) if isinstance(self._spec, list) else tuple(entries)
+
+    def _zip(self, *nests):
+        """Pairs each part with its entries of `nests`."""
+        return zip(self._parts, *([nest[key] for key in self._keys] for nest in nests))
 
     def params(self, outputs, mask=None):
         outputs = tf.split(outputs, [part.num_outputs for part in self._parts], axis=-1)
-        masks = self._split_mask(mask)
+        is_dict = isinstance(self._spec, Mapping)
+        if mask is None:
+            masks = [None] * len(self._parts)
+        elif is_dict and isinstance(mask, Mapping) and mask.keys() <= set(self._keys):
+            masks = [mask.get(key) for key in self._keys]
+        elif not is_dict and isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
+            masks = mask
+        else:
+            raise ConfigError(f"the action mask is {mask}: it must have the structure of {self._spec}")
         return self._pack(part.params(x, m) for part, x, m in zip(self._parts, outputs, masks))
 
     def sample(self, params):
@@ -422,65 +411,32 @@ class NestedActions(ActionDistribution):
     def symmetric_kl_to_uniform(self, params):
         return tf.add_n([part.symmetric_kl_to_uniform(p) for part, p in self._zip(params)])
 
-    def _zip(self, *nests):
-        """Pairs each part with its entries of `nests`."""
-        return zip(self._parts, *([nest[key] for key in self._keys] for nest in nests))
 
-    def _pack(self, entries):
-        """Gives the entries of the parts the structure of the action spec."""
-        if isinstance(self._spec, Mapping):
-            return dict(zip(self._keys, entries))
-        if hasattr(self._spec, "_make"):  # a namedtuple
-            return self._spec._make(entries)
-        return list(entries) if isinstance(self._spec, list) else tuple(entries)
-
-    def _split_mask(self, mask):
-        """Lists the mask of each part."""
-        if mask is None:
-            return [None] * len(self._parts)
-        if isinstance(self._spec, Mapping):
-            if isinstance(mask, Mapping) and mask.keys() <= set(self._keys):
-                return [mask.get(key) for key in self._keys]
-        elif isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
-            return list(mask)
-        raise ConfigError(f"the action mask is {mask}: it must have the structure of {self._spec}")
-
-
-# The class of `continuous`, and which options it takes.
-_CONTINUOUS = {
-    "gaussian": (GaussianActions, ("std", "init_log_std", "scale_to_bounds")),
-    "tanh_gaussian": (TanhGaussianActions, ("std", "init_log_std")),
-    "beta": (BetaActions, ()),
-}
+_CONTINUOUS = {"gaussian": GaussianActions, "tanh_gaussian": TanhGaussianActions, "beta": BetaActions}
 
 
 @gin.configurable(module="alf.policies")
 def make_action_distribution(
     action_spec, continuous="gaussian", std=None, init_log_std=None, scale_to_bounds=None
 ):
-    """Chooses the distribution for an action spec, or for each part of a nest of specs.
+    """Chooses the `ActionDistribution` for an action spec, or for each part of a nest of specs.
+
+    A spec without a distribution, and a setting that is wrong or would have no effect, are a `ConfigError`.
 
     Args:
         action_spec: nest of unbatched tensor specs: integers with bounds, or of floating point.
         continuous: the distribution of floating point actions: "gaussian", "tanh_gaussian" or "beta".
-        std: as in `GaussianActions`, for "gaussian" and "tanh_gaussian"; None for its default.
-        init_log_std: the same.
+        std, init_log_std: as in `GaussianActions`, for "gaussian" and "tanh_gaussian"; None for the default.
         scale_to_bounds: the same, for "gaussian" alone: the others always scale.
-
-    Returns:
-        `ActionDistribution`.
-
-    Raises:
-        ConfigError: if a spec has no distribution, or a setting is wrong or would have no effect.
     """
     if continuous not in _CONTINUOUS:
         choices = ", ".join(map(repr, _CONTINUOUS))
         raise ConfigError(f"continuous is {continuous!r}: it must be one of {choices}")
+    distribution = _CONTINUOUS[continuous]
     options = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
     options = {name: value for name, value in options.items() if value is not None}
-    distribution, names = _CONTINUOUS[continuous]
     for name, value in options.items():
-        if name not in names:
+        if name not in inspect.signature(distribution).parameters:
             raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
     settings = options if continuous == "gaussian" else {"continuous": continuous, **options}
     specs = [spec for spec in tf.nest.flatten(action_spec) if isinstance(spec, tf.TensorSpec)]
@@ -503,17 +459,9 @@ def make_action_distribution(
 
 
 def split_mask(observation, key):
-    """Takes the action mask out of an observation, or its spec out of the spec.
+    """Takes the action mask, the entry `key`, out of an observation, or its spec out of the spec.
 
-    Args:
-        observation: a dict, unless `key` is None.
-        key: of the mask, the setting `action_mask_key`; None if there is no mask.
-
-    Returns:
-        the observation without the mask, or its only other entry itself; and the mask or None.
-
-    Raises:
-        ConfigError: if the observation has no such mask, or nothing else.
+    Returns the observation without the mask, or its only other entry itself; and the mask, or None.
     """
     if key is None:
         return observation, None
@@ -526,85 +474,22 @@ def split_mask(observation, key):
     return (rest if len(rest) > 1 else rest.popitem()[1]), observation[key]
 
 
-class _Box:
-    """Turns flat float32 numbers into actions of a box.
-
-    Args:
-        action_spec: tensor spec of floating point.
-        scaled_by: the setting that maps [-1, 1] to the bounds, for errors; None if nothing is scaled.
-
-    Attributes:
-        size: how many numbers an action has.
-    """
-
-    def __init__(self, action_spec, scaled_by):
-        self.size = action_spec.shape.num_elements()
-        self._spec = action_spec
-        self._is_scaled = scaled_by is not None
-        if self._is_scaled:
-            self._low, self._high = low, high = _read_bounds(action_spec)
-            # In a spec, the limits of the dtype mean infinity.
-            if not np.all(np.maximum(np.abs(low), np.abs(high)) < action_spec.dtype.max):
-                raise ConfigError(f"{scaled_by}: that needs finite bounds, and action_spec is {action_spec}")
-            self._center, self._radius = low / 2 + high / 2, high / 2 - low / 2
-
-    def make_action(self, x):
-        """float32 [..., size] -> [..., *shape]."""
-        x = tf.cast(x, self._spec.dtype)
-        if self._is_scaled:
-            # Clipped, because rounding alone may lead beyond the bounds.
-            x = tf.clip_by_value(self._center + self._radius * x, self._low, self._high)
-        return _unflatten(x, self._spec.shape)
-
-
 def _read_bounds(action_spec):
     """Returns the minimum and the maximum of every number, flat arrays; without bounds they are infinite."""
-    if not isinstance(action_spec, BoundedTensorSpec):
-        if action_spec.dtype.is_integer:
-            raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
-        infinity = np.full(action_spec.shape, np.inf).ravel()
-        return -infinity, infinity
-    bounds = (action_spec.minimum, action_spec.maximum)
+    bounds = (-np.inf, np.inf)
+    if isinstance(action_spec, BoundedTensorSpec):
+        bounds = (action_spec.minimum, action_spec.maximum)
+    elif action_spec.dtype.is_integer:
+        raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
     low, high = (np.broadcast_to(x, action_spec.shape).ravel() for x in bounds)
     if not np.all(low <= high):
         raise ConfigError(f"action_spec is {action_spec}: a minimum is above its maximum")
     return low, high
 
 
-def _count_choices(action_spec):
-    """Returns the minimum and the number of choices of every integer, lists of ints."""
-    low, high = (x.tolist() for x in _read_bounds(action_spec))
-    sizes = [b - a + 1 for a, b in zip(low, high)]
-    if sum(sizes) > _MAX_CHOICES:
-        raise ConfigError(
-            f"action_spec is {action_spec}: {sum(sizes)} choices are too many for a discrete action"
-        )
-    return low, sizes
-
-
 def _unflatten(x, shape):
     """[..., size] -> [..., *shape]."""
-    if len(shape) == 1:
-        return x
-    return tf.reshape(x, tf.concat([tf.shape(x)[:-1], shape], axis=0))
-
-
-def _convert_mask(mask, outputs):
-    """Checks the shape of a mask and returns it as bool."""
-    if tf.nest.is_nested(mask) or not outputs.shape.is_compatible_with(np.shape(mask)):
-        raise ConfigError(f"the action mask is {mask}: it must be of the logits' shape {outputs.shape}")
-    return tf.cast(mask, tf.bool)
-
-
-def _refuse_mask(mask):
-    if mask is not None:
-        raise ConfigError(f"the action mask is {mask}: an action of floating point has none")
-
-
-def _forbid(logits, mask):
-    """Forbids actions where `mask`, bool [..., n], is False; a row that forbids all actions allows all."""
-    mask |= ~tf.reduce_any(mask, axis=-1, keepdims=True)
-    return tf.where(mask, logits, losses.FORBIDDEN_LOGIT)
+    return x if len(shape) == 1 else tf.reshape(x, tf.concat([tf.shape(x)[:-1], shape], axis=0))
 
 
 def _limit_log_std(log_std):

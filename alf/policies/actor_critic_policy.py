@@ -14,12 +14,7 @@ from alf.policies.policy import Policy
 
 
 class ActorCriticInfo(NamedTuple):
-    """What the network computes of an unroll.
-
-    Attributes:
-        params: nest of [T+1, B, ...]; the parameters of the action distribution.
-        value: float32 [T+1, B].
-    """
+    """Of an unroll: parameters of the distributions, nest of [T+1, B, ...], and value, float32 [T+1, B]."""
 
     params: Any
     value: Any
@@ -27,19 +22,14 @@ class ActorCriticInfo(NamedTuple):
 
 @gin.configurable(module="alf.policies")
 class ActorCriticPolicy(Policy):
-    """Draws actions from a distribution whose parameters a network computes.
-
-    The network computes the value, too: with shared layers it is one more output of the network that acts.
+    """Draws actions from a distribution whose parameters a network computes, together with the value.
 
     Args:
         observation_spec, action_spec, data_transformer: as in `Policy`.
         network_ctor: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
-        action_ctor: callable (action_spec) -> `ActionDistribution`.
+        action_ctor: callable (action_spec) -> `ActionDistribution`, the attribute `actions`.
         action_mask_key: which entry of the observation, a dict then, is the mask of the allowed actions. The
             network gets the other entries, or the entry itself if one is left. None: all actions are allowed.
-
-    Attributes:
-        actions: the `ActionDistribution`.
     """
 
     def __init__(
@@ -68,11 +58,9 @@ class ActorCriticPolicy(Policy):
         return self._network.value_variables
 
     def rollout_step(self, time_step, state):
-        """Draws an action; `info` is an `ActionInfo`."""
         return self._choose(self.actions.sample, time_step, state)
 
     def predict_step(self, time_step, state):
-        """Takes the most likely action."""
         return self._choose(self.actions.mode, time_step, state)
 
     def _choose(self, choose, time_step, state):
@@ -83,15 +71,7 @@ class ActorCriticPolicy(Policy):
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
 
     def unroll(self, experience, state):
-        """Computes distributions and values of whole unrolls, to train on.
-
-        Args:
-            experience: `Experience` of [T+1, B, ...].
-            state: nest of [B, ...] like `state_spec` that entered row 0.
-
-        Returns:
-            `ActorCriticInfo`.
-        """
+        """Computes the `ActorCriticInfo` of an `Experience` [T+1, B, ...]; `state` [B, ...] entered row 0."""
         observation, mask = split_mask(experience.observation, self._action_mask_key)
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, state, is_first)

@@ -3,7 +3,8 @@
 
 They run inside the graphs of the policy and of the learner: training, evaluation and an exported policy see
 the same data. Their variables are in the checkpoint. Queues, replay buffers and metrics hold the data of the
-environment, unchanged.
+environment, unchanged. Each constructor takes the unbatched specs of what it transforms: a nest of tensor
+specs of observations, and a tensor spec of rewards. It raises `ConfigError` if a spec or a setting is wrong.
 """
 
 import gin
@@ -11,26 +12,20 @@ import tensorflow as tf
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
-from alf.policies.running_statistics import RunningStatistics
 
 
 class DataTransformer(tf.Module):
     """Changes observations and rewards. A subclass implements `transform`, or `step` and `unroll`.
 
     Args:
-        observation_spec: nest of unbatched tensor specs of the observations that it returns.
-        reward_spec: unbatched tensor spec of the rewards that it returns.
+        observation_spec, reward_spec: of the observations and rewards that it returns.
         state_spec: nest of unbatched tensor specs of the state that it keeps for each environment. The driver
             stores this state with the policy's recurrent state, and sets it to zeros where an episode begins.
-        context: number of rows before a sequence that replace the state. A replay buffer does not store the
-            state. The learner gives `unroll` zeros as the state and these rows in front, and drops their
-            results.
-
-    Attributes:
-        has_statistics: whether `observe` does anything.
+        context: number of rows before a sequence that replace the state, which replay buffers do not store.
+            The learner gives `unroll` zeros as the state and these rows in front, and drops their results.
     """
 
-    has_statistics = False
+    has_statistics = False  # whether `observe` does anything
 
     def __init__(self, observation_spec, reward_spec, state_spec=(), context=0):
         super().__init__()
@@ -49,7 +44,6 @@ class DataTransformer(tf.Module):
 
     def unroll(self, experience, state):
         """Transforms an `Experience` of [T+1, B, ...] as `step` did; `state` [B, ...] entered row 0."""
-        del state
         return self.transform(experience)
 
     def observe(self, experience, state):
@@ -57,34 +51,21 @@ class DataTransformer(tf.Module):
 
 
 class Pipeline(DataTransformer):
-    """Applies data transformers one after another.
-
-    Args:
-        observation_spec: nest of unbatched tensor specs of the environment's observations.
-        reward_spec: unbatched tensor spec of its rewards.
-        ctors: callables (observation_spec, reward_spec) -> `DataTransformer`.
-
-    Raises:
-        ConfigError: if one of `ctors` is not callable.
-    """
+    """Applies, one after another, what `ctors` make: callables (observation_spec, reward_spec)."""
 
     def __init__(self, observation_spec, reward_spec, ctors=()):
         self._parts = []
         for ctor in ctors:
             if not callable(ctor):
                 raise ConfigError(
-                    f"data_transformers holds {ctor!r}: it must hold classes, in gin @RewardClipping without "
-                    "parentheses"
+                    f"data_transformers holds {ctor!r}, no class; in gin, @RewardClipping without parentheses"
                 )
             part = ctor(observation_spec, reward_spec)
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
-        super().__init__(
-            observation_spec,
-            reward_spec,
-            state_spec=tuple(part.state_spec for part in self._parts),
-            context=sum(part.context for part in self._parts),
-        )
+        state_spec = tuple(part.state_spec for part in self._parts)
+        context = sum(part.context for part in self._parts)
+        super().__init__(observation_spec, reward_spec, state_spec, context)
         self.has_statistics = any(part.has_statistics for part in self._parts)
 
     def step(self, time_step, state):
@@ -107,17 +88,10 @@ class Pipeline(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class FrameStacker(DataTransformer):
-    """Stacks the last observations along their first axis, oldest first.
+    """Stacks the last `num_frames` observations, at least 2, along their first axis, oldest first.
 
-    While an episode has fewer observations, copies of its first one fill the stack. The environment need not
-    stack frames then: each observation crosses the queues once.
-
-    Args:
-        observation_spec, reward_spec: as in `DataTransformer`; a single observation [C, ...], no nest.
-        num_frames: number of observations in a stack, at least 2.
-
-    Raises:
-        ConfigError: if the setting is wrong or the observation does not fit.
+    An observation is one tensor [C, ...], no nest. While an episode has fewer observations, copies of its
+    first one fill the stack. The environment need not stack: each observation crosses the queues once.
     """
 
     def __init__(self, observation_spec, reward_spec, num_frames=4):
@@ -127,19 +101,17 @@ class FrameStacker(DataTransformer):
         self._num_frames = num_frames
         channels, *rest = observation_spec.shape
         dtype = observation_spec.dtype
-        super().__init__(
-            tf.TensorSpec((num_frames * channels, *rest), dtype, "observation"),
-            reward_spec,
-            tf.TensorSpec((num_frames - 1, channels, *rest), dtype),
-            context=num_frames - 1,
-        )
+        stack_spec = tf.TensorSpec((num_frames * channels, *rest), dtype, "observation")
+        state_spec = tf.TensorSpec((num_frames - 1, channels, *rest), dtype)
+        super().__init__(stack_spec, reward_spec, state_spec, context=num_frames - 1)
 
     def step(self, time_step, state):
         observation = time_step.observation
         is_first = tf.reshape(time_step.is_first(), (-1, *[1] * observation.shape.rank))
         newest = observation[:, tf.newaxis]
         frames = tf.concat([tf.where(is_first, newest, state), newest], axis=1)
-        return time_step._replace(observation=self._merge(frames, 1)), frames[:, 1:]
+        observation = tf.reshape(frames, (-1, *self.observation_spec.shape))
+        return time_step._replace(observation=observation), frames[:, 1:]
 
     def unroll(self, experience, state):
         past = tf.experimental.numpy.moveaxis(state, 1, 0)
@@ -157,28 +129,56 @@ class FrameStacker(DataTransformer):
             positions.insert(0, position)
         flat = tf.reshape(frames, (-1, *frames.shape[2:]))
         stacked = tf.gather(flat, tf.stack(positions, axis=-1))
-        return experience._replace(observation=self._merge(stacked, 2))
+        observation = tf.reshape(stacked, (*position.shape, *self.observation_spec.shape))
+        return experience._replace(observation=observation)
 
-    def _merge(self, frames, axis):
-        """Merges the axis of the frames into the next axis, the channels."""
-        shape = tf.concat([tf.shape(frames)[:axis], self.observation_spec.shape], axis=0)
-        merged = tf.reshape(frames, shape)
-        merged.set_shape([*frames.shape[:axis], *self.observation_spec.shape])
-        return merged
+
+class RunningStatistics(tf.Module):
+    """Mean and standard deviation of a stream of elements of one shape. The batch sizes do not change them.
+
+    In float64, it merges the moments of each batch into its own, as in Chan, Golub and LeVeque 1979,
+    "Updating formulae and a pairwise algorithm for computing sample variances".
+    """
+
+    def __init__(self, shape):
+        super().__init__(name="running_statistics")
+        zero, zeros = tf.zeros((), tf.float64), tf.zeros(shape, tf.float64)
+        self._count = tf.Variable(zero, trainable=False, name="count")
+        self._mean = tf.Variable(zeros, trainable=False, name="mean")
+        self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
+
+    def update(self, x, mask):
+        """Adds the elements of `x`, float [..., *shape] of any dtype, where `mask`, bool [...], is True."""
+        x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
+        added = tf.cast(tf.shape(x)[0], tf.float64)
+        mean = tf.math.divide_no_nan(tf.reduce_sum(x, 0), added)
+        squares = tf.reduce_sum(tf.math.squared_difference(x, mean), 0)
+        count = self._count + added
+        delta = mean - self._mean
+        weight = tf.math.divide_no_nan(added, count)
+        squares += tf.square(delta) * self._count * weight
+        # Everything is computed before anything is assigned.
+        with tf.control_dependencies([squares]):
+            self._squares.assign_add(squares)
+            self._mean.assign_add(delta * weight)
+            self._count.assign(count)
+
+    def mean(self):
+        """Returns the mean, float64 [*shape]; 0 before the first update."""
+        return tf.identity(self._mean)
+
+    def std(self, epsilon=1e-8):
+        """Returns sqrt(variance + epsilon), float64 [*shape]; 1 before the second element."""
+        std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
+        return tf.where(self._count < 2, tf.ones_like(std), std)
 
 
 @gin.configurable(module="alf.policies")
 class ObservationNormalizer(DataTransformer):
     """Gives float observations mean 0 and standard deviation 1 over all that were collected.
 
-    Leaves of other dtypes, for example images, stay as they are.
-
-    Args:
-        observation_spec, reward_spec: as in `DataTransformer`.
-        clip: results are limited to plus or minus this number, in standard deviations; None for no limit.
-
-    Raises:
-        ConfigError: if the setting is wrong or no observation is of floating point.
+    Leaves of other dtypes, for example images, stay as they are. Results are limited to plus or minus `clip`
+    standard deviations; None is for no limit.
     """
 
     has_statistics = True
@@ -195,21 +195,22 @@ class ObservationNormalizer(DataTransformer):
         super().__init__(spec, reward_spec)
 
     def transform(self, data):
-        leaves = zip(tf.nest.flatten(data.observation), self._statistics, strict=True)
-        leaves = [x if statistics is None else self._normalize(x, statistics) for x, statistics in leaves]
+        def normalize(x, statistics):
+            if statistics is None:
+                return x
+            # In float64: a mean near 1,000,000 in float32 may be off by 0.03, which can be many deviations.
+            x = tf.cast((tf.cast(x, tf.float64) - statistics.mean()) / statistics.std(), x.dtype)
+            return x if self._clip is None else tf.clip_by_value(x, -self._clip, self._clip)
+
+        pairs = zip(tf.nest.flatten(data.observation), self._statistics, strict=True)
+        leaves = [normalize(x, statistics) for x, statistics in pairs]
         return data._replace(observation=tf.nest.pack_sequence_as(data.observation, leaves))
 
     def observe(self, experience, state):
-        del state
         for x, statistics in zip(tf.nest.flatten(experience.observation), self._statistics, strict=True):
             if statistics is not None:
                 x = x[:-1]  # row T is row 0 of the next unroll
                 statistics.update(x, tf.ones(tf.shape(x)[:2], tf.bool))
-
-    def _normalize(self, x, statistics):
-        # In float64: a mean near 1,000,000 in float32 may be off by 0.03, which can be many deviations.
-        result = tf.cast((tf.cast(x, tf.float64) - statistics.mean()) / statistics.std(), x.dtype)
-        return result if self._clip is None else tf.clip_by_value(result, -self._clip, self._clip)
 
 
 @gin.configurable(module="alf.policies")
@@ -217,15 +218,8 @@ class RewardNormalizer(DataTransformer):
     """Divides rewards by the standard deviation of the discounted sum of an episode's rewards so far.
 
     As in OpenAI's baselines and Gymnasium's NormalizeReward. Each component of a vector reward has its own
-    standard deviation.
-
-    Args:
-        observation_spec, reward_spec: as in `DataTransformer`.
-        discount: of the sum, in [0, 1].
-        clip: results are limited to plus or minus this number; None for no limit.
-
-    Raises:
-        ConfigError: if a setting is wrong.
+    standard deviation. `discount` is in [0, 1]. Results are limited to plus or minus `clip`; None is for no
+    limit.
     """
 
     has_statistics = True
@@ -282,8 +276,7 @@ class RewardClipping(DataTransformer):
         check_number("RewardClipping.maximum", maximum)
         if minimum >= maximum:
             raise ConfigError(f"RewardClipping.minimum is {minimum}: it must be below maximum = {maximum}")
-        self._minimum = minimum
-        self._maximum = maximum
+        self._minimum, self._maximum = minimum, maximum
         super().__init__(observation_spec, reward_spec)
 
     def transform(self, data):
@@ -292,34 +285,21 @@ class RewardClipping(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardWeighting(DataTransformer):
-    """Makes a vector reward a scalar: the weighted sum of its components.
-
-    Args:
-        observation_spec, reward_spec: as in `DataTransformer`; rewards of [R].
-        weights: list of R numbers.
-
-    Raises:
-        ConfigError: if the weights are no numbers, or not as many as the components.
-    """
+    """Makes a vector reward [R] a scalar: the sum of its components, weighted with `weights`, R numbers."""
 
     def __init__(self, observation_spec, reward_spec, weights):
         super().__init__(observation_spec, tf.TensorSpec((), tf.float32))
-        self._components = reward_spec.shape
-        self._check_weights(weights)
-        self._weights = tf.Variable(weights, trainable=False, dtype=tf.float32, name="reward_weights")
+        self._weights = tf.Variable(tf.zeros(reward_spec.shape), trainable=False, name="reward_weights")
+        self.set_weights(weights)
 
     def set_weights(self, weights):
         """Changes the weights, also during training; they are in the checkpoint."""
-        self._check_weights(weights)
+        for i, weight in enumerate(weights):
+            check_number(f"RewardWeighting.weights[{i}]", weight)
+        shape = self._weights.shape
+        if (len(weights),) != shape:
+            raise ConfigError(f"RewardWeighting.weights is {weights}: the reward has shape {shape}")
         self._weights.assign(weights)
 
     def transform(self, data):
         return data._replace(reward=tf.linalg.matvec(data.reward, self._weights))
-
-    def _check_weights(self, weights):
-        for i, weight in enumerate(weights):
-            check_number(f"RewardWeighting.weights[{i}]", weight)
-        if (len(weights),) != self._components:
-            raise ConfigError(
-                f"RewardWeighting.weights is {weights}: the environment's reward has shape {self._components}"
-            )

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Policies of algorithms that learn from replay: epsilon-greedy on action values, and SAC's actor."""
 
+import contextlib
+
 import gin
 import tensorflow as tf
 
@@ -20,24 +22,16 @@ class EpsilonGreedyPolicy(Policy):
 
     Args:
         observation_spec, data_transformer: as in `Policy`.
-        action_spec: unbatched tensor spec of one integer with bounds.
-        network_ctor: callable (observation_spec, number of actions) -> network like `QValueNetwork`.
-        epsilon: probability of a random action in `rollout_step`. Number or schedule.
-
-    Attributes:
-        network: the network of action values.
-
-    Raises:
-        ConfigError: if the action is not one integer, or a setting is wrong.
+        action_spec: unbatched tensor spec of one integer with bounds, else `ConfigError`.
+        network_ctor: callable (observation_spec, number of actions) -> `network`, like `QValueNetwork`.
+        epsilon: probability of a random action in `rollout_step`, in [0, 1]. Number or schedule.
     """
 
     def __init__(
         self, observation_spec, action_spec, network_ctor=QValueNetwork, epsilon=0.05, data_transformer=None
     ):
         if not _is_one_integer(action_spec):
-            raise ConfigError(
-                f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one integer, with bounds"
-            )
+            raise ConfigError(f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one bounded integer")
         actions = CategoricalActions(action_spec)
         network = network_ctor(observation_spec, actions.num_outputs)
         super().__init__(observation_spec, action_spec, network.state_spec, data_transformer=data_transformer)
@@ -50,12 +44,10 @@ class EpsilonGreedyPolicy(Policy):
         return self._epsilon(self.progress)
 
     def predict_step(self, time_step, state):
-        """Takes the best action."""
         q, state = self.network.policy(time_step.observation, state)
         return PolicyStep(self._actions.action(self._actions.mode(q)), state)
 
     def rollout_step(self, time_step, state):
-        """Takes the best action, or a random one with probability epsilon."""
         q, state = self.network.policy(time_step.observation, state)
         is_random = tf.random.uniform(tf.shape(q)[:1]) < self.epsilon()
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
@@ -67,7 +59,7 @@ class SacPolicy(Policy):
     """SAC's actor: a tanh-Gaussian on one box of floats with finite bounds, or a categorical on one integer.
 
     Args:
-        observation_spec, action_spec, data_transformer: as in `Policy`.
+        observation_spec, action_spec, data_transformer: as in `Policy`; other actions are a `ConfigError`.
         network_ctor: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
         recurrent_critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like
             `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the recurrent state of the
@@ -75,13 +67,9 @@ class SacPolicy(Policy):
             to `SacAlgorithm` alone.
 
     Attributes:
-        network: the actor's network.
+        network, recurrent_critic: what the callables made, or None.
         actions: the `ActionDistribution`.
         critic_sizes: (action_size, num_outputs) of critics for these actions.
-        recurrent_critic: what `recurrent_critic_ctor` made, or None.
-
-    Raises:
-        ConfigError: if the action is neither, or a bound is not finite.
     """
 
     def __init__(
@@ -99,30 +87,23 @@ class SacPolicy(Policy):
         critic = recurrent_critic_ctor and recurrent_critic_ctor(observation_spec, *critic_sizes)
         if critic is not None and critic.state_spec == ():
             raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
-        critic_state_spec = () if critic is None else critic.state_spec
-        is_recurrent = network.state_spec != () or critic_state_spec != ()
-        super().__init__(
-            observation_spec,
-            action_spec,
-            (network.state_spec, critic_state_spec) if is_recurrent else (),
-            data_transformer=data_transformer,
-        )
+        state_spec = (network.state_spec, () if critic is None else critic.state_spec)
+        state_spec = () if state_spec == ((), ()) else state_spec
+        super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
         self.network = network
         self.actions = actions
         self.critic_sizes = critic_sizes
         self.recurrent_critic = critic
 
     def predict_step(self, time_step, state):
-        """Takes the most likely action; of a box, the one before tanh."""
         return self._choose(self.actions.mode, time_step, state)
 
     def rollout_step(self, time_step, state):
-        """Draws an action."""
         return self._choose(self.actions.sample, time_step, state)
 
     def split_state(self, state):
         """The recurrent states of the actor and of the critics."""
-        return state if tf.nest.flatten(self.state_spec) else ((), ())
+        return state or ((), ())
 
     def _choose(self, choose, time_step, state):
         actor_state, critic_state = self.split_state(state)
@@ -130,29 +111,19 @@ class SacPolicy(Policy):
         if self.recurrent_critic is not None:
             critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
         action = self.actions.action(choose(self.actions.params(outputs)))
-        return PolicyStep(action, (actor_state, critic_state) if tf.nest.flatten(self.state_spec) else ())
+        return PolicyStep(action, (actor_state, critic_state) if state else ())
 
 
-def _is_one_integer(action_spec):
-    return (
-        isinstance(action_spec, tf.TensorSpec)
-        and action_spec.dtype.is_integer
-        and action_spec.shape.rank == 0
-    )
+def _is_one_integer(spec):
+    return isinstance(spec, tf.TensorSpec) and spec.dtype.is_integer and spec.shape.rank == 0
 
 
-def _make_actions(action_spec):
+def _make_actions(spec):
     """The distribution of one integer or of one bounded box."""
-    if _is_one_integer(action_spec):
-        return CategoricalActions(action_spec)
-    is_box = isinstance(action_spec, tf.TensorSpec) and action_spec.dtype.is_floating
-    if not is_box or not action_spec.shape.num_elements():
-        raise ConfigError(
-            f"action_spec is {action_spec}: SacPolicy needs one box of floats or one integer, with bounds"
-        )
-    try:
-        return TanhGaussianActions(action_spec)
-    except ConfigError:
-        raise ConfigError(
-            f"action_spec is {action_spec}: SacPolicy needs finite bounds, minimum <= maximum"
-        ) from None
+    if _is_one_integer(spec):
+        return CategoricalActions(spec)
+    if isinstance(spec, tf.TensorSpec) and spec.dtype.is_floating and spec.shape.num_elements():
+        with contextlib.suppress(ConfigError):
+            return TanhGaussianActions(spec)
+    needs = "one integer with bounds, or one box of floats with finite bounds, minimum <= maximum"
+    raise ConfigError(f"action_spec is {spec}: SacPolicy needs {needs}")

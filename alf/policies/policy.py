@@ -18,24 +18,21 @@ class Policy(CopyableModule, abc.ABC):
     """Chooses actions: data transformer, acting networks, action distribution and the specs of its state.
 
     A subclass makes its networks in `__init__` and implements `rollout_step`. It holds what acting needs:
-    critics, target networks and optimizers belong to the algorithm and the learner. `copy` must be able to
-    copy every attribute (`copy.deepcopy`), so no attribute may be a function that has captured a variable.
+    critics, target networks and optimizers belong to the algorithm and the learner. `copy.deepcopy` must be
+    able to copy every attribute, so none may be a function that has captured a variable.
 
     Args:
         observation_spec: nest of unbatched tensor specs of what the data transformer returns.
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
-        data_transformer: `DataTransformer` of the environment's time steps; None changes nothing.
+        data_transformer: `DataTransformer` of the environment's time steps; None changes nothing. It must
+            return observations like `observation_spec`, else `ConfigError`.
         name: of the module.
 
     Attributes:
         observation_spec, action_spec, state_spec, info_spec, data_transformer: as above.
-        progress: `Progress` of int64 variables. The learner counts with them, and `updates` is the version of
-            the weights.
-
-    Raises:
-        ConfigError: if the data transformer returns other observations than `observation_spec` says.
+        progress: `Progress` of int64 variables; the learner counts. `updates` is the version of the weights.
     """
 
     def __init__(
@@ -50,9 +47,8 @@ class Policy(CopyableModule, abc.ABC):
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
         if mismatch:
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
-        self.progress = Progress(
-            *(tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
-        )
+        counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
+        self.progress = Progress(*counts)
 
     @property
     def policy_step_spec(self):
@@ -61,17 +57,13 @@ class Policy(CopyableModule, abc.ABC):
         return PolicyStep(self.action_spec, state, self.info_spec)
 
     def rollout(self, time_step, state):
-        """Acts to collect experience: transforms the time step, then calls `rollout_step`.
+        """Acts to collect experience: `rollout_step` of the transformed time step.
+
+        It returns a `PolicyStep` of [B, ...] like `policy_step_spec`, or raises `ConfigError` while tracing.
 
         Args:
             time_step: `TimeStep` of [B, ...] as the environment gave it.
             state: `PolicyState` of [B, ...]; it becomes zeros where `time_step` is FIRST.
-
-        Returns:
-            `PolicyStep` of [B, ...] like `policy_step_spec`.
-
-        Raises:
-            ConfigError: while tracing, if `rollout_step` returns something else than the specs say.
         """
         return self._act(self.rollout_step, time_step, state, self.info_spec)
 
@@ -103,15 +95,11 @@ class Policy(CopyableModule, abc.ABC):
             state: nest of [B, ...] like `state_spec`; zeros in the rows where `time_step` is FIRST.
 
         Returns:
-            `PolicyStep` of [B, ...]: action like `action_spec`, state like `state_spec`, info like
-            `info_spec`.
+            `PolicyStep` of [B, ...]: action, state and info like `action_spec`, `state_spec` and `info_spec`.
         """
 
     def predict_step(self, time_step, state):
-        """Acts as well as it can, for example greedily, for evaluation. Default: `rollout_step`.
-
-        Args and returns: as in `rollout_step`.
-        """
+        """Acts as well as it can, for example greedily; otherwise as `rollout_step`, which is the default."""
         return self.rollout_step(time_step, state)
 
     def copy(self):
@@ -119,13 +107,6 @@ class Policy(CopyableModule, abc.ABC):
         return copy.deepcopy(self)
 
     def assign(self, policy):
-        """Copies the values of another policy's variables, its progress included, also inside a graph.
-
-        Args:
-            policy: a `copy` of this policy, or the policy that this one is a copy of.
-
-        Returns:
-            list of operations; of None in eager mode.
-        """
+        """Takes the values of all variables, also progress, from a copy or the original; returns the ops."""
         pairs = zip(self.variables, policy.variables, strict=True)
         return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.policies.running_statistics import RunningStatistics
+from alf.policies.data_transformers import RunningStatistics
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
