@@ -5,31 +5,11 @@ import inspect
 
 from alf.errors import ConfigError
 from alf.replay.buffer_file import read_row_spec
-from alf.replay.cyclic_one_time import CyclicOneTimeReplayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
-from alf.replay.mix_in import MixInReplayer
-from alf.replay.one_time import OneTimeReplayer
 from alf.replay.prioritized import PrioritizedReplayer
 from alf.replay.replayer import Replayer, Sample, SequenceReplayer, Sequences, UnrollReplayer
 from alf.replay.uniform import UniformReplayer, load_replayer
-
-__all__ = [
-    "CyclicOneTimeReplayer",
-    "HybridReplayer",
-    "MixInReplayer",
-    "OneTimeReplayer",
-    "PrioritizedReplayer",
-    "Replayer",
-    "Sample",
-    "SequenceReplayer",
-    "Sequences",
-    "UniformReplayer",
-    "UnrollReplayer",
-    "check_same_rows",
-    "load_replayer",
-    "make_replayer",
-    "read_row_spec",
-]
+from alf.replay.unroll_replayers import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer
 
 _KINDS = (OneTimeReplayer, CyclicOneTimeReplayer, MixInReplayer, UniformReplayer, PrioritizedReplayer)
 _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}

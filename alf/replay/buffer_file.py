@@ -20,11 +20,11 @@ bfloat16 is stored as its bits, uint16.
 """
 
 import contextlib
-import functools
 import json
 import math
 import os
 import zipfile
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +33,7 @@ import tensorflow as tf
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
 from alf.nest_utils import add_leading_dims
-from alf.replay.ring_buffer import stored_specs
-from alf.replay.spec_json import from_json, to_json
+from alf.replay.spec_json import from_json, named_leaves, to_json
 from alf.replay.storage import read_at, write_at
 
 _FORMAT = "ALF replay buffer"
@@ -43,93 +42,84 @@ _LAYOUT = ("unroll_length", "num_envs", "batch_size")
 _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
 
 
-def save(path, buffer, priorities=None):
-    """Writes what a `RingBuffer` holds. Another thread may write to the buffer meanwhile.
+def save(path, replayer, priorities=None):
+    """Writes what a `BufferReplayer` holds. Another thread may write to it meanwhile.
 
-    The file appears, or replaces another one, when it is complete.
-
-    Args:
-        path: of the file.
-        buffer: `RingBuffer`.
-        priorities: `SumTree` of the sequences that start at the buffer's rows, or None.
+    The file appears, or replaces another one, when it is complete. `priorities` is the `SumTree` of the
+    sequences that start at the replayer's rows, or None.
 
     Raises:
         OSError: if it cannot be written.
     """
-    last = buffer.steps.numpy()
-    first = np.maximum(buffer.first.numpy(), last - buffer.num_steps)
-    header = {"format": _FORMAT, "version": _VERSION, **{key: getattr(buffer, key) for key in _LAYOUT}}
-    header["row_spec"] = to_json(buffer.row_spec)
-    tables = _make_tables(buffer, priorities)
+    last = replayer.steps.numpy()
+    first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
+    header = {"format": _FORMAT, "version": _VERSION, **{key: getattr(replayer, key) for key in _LAYOUT}}
+    header["row_spec"] = to_json(replayer.row_spec)
+    tables = _make_tables(replayer, priorities)
     with _replace(path) as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
-            index = table.index_of(*table.list_entries(table.count(first, last), last))
+            rows, *_ = table.list_entries(table.count(first, last), last)
             for name, (dtype, shape, read, _) in table.arrays.items():
-                shape = (len(index), *shape)
-                with _create_array(archive, name, shape, _file_dtype(dtype)) as file:
+                shape = (len(rows), *shape)
+                layout = {"descr": _file_dtype(dtype).str, "fortran_order": False, "shape": shape}
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array_header_1_0(file, layout)
                     for chunk in _list_chunks(shape, dtype):
-                        content = np.ascontiguousarray(read(index[chunk]).numpy())
-                        file.write(content.view(_file_dtype(dtype)).data)
+                        file.write(read(rows[chunk]).numpy().tobytes())
         # Only now is it known which time steps were overwritten meanwhile: the oldest.
-        first_intact = np.maximum(first, buffer.steps_after_write.numpy() - buffer.num_steps)
+        first_intact = np.maximum(first, replayer.steps_after_write.numpy() - replayer.max_steps)
         for table in tables:
             end = np.cumsum(table.count(first, last))
             _write_array(archive, f"{table.prefix}begin", end - table.count(first_intact, last))
             _write_array(archive, f"{table.prefix}end", end)
 
 
-def load(path, buffer, priorities=None):
-    """Replaces what a `RingBuffer` holds by a file's content, the newest part if the file holds more.
+def load(path, replayer, priorities=None):
+    """Replaces what a `BufferReplayer` holds by a file's content, the newest part if the file holds more.
 
-    Args:
-        path: of the file.
-        buffer: `RingBuffer`.
-        priorities: `SumTree` that gets the file's priorities, zeros if it has none; or None.
+    `priorities` is as in `save`; it is zero where the file has none.
 
     Raises:
-        ConfigError: if the file is damaged or does not fit; the buffer has not changed then. (If the file
-            cannot be read any more after it was checked, the buffer is empty.)
+        ConfigError: if the file is damaged or does not fit; the replayer has not changed then. (If the file
+            cannot be read any more after it was checked, the replayer is empty.)
     """
     with _open(path) as (archive, header):
-        _check_specs(path, header, buffer)
+        _check_specs(path, header, replayer)
         bad = archive.testzip()
         if bad is not None:
             raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
         # Positions advance by whole unrolls, and so far that none of them names an old time step.
-        num_unrolls = -(-(buffer.num_steps + 1) // buffer.unroll_length)
-        last = buffer.steps.numpy() + num_unrolls * buffer.unroll_length
+        num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
+        last = replayer.steps.numpy() + num_unrolls * replayer.unroll_length
         begin, end = _read_ranges(archive, "")
-        first = last - np.clip(end - begin - 1, 0, buffer.num_steps)
-        tables = _make_tables(buffer, priorities if "priority.npy" in archive.namelist() else None)
+        first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
+        tables = _make_tables(replayer, priorities if "priority.npy" in archive.namelist() else None)
         if not all(_fits(archive, table, first, last) for table in tables):
             raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
 
-        buffer.clear()
-        buffer.steps_after_write.assign(last)
-        if priorities is not None:
-            priorities.assign(tf.zeros(buffer.num_rows, tf.float64))
+        replayer.clear()  # priorities, too
+        replayer.steps_after_write.assign(last)
         for table in tables:
             _, end = _read_ranges(archive, table.prefix)
-            env, position = table.list_entries(np.diff(end, prepend=0), last)
-            index, keep = table.index_of(env, position), position >= first[env]
+            rows, env, position = table.list_entries(np.diff(end, prepend=0), last)
+            keep = position >= first[env]
             for name, (dtype, shape, _, write) in table.arrays.items():
                 with _open_array(archive, name) as (file, *_):
-                    for chunk in _list_chunks((len(index), *shape), dtype):
-                        content = file.read(len(index[chunk]) * math.prod(shape) * dtype.size)
+                    for chunk in _list_chunks((len(rows), *shape), dtype):
+                        content = file.read(len(rows[chunk]) * math.prod(shape) * dtype.size)
                         entries = np.frombuffer(content, dtype.as_numpy_dtype).reshape(-1, *shape)
-                        write(index[chunk][keep[chunk]], entries[keep[chunk]])
-        buffer.steps.assign(last)
-        buffer.first.assign(first)
+                        write(rows[chunk][keep[chunk]], entries[keep[chunk]])
+        replayer.steps.assign(last)
+        replayer.first.assign(first)
 
 
 def read_layout(path):
-    """Reads what a buffer needs to hold all of a file.
+    """Reads what a `BufferReplayer` needs to hold all of a file.
 
     Returns:
-        unroll_spec: `Experience` of tensor specs of [T+1, B, ...], state [B, ...].
-        num_envs: int.
-        num_steps: int; of the environment with the most.
+        `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]; the number of batched
+        environments; and of the environment with the most, the number of steps.
 
     Raises:
         ConfigError: if the file is damaged, or there is no such file.
@@ -144,11 +134,7 @@ def read_layout(path):
 
 
 def read_row_spec(path):
-    """Reads the specs of a file, an `Experience` of one time step of one environment, with their bounds.
-
-    Raises:
-        ConfigError: if the file is damaged, or there is no such file.
-    """
+    """Reads the specs of one time step, an `Experience` with bounds; errors are as in `read_layout`."""
     with _open(path) as (_, header):
         return header["row_spec"]
 
@@ -157,18 +143,19 @@ class _Table(NamedTuple):
     """The arrays of a file that share their entries: either time steps or recurrent states.
 
     Attributes:
-        prefix: str; of the arrays begin and end.
-        lag: int; environment steps from the last entry to the newest time step.
-        stride: int; environment steps from one entry to the next.
-        index_of: callable (env, position: int64 [N]) -> int64 [N, ...]; where the buffer has these entries.
-        arrays: dict from name to dtype, shape of an entry, callable (index) -> tensor that reads the buffer,
-            and callable (index, array) that writes to it.
+        prefix: of the names of the arrays begin and end.
+        lag, stride: environment steps from the last entry to the newest time step, and between entries.
+        row_of: callable (env, column, position) -> int64 [N, B]; where the replayer has entries.
+        columns: int64 [B].
+        arrays: dict from name to dtype, shape of an entry, callable (rows) -> tensor that reads the replayer,
+            and callable (rows, array) that writes to it.
     """
 
     prefix: str
     lag: int
     stride: int
-    index_of: Any
+    row_of: Any
+    columns: Any
     arrays: dict
 
     def count(self, first, last):
@@ -176,50 +163,52 @@ class _Table(NamedTuple):
         return np.where(last > first, (last - self.lag - first) // self.stride + 1, 0)
 
     def list_entries(self, counts, last):
-        """Environments and positions, int64 [N], of the newest `counts` [E] entries before `last` [E]."""
+        """Rows [N, B], environments, positions [N] of the newest `counts` [E] entries before `last` [E]."""
         env = np.repeat(np.arange(len(counts)), counts)
         num_later = np.cumsum(counts)[env] - 1 - np.arange(len(env))
-        return env, (last - self.lag)[env] - num_later * self.stride
+        position = (last - self.lag)[env] - num_later * self.stride
+        return self.row_of(env[:, np.newaxis], self.columns, position[:, np.newaxis]), env, position
 
 
-def _make_tables(buffer, priorities):
-    columns, unroll_length = np.arange(buffer.batch_size), buffer.unroll_length
+def _make_tables(replayer, priorities):
+    columns = np.arange(replayer.batch_size)
 
-    def access(variable):
-        return functools.partial(read_at, variable), functools.partial(write_at, variable)
+    def make(prefix, lag, stride, row_of, leaves):
+        arrays = {
+            name: (x.dtype, (len(columns), *x.shape[1:]), partial(read_at, x), partial(write_at, x))
+            for name, x in leaves
+        }
+        return _Table(prefix, lag, stride, row_of, columns, arrays)
 
-    rows = {name: (x.dtype, (len(columns), *x.shape[1:]), *access(x)) for name, x in buffer.rows.items()}
+    tables = [make("", 0, 1, replayer.row_of, named_leaves(replayer.rows))]
     if priorities is not None:
         update = lambda rows, values: priorities.update(rows.ravel(), values.ravel())  # noqa: E731
-        rows["priority"] = tf.float64, columns.shape, priorities.get, update
-    states = {name: (x.dtype, tuple(x.shape[1:]), *access(x)) for name, x in buffer.states.items()}
-    tables = [
-        _Table("", 0, 1, lambda env, t: buffer.row_of(env[:, np.newaxis], columns, t[:, np.newaxis]), rows),
-        _Table("state_", unroll_length, unroll_length, buffer.state_slot_of, states),
-    ]
-    return tables if states else tables[:1]
+        tables[0].arrays["priority"] = tf.float64, columns.shape, priorities.get, update
+    if tf.nest.flatten(replayer.states):
+        states = named_leaves(replayer.states, "state")
+        tables.append(make("state_", *[replayer.unroll_length] * 2, replayer.state_row_of, states))
+    return tables
 
 
-def _check_specs(path, header, buffer):
-    """Raises ConfigError unless the file's specs and environments are those of the buffer."""
+def _check_specs(path, header, replayer):
+    """Raises ConfigError unless the file's specs and environments are those of the replayer."""
 
     def describe(row_spec, num_envs, batch_size, unroll_length, **_):
-        rows, states = stored_specs(row_spec)
-        leaves = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in {**rows, **states}.items()}
-        layout = {"num_envs": num_envs, "batch_size": batch_size}
-        return {**leaves, **layout, **({"unroll_length": unroll_length} if states else {})}
+        stored = named_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
+        values = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in stored}
+        values.update(num_envs=num_envs, batch_size=batch_size)
+        return {**values, "unroll_length": unroll_length} if tf.nest.flatten(row_spec.state.train) else values
 
     theirs = describe(**header)
-    ours = describe(buffer.row_spec, **{key: getattr(buffer, key) for key in _LAYOUT})
-    different = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
-    if different:
-        shown = (
-            f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
-            for k in different[:5]
-        )
-        raise ConfigError(
-            f"the replay buffer {path!r} has other specs: {'; '.join(shown)}. load_replayer takes any file"
-        )
+    ours = describe(replayer.row_spec, **{key: getattr(replayer, key) for key in _LAYOUT})
+    shown = [
+        f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
+        for k in {**theirs, **ours}
+        if theirs.get(k) != ours.get(k)
+    ]
+    if shown:
+        text = "; ".join(shown[:5])
+        raise ConfigError(f"the replay buffer {path!r} has other specs: {text}. load_replayer takes any file")
 
 
 def _fits(archive, table, first, last):
@@ -286,15 +275,6 @@ def _read_array(archive, name):
 
 def _read_ranges(archive, prefix):
     return _read_array(archive, f"{prefix}begin"), _read_array(archive, f"{prefix}end")
-
-
-@contextlib.contextmanager
-def _create_array(archive, name, shape, dtype):
-    """Gives a file to write an array's content to."""
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-        header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        yield file
 
 
 @contextlib.contextmanager

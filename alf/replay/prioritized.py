@@ -39,7 +39,7 @@ class PrioritizedReplayer(BufferReplayer):
         self._alpha = alpha
         self._epsilon = epsilon
         # At each row p^alpha of the sequence that starts there, 0 if none does.
-        self._tree = SumTree(self._buffer.num_rows)
+        self._tree = SumTree(self.num_rows)
         with tf.device("CPU:0"):
             self._largest = tf.Variable(1.0, trainable=False, dtype=tf.float64)
             # The length of the sequences in the tree, which decides where the newest of them start.
@@ -47,13 +47,12 @@ class PrioritizedReplayer(BufferReplayer):
 
     @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience):
-        buffer = self._buffer
-        old_low, old_high = buffer.starts(self._length, self._context)
-        buffer.write(experience)
-        low, high = buffer.starts(self._length, self._context)
-        gone = buffer.row_of(*buffer.list_sequences(old_low, tf.minimum(old_high, low)))
+        old_low, old_high = self.starts(self._length)
+        super().observe(experience)
+        low, high = self.starts(self._length)
+        gone = self.row_of(*self.list_sequences(old_low, tf.minimum(old_high, low)))
         self._tree.update(gone, tf.zeros_like(gone, tf.float64))
-        new = buffer.row_of(*buffer.list_sequences(tf.maximum(old_high, low), high))
+        new = self.row_of(*self.list_sequences(tf.maximum(old_high, low), high))
         self._tree.update(new, tf.fill(tf.shape(new), self._largest.read_value()))
 
     def clear(self):
@@ -61,38 +60,39 @@ class PrioritizedReplayer(BufferReplayer):
         self._fill_tree(self._length)
 
     def sample(self, batch_size, length, progress):
-        self._starts(length)  # checks the length
+        self._check_length(length)
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
         total = self._tree.total()
-        with tf.control_dependencies(self._assert_any(total, length)):
+        with tf.control_dependencies([self._assert_any(total, length)]):
             targets = tf.random.uniform((batch_size,), dtype=tf.float64) * total
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
         beta = tf.cast(self._beta(progress), tf.float64)
         weight = (probability / tf.reduce_min(probability)) ** -beta
-        sequences = self._buffer.sequences_at(rows)
+        sequences = self.sequences_at(rows)
         return self.gather(sequences, length), Sample(sequences, tf.cast(weight, tf.float32))
 
     def update_priorities(self, sequences, priorities):
         # Some sequences may have been overwritten since they were drawn: they are ignored.
-        held = self._buffer.has_start(sequences, self._length, self._context)
-        rows = tf.boolean_mask(self._buffer.row_of(*sequences), held)
+        rows = self.row_of(*sequences)
+        held = (self._tree.get(rows) > 0.0) & tf.equal(self.sequences_at(rows).start, sequences.start)
+        rows = tf.boolean_mask(rows, held)
         priorities = tf.boolean_mask(tf.cast(priorities, tf.float64), held)
         assertion = tf.debugging.Assert(
             tf.reduce_all(tf.math.is_finite(priorities) & (priorities >= 0.0)),
             ["ALF: a priority is negative or not finite", priorities],
         )
-        with tf.control_dependencies([] if assertion is None else [assertion]):
+        with tf.control_dependencies([assertion]):
             values = (priorities + self._epsilon) ** self._alpha
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
     def save(self, path):
-        buffer_file.save(path, self._buffer, self._tree)
+        buffer_file.save(path, self, self._tree)
 
     def load(self, path):
         try:
-            buffer_file.load(path, self._buffer, self._tree)
+            buffer_file.load(path, self, self._tree)
             self._largest.assign(tf.maximum(self._largest, tf.reduce_max(self._tree.numbers())))
         finally:  # A load that breaks off leaves an empty buffer: then the tree must be empty too.
             self._fill_tree(self._length)
@@ -101,9 +101,8 @@ class PrioritizedReplayer(BufferReplayer):
     def _fill_tree(self, length):
         """Makes the tree hold the sequences that may be drawn now. New ones get the largest priority."""
         length = tf.cast(length, tf.int64)
-        sequences = self._buffer.sequences_at(tf.range(self._buffer.num_rows, dtype=tf.int64))
-        held = self._buffer.has_start(sequences, length, self._context)
-        values = self._tree.numbers()
+        rows = self.row_of(*self.list_sequences(*self.starts(length)))
+        values = self._tree.get(rows)
         values = tf.where(values > 0.0, values, self._largest)
-        self._tree.assign(tf.where(held, values, 0.0))
+        self._tree.assign(tf.scatter_nd(rows[:, tf.newaxis], values, (self.num_rows,)))
         self._length.assign(length)

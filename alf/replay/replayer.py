@@ -13,8 +13,7 @@ class Sequences(NamedTuple):
     """Names sequences of time steps in a `SequenceReplayer`.
 
     Attributes:
-        env: int64 [N]; index of the batched environment.
-        column: int64 [N]; which of its B environments.
+        env, column: int64 [N]; index of the batched environment, and which of its B environments.
         start: int64 [N]; position of the first time step, counted from the environment's first one.
     """
 
@@ -52,10 +51,7 @@ class Replayer(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, experience):
-        """Adds unrolls.
-
-        Args:
-            experience: `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
+        """Adds an `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
 
         Raises:
             ConfigError: if the experience does not have the specs of the replayer.
@@ -96,38 +92,26 @@ class UnrollReplayer(Replayer):
 class SequenceReplayer(Replayer):
     """Keeps experience and hands out sequences of it, drawn at random or named by the caller.
 
-    A sequence of L steps has L + 1 time steps. It may hold the end of an episode and the beginning of the
-    next: its step types tell. With a recurrent state, sequences start where unrolls did. In front of each
-    sequence come `context` more time steps, which data transformers need.
+    A sequence has `length` environment steps, an int, so `length` + 1 time steps. Methods raise ConfigError
+    if the replayer can never hold a sequence of this length. It may hold the end of an episode and the
+    beginning of the next: its step types tell. With a recurrent state, sequences start where unrolls did. In
+    front of each sequence come `context` more time steps, which data transformers need.
+
+    Attributes:
+        row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
     """
 
-    @property
-    @abc.abstractmethod
-    def row_spec(self):
-        """`Experience` of the specs of one time step of one environment; bounds are kept."""
+    row_spec = None
 
     @abc.abstractmethod
     def num_sequences(self, length):
-        """Counts the sequences that `sample` chooses from; they overlap.
-
-        Args:
-            length: int; environment steps in a sequence.
-
-        Returns:
-            int64 scalar.
-
-        Raises:
-            ConfigError: if the replayer can never hold a sequence of this length.
-        """
+        """Counts the sequences that `sample` chooses from; int64 scalar. They overlap."""
 
     @abc.abstractmethod
     def sample(self, batch_size, length, progress):
-        """Draws sequences with replacement, in eager mode or in a graph.
+        """Draws `batch_size` (int) sequences with replacement, in eager mode or in a graph.
 
-        Args:
-            batch_size: int; number of sequences.
-            length: int; environment steps in a sequence.
-            progress: `alf.schedules.Progress`.
+        `progress` is `alf.schedules.Progress`.
 
         Returns:
             `Experience` of [context + length + 1, batch_size, ...], and a `Sample`. A sequence begins at
@@ -136,68 +120,39 @@ class SequenceReplayer(Replayer):
 
         Raises:
             InvalidArgumentError: if it holds no whole sequence yet. `num_sequences` tells.
-            ConfigError: if the replayer can never hold a sequence of this length.
         """
 
     @abc.abstractmethod
     def all_sequences(self, length):
-        """Lists sequences that cover the experience without overlap, for one pass over it.
+        """Lists `Sequences` that cover the experience without overlap, for one pass over it.
 
-        The oldest steps are left out: `context` of each environment and up to `length` - 1 more. With a
-        recurrent state, `length` should be a multiple of T.
-
-        Args:
-            length: int; environment steps in a sequence.
-
-        Returns:
-            `Sequences`; those of one environment are in the order of time.
-
-        Raises:
-            ConfigError: if the replayer can never hold a sequence of this length.
+        Those of one environment are in the order of time. The oldest steps are left out: `context` of each
+        environment and up to `length` - 1 more. With a recurrent state, `length` should be a multiple of T.
         """
 
     @abc.abstractmethod
     def gather(self, sequences, length):
-        """Reads sequences.
-
-        Args:
-            sequences: `Sequences` of [N].
-            length: int; environment steps in a sequence.
-
-        Returns:
-            `Experience` of [context + length + 1, N, ...], as `sample` returns it.
-        """
+        """Reads `Sequences` of [N]; returns `Experience` of [context + length + 1, N, ...], as `sample`."""
 
     def update_priorities(self, sequences, priorities):
         """Sets how much there is to learn from sequences. Kinds without priorities ignore it.
 
         Args:
             sequences: `Sequences` of [N].
-            priorities: float32 [N], finite and not negative; for example the size of TD errors.
-
-        Raises:
-            InvalidArgumentError: if a priority is negative or not finite.
+            priorities: float32 [N], for example the size of TD errors. An InvalidArgumentError says that one
+                is negative or not finite.
         """
 
     @abc.abstractmethod
     def save(self, path):
         """Writes the experience to a file in the format of `alf.replay.buffer_file`.
 
-        Another thread may observe meanwhile.
-
-        Args:
-            path: of the file.
-
-        Raises:
-            OSError: if it cannot be written.
+        Another thread may observe meanwhile. Raises OSError if the file cannot be written.
         """
 
     @abc.abstractmethod
     def load(self, path):
         """Replaces the experience by that of a file. A smaller replayer keeps the newest part.
-
-        Args:
-            path: of the file.
 
         Raises:
             ConfigError: if the file is damaged or does not fit; the replayer has not changed then.

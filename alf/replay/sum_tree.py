@@ -9,13 +9,10 @@ _FANOUT = 32  # children of a node: few levels, so few operations
 
 
 class SumTree:
-    """Holds numbers, none negative and all zero at first, and their sums.
+    """Holds `size` (int) numbers, none negative and all zero at first, and their sums.
 
     Level k is a variable [n, 32]. The sum of its element i, 32 numbers, is number i of level k + 1. When a
     number changes, the sums above it are computed anew from their children, so rounding errors do not add up.
-
-    Args:
-        size: int; how many numbers.
     """
 
     def __init__(self, size):
@@ -30,6 +27,10 @@ class SumTree:
         """The sum of all numbers, float64 scalar."""
         return tf.reduce_sum(self._levels[-1])
 
+    def numbers(self):
+        """All numbers, float64 [size]."""
+        return tf.reshape(self._levels[0], (-1,))[: self._size]
+
     def get(self, indices):
         """Returns the numbers, float64 [...], at int64 [...]."""
         return tf.raw_ops.ResourceGatherNd(
@@ -38,21 +39,12 @@ class SumTree:
 
     @tf.function(autograph=False, reduce_retracing=True)
     def update(self, indices, values):
-        """Changes some numbers.
-
-        Args:
-            indices: int64 [N]; if one occurs twice, either value may stay.
-            values: float64 [N].
-        """
+        """Sets numbers, float64 [N], at int64 [N]; if an index occurs twice, either value may stay."""
         for i, level in enumerate(self._levels):
             tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
             if i + 1 < len(self._levels):
                 indices, _ = tf.unique(indices // _FANOUT)
                 values = tf.reduce_sum(read_at(level, indices), axis=1)
-
-    def numbers(self):
-        """All numbers, float64 [size]."""
-        return tf.reshape(self._levels[0], (-1,))[: self._size]
 
     def assign(self, values):
         """Changes all numbers to `values`, float64 [size]."""

@@ -11,25 +11,21 @@ from alf.replay.replayer import Sample, Sequences
 
 @gin.configurable(module="alf.replay")
 class UniformReplayer(BufferReplayer):
-    """Keeps the newest experience of every environment, and draws all its sequences equally often.
-
-    Args:
-        unroll_spec, num_envs, context, capacity: as in `BufferReplayer`.
-    """
+    """Draws all sequences of the newest experience equally often. Arguments are as in `BufferReplayer`."""
 
     name = "uniform"
 
     def sample(self, batch_size, length, progress):
         del progress
-        num_columns = self._buffer.batch_size
-        low, high = self._starts(length)
+        self._check_length(length)
+        low, high = self.starts(length)
         ends = tf.cumsum(high - low)
-        with tf.control_dependencies(self._assert_any(ends[-1], length)):
-            total = tf.maximum(ends[-1], 1) * num_columns
+        with tf.control_dependencies([self._assert_any(ends[-1], length)]):
+            total = tf.maximum(ends[-1], 1) * self.batch_size
         drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
-        nth, column = drawn // num_columns, drawn % num_columns
+        nth, column = drawn // self.batch_size, drawn % self.batch_size
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
-        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self._buffer.start_stride
+        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
         sequences = Sequences(env, column, start)
         return self.gather(sequences, length), Sample(sequences, tf.ones(batch_size))
 
@@ -52,6 +48,5 @@ def load_replayer(path, context=0):
     capacity = max(num_steps, num_time_steps - 1) * num_envs * batch_size
     replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
     replayer.load(path)
-    versions = replayer._buffer.rows["policy_version"]
-    versions.assign(tf.zeros_like(versions))
+    replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
     return replayer

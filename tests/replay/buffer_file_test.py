@@ -29,15 +29,14 @@ def make(kind=UniformReplayer, context=0, capacity=48, **kwargs):
 def everything(replayer):
     """All the time steps of each batched environment's first column, and their recurrent states."""
     content = []
-    buffer = replayer._buffer
-    for env, (first, last) in enumerate(zip(buffer.oldest().numpy(), buffer.steps.numpy())):
-        start = -(-first // buffer.start_stride) * buffer.start_stride
+    for env, (first, last) in enumerate(zip(replayer.oldest().numpy(), replayer.steps.numpy())):
+        start = -(-first // replayer.start_stride) * replayer.start_stride
         at = Sequences(*(tf.constant([x], tf.int64) for x in (env, 0, start)))
-        rows = to_numpy(buffer.read(at, start - first, last - start))
+        rows = to_numpy(replayer.read(at, start - first, last - start))
         states = []
-        for position in range(start, last, buffer.unroll_length):
+        for position in range(start, last, replayer.unroll_length):
             at = at._replace(start=tf.constant([position], tf.int64))
-            states.append(to_numpy(buffer.read(at, 0, 0).state))
+            states.append(to_numpy(replayer.read(at, 0, 0).state))
         content.append((rows._replace(state=()), tuple(states)))
     return tuple(content)
 
@@ -71,7 +70,7 @@ def test_what_was_saved_is_loaded(recurrent, path):
 def by_order(replayer):
     """Priorities of the sequences that may be drawn, by environment, column and age."""
     rows = np.flatnonzero(replayer._tree.numbers())
-    sequences = replayer._buffer.sequences_at(tf.constant(rows, tf.int64))
+    sequences = replayer.sequences_at(tf.constant(rows, tf.int64))
     order = np.lexsort((sequences.start, sequences.column, sequences.env))
     return replayer._tree.numbers().numpy()[rows][order]
 

@@ -35,7 +35,7 @@ def probabilities(replayer):
     """Of every sequence that may be drawn, by its (env, column, start)."""
     numbers = replayer._tree.numbers().numpy()
     rows = np.flatnonzero(numbers)
-    keys = as_tuples(replayer._buffer.sequences_at(tf.constant(rows, tf.int64)))
+    keys = as_tuples(replayer.sequences_at(tf.constant(rows, tf.int64)))
     return dict(zip(keys, numbers[rows] / numbers.sum()))
 
 
@@ -134,7 +134,7 @@ def test_another_length_keeps_priorities():
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_priorities_are_those_of_the_model(recurrent, actions):
     replayer, streams, draw = make_once(recurrent)
-    for positions in (replayer._buffer.steps, replayer._buffer.steps_after_write):
+    for positions in (replayer.steps, replayer.steps_after_write):
         positions.assign(tf.zeros_like(positions))
     replayer.clear()
     streams.steps = [0, 0]

@@ -81,7 +81,7 @@ def make_once(kind, layout):
 def as_new(kind, layout):
     """A replayer into which nothing was ever put, its streams, and graphs that look and sample."""
     replayer, streams, *graphs = make_once(kind, layout)
-    for positions in (replayer._buffer.steps, replayer._buffer.steps_after_write):
+    for positions in (replayer.steps, replayer.steps_after_write):
         positions.assign(tf.zeros_like(positions))
     replayer.clear()
     streams.steps = [0] * layout.num_envs
