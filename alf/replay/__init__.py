@@ -7,7 +7,7 @@ from alf.errors import ConfigError
 from alf.replay.buffer_file import read_row_spec
 from alf.replay.hybrid import HybridReplayer, check_same_rows
 from alf.replay.prioritized import PrioritizedReplayer
-from alf.replay.replayer import Replayer, Sample, SequenceReplayer, Sequences, UnrollReplayer
+from alf.replay.replayer import Replayer, SequenceReplayer, Sequences, UnrollReplayer
 from alf.replay.uniform import UniformReplayer, load_replayer
 from alf.replay.unroll_replayers import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer
 
@@ -24,8 +24,7 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
             keywords; or a `Replayer`, which is returned.
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. A spec may be
             bounded: files of the buffer keep the bounds.
-        num_envs: int; batched environments, whose `env_id`s are index * B + column.
-        context: int; time steps in front of a sampled sequence that data transformers need.
+        num_envs, context: as in `BufferReplayer`.
 
     Raises:
         ConfigError: if no replayer has that name, or a setting of it is wrong.

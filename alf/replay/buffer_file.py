@@ -19,12 +19,12 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
 bfloat16 is stored as its bits, uint16.
 """
 
+import collections
 import contextlib
 import json
 import math
 import os
 import zipfile
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +32,7 @@ import tensorflow as tf
 
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
-from alf.nest_utils import add_leading_dims
-from alf.replay.spec_json import from_json, named_leaves, to_json
+from alf.nest_utils import BoundedTensorSpec, add_leading_dims
 from alf.replay.storage import read_at, write_at
 
 _FORMAT = "ALF replay buffer"
@@ -53,20 +52,22 @@ def save(path, replayer, priorities=None):
     """
     last = replayer.steps.numpy()
     first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
-    header = {"format": _FORMAT, "version": _VERSION, **{key: getattr(replayer, key) for key in _LAYOUT}}
-    header["row_spec"] = to_json(replayer.row_spec)
-    tables = _make_tables(replayer, priorities)
+    header = {"format": _FORMAT, "version": _VERSION, "row_spec": _to_json(replayer.row_spec)}
+    header.update({key: getattr(replayer, key) for key in _LAYOUT})
+    tables = _make_tables(replayer)
     with _replace(path) as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
             rows, *_ = table.list_entries(table.count(first, last), last)
-            for name, (dtype, shape, read, _) in table.arrays.items():
-                shape = (len(rows), *shape)
-                layout = {"descr": _file_dtype(dtype).str, "fortran_order": False, "shape": shape}
+            for name, x in table.variables.items():
+                shape = (*rows.shape, *x.shape[1:])
+                layout = {"descr": _file_dtype(x.dtype).str, "fortran_order": False, "shape": shape}
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                     np.lib.format.write_array_header_1_0(file, layout)
-                    for chunk in _list_chunks(shape, dtype):
-                        file.write(read(rows[chunk]).numpy().tobytes())
+                    for chunk in _list_chunks(shape, x.dtype):
+                        file.write(read_at(x, rows[chunk]).numpy().tobytes())
+            if priorities is not None and not table.prefix:
+                _write_array(archive, "priority", priorities.get(rows).numpy())
         # Only now is it known which time steps were overwritten meanwhile: the oldest.
         first_intact = np.maximum(first, replayer.steps_after_write.numpy() - replayer.max_steps)
         for table in tables:
@@ -94,8 +95,14 @@ def load(path, replayer, priorities=None):
         last = replayer.steps.numpy() + num_unrolls * replayer.unroll_length
         begin, end = _read_ranges(archive, "")
         first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
-        tables = _make_tables(replayer, priorities if "priority.npy" in archive.namelist() else None)
-        if not all(_fits(archive, table, first, last) for table in tables):
+        tables = _make_tables(replayer)
+        fine = all(_fits(archive, table, first, last) for table in tables)
+        priority = None
+        if priorities is not None and "priority.npy" in archive.namelist():
+            priority = _read_array(archive, "priority")
+            fine = fine and (priority.shape, priority.dtype) == ((end[-1], replayer.batch_size), np.float64)
+            fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
+        if not fine:
             raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
 
         replayer.clear()  # priorities, too
@@ -104,12 +111,15 @@ def load(path, replayer, priorities=None):
             _, end = _read_ranges(archive, table.prefix)
             rows, env, position = table.list_entries(np.diff(end, prepend=0), last)
             keep = position >= first[env]
-            for name, (dtype, shape, _, write) in table.arrays.items():
+            for name, x in table.variables.items():
+                shape = (*rows.shape, *x.shape[1:])
                 with _open_array(archive, name) as (file, *_):
-                    for chunk in _list_chunks((len(rows), *shape), dtype):
-                        content = file.read(len(rows[chunk]) * math.prod(shape) * dtype.size)
-                        entries = np.frombuffer(content, dtype.as_numpy_dtype).reshape(-1, *shape)
-                        write(rows[chunk][keep[chunk]], entries[keep[chunk]])
+                    for chunk in _list_chunks(shape, x.dtype):
+                        content = file.read(len(rows[chunk]) * math.prod(shape[1:]) * x.dtype.size)
+                        entries = np.frombuffer(content, x.dtype.as_numpy_dtype).reshape(-1, *shape[1:])
+                        write_at(x, rows[chunk][keep[chunk]], entries[keep[chunk]])
+            if priority is not None and not table.prefix:
+                priorities.update(rows[keep].ravel(), priority[keep].ravel())
         replayer.steps.assign(last)
         replayer.first.assign(first)
 
@@ -147,8 +157,7 @@ class _Table(NamedTuple):
         lag, stride: environment steps from the last entry to the newest time step, and between entries.
         row_of: callable (env, column, position) -> int64 [N, B]; where the replayer has entries.
         columns: int64 [B].
-        arrays: dict from name to dtype, shape of an entry, callable (rows) -> tensor that reads the replayer,
-            and callable (rows, array) that writes to it.
+        variables: dict from name to variable of the replayer, [num_rows, ...].
     """
 
     prefix: str
@@ -156,7 +165,7 @@ class _Table(NamedTuple):
     stride: int
     row_of: Any
     columns: Any
-    arrays: dict
+    variables: dict
 
     def count(self, first, last):
         """Counts each environment's entries from one position to another; int64 [E]."""
@@ -170,31 +179,21 @@ class _Table(NamedTuple):
         return self.row_of(env[:, np.newaxis], self.columns, position[:, np.newaxis]), env, position
 
 
-def _make_tables(replayer, priorities):
-    columns = np.arange(replayer.batch_size)
-
-    def make(prefix, lag, stride, row_of, leaves):
-        arrays = {
-            name: (x.dtype, (len(columns), *x.shape[1:]), partial(read_at, x), partial(write_at, x))
-            for name, x in leaves
-        }
-        return _Table(prefix, lag, stride, row_of, columns, arrays)
-
-    tables = [make("", 0, 1, replayer.row_of, named_leaves(replayer.rows))]
-    if priorities is not None:
-        update = lambda rows, values: priorities.update(rows.ravel(), values.ravel())  # noqa: E731
-        tables[0].arrays["priority"] = tf.float64, columns.shape, priorities.get, update
-    if tf.nest.flatten(replayer.states):
-        states = named_leaves(replayer.states, "state")
-        tables.append(make("state_", *[replayer.unroll_length] * 2, replayer.state_row_of, states))
-    return tables
+def _make_tables(replayer):
+    columns, length = np.arange(replayer.batch_size), replayer.unroll_length
+    rows, states = dict(_name_leaves(replayer.rows)), dict(_name_leaves(replayer.states, "state"))
+    tables = [
+        _Table("", 0, 1, replayer.row_of, columns, rows),
+        _Table("state_", length, length, replayer.state_row_of, columns, states),
+    ]
+    return tables if states else tables[:1]
 
 
 def _check_specs(path, header, replayer):
     """Raises ConfigError unless the file's specs and environments are those of the replayer."""
 
     def describe(row_spec, num_envs, batch_size, unroll_length, **_):
-        stored = named_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
+        stored = _name_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
         values = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in stored}
         values.update(num_envs=num_envs, batch_size=batch_size)
         return {**values, "unroll_length": unroll_length} if tf.nest.flatten(row_spec.state.train) else values
@@ -212,17 +211,15 @@ def _check_specs(path, header, replayer):
 
 
 def _fits(archive, table, first, last):
-    """Says whether the arrays of a table have the shapes, dtypes and values that a load needs."""
+    """Says whether the arrays of a table have the shapes, dtypes and ranges that a load needs."""
     begin, end = _read_ranges(archive, table.prefix)
     fine = begin.shape == end.shape == first.shape and begin.dtype == end.dtype == np.int64
     fine = fine and bool(np.all((np.append(0, end[:-1]) <= begin) & (begin <= end)))
     fine = fine and bool(np.all(end - begin >= table.count(first, last)))
-    for name, (dtype, shape, *_) in table.arrays.items():
+    for name, x in table.variables.items():
         with _open_array(archive, name) as (_, *layout):
-            fine = fine and layout == [(end[-1], *shape), False, _file_dtype(dtype)]
-    if "priority" in table.arrays:
-        priority = _read_array(archive, "priority")
-        fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
+            shape = (end[-1], len(table.columns), *x.shape[1:])
+            fine = fine and layout == [shape, False, _file_dtype(x.dtype)]
     return fine
 
 
@@ -237,10 +234,9 @@ def _replace(path):
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    finally:
+        with contextlib.suppress(OSError):  # there is none if it was replaced
             os.remove(unfinished)
-        raise
 
 
 @contextlib.contextmanager
@@ -254,7 +250,7 @@ def _open(path):
             if header["version"] != _VERSION:
                 version = f"version {header['version']}, this ALF reads {_VERSION}"
                 raise ConfigError(f"the replay buffer {path!r} is of {version}")
-            row_spec = Experience(**from_json(header["row_spec"])._asdict())
+            row_spec = Experience(**_from_json(header["row_spec"])._asdict())
             header["row_spec"] = row_spec._replace(state=PolicyState(**row_spec.state._asdict()))
             yield archive, header
     except ConfigError:
@@ -264,7 +260,7 @@ def _open(path):
 
 
 def _write_array(archive, name, array):
-    with archive.open(f"{name}.npy", "w") as file:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 
@@ -295,3 +291,49 @@ def _file_dtype(dtype):
     """NumPy's own dtype as which a tensor is stored: for bfloat16, which NumPy lacks, its bits."""
     dtype = np.dtype(dtype.as_numpy_dtype)
     return dtype if dtype.kind in "biufc" else np.dtype(f"u{dtype.itemsize}")
+
+
+def _name_leaves(nest, prefix=""):
+    """Lists the leaves of a nest in the order of `tf.nest`, as (name, leaf): ("info/mean", spec), say."""
+    if not tf.nest.is_nested(nest):
+        return [(prefix, nest)]
+    start = f"{prefix}/" if prefix else ""
+    _, children = _children(nest)
+    return [leaf for key, child in children for leaf in _name_leaves(child, f"{start}{key}")]
+
+
+def _to_json(nest):
+    """Turns a nest of tensor specs into what `json.dumps` takes."""
+    if tf.nest.is_nested(nest):
+        kind, children = _children(nest)
+        value = {"kind": kind, "children": [[key, _to_json(child)] for key, child in children]}
+        return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
+    value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
+    if isinstance(nest, BoundedTensorSpec):
+        value.update(minimum=nest.minimum.tolist(), maximum=nest.maximum.tolist())
+    return value
+
+
+def _from_json(value):
+    """Reverses `_to_json`. A named tuple gets a new class of the same name and fields."""
+    if "dtype" in value:
+        shape, dtype = tuple(value["shape"]), tf.as_dtype(value["dtype"])
+        if "minimum" not in value:
+            return tf.TensorSpec(shape, dtype)
+        bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
+        return BoundedTensorSpec(shape, dtype, *bounds)
+    children = {key: _from_json(child) for key, child in value["children"]}
+    if value["kind"] == "namedtuple":
+        return collections.namedtuple(value["name"], children)(**children)
+    if value["kind"] == "dict":
+        return children
+    return {"list": list, "tuple": tuple}[value["kind"]](children.values())
+
+
+def _children(nest):
+    """Returns the kind of a nest, and its (key, child) pairs."""
+    if isinstance(nest, collections.abc.Mapping):
+        return "dict", [(key, nest[key]) for key in sorted(nest)]
+    if hasattr(nest, "_fields"):
+        return "namedtuple", list(zip(nest._fields, nest))
+    return "list" if isinstance(nest, list) else "tuple", list(enumerate(nest))

@@ -47,12 +47,14 @@ class BufferReplayer(SequenceReplayer):
         steps: int64 variable [num_envs]; position of the newest time step.
         steps_after_write: int64 variable [num_envs]; `steps` after the write that goes on now, else `steps`.
         first: int64 variable [num_envs]; position of the first time step that is not forgotten.
-        rows: `Experience` of variables [num_rows, ...], like `row_spec` but without env_id and state.
+        rows: `Experience` of variables [num_rows, ...], like `row_spec` without env_id and state.
         states: nest of variables [num_envs * unrolls * B, ...] of the recurrent state.
 
     Raises:
         ConfigError: if a setting is wrong, or the machine has too little memory.
     """
+
+    _tree = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
 
     def __init__(self, unroll_spec, num_envs, context=0, capacity=1_000_000):
         kind = type(self).__name__
@@ -75,7 +77,7 @@ class BufferReplayer(SequenceReplayer):
         row_spec = remove_leading_dims(unroll_spec._replace(state=()), 2)
         self.row_spec = row_spec._replace(state=remove_leading_dims(unroll_spec.state, 1))
         self.num_rows = columns * (self.max_steps + 1)
-        self.rows = allocate(self._setting, self.num_rows, _drop_unstored(row_spec))
+        self.rows = allocate(self._setting, self.num_rows, row_spec._replace(env_id=()))
         self._max_states = self.max_steps // self.unroll_length  # of each environment
         self.states = allocate(self._setting, columns * self._max_states, self.row_spec.state.train)
         self.start_stride = self.unroll_length if tf.nest.flatten(self.states) else 1
@@ -102,7 +104,7 @@ class BufferReplayer(SequenceReplayer):
         start = read_at(self.steps, env)
         end = start + self.unroll_length
         rows = tf.reshape(self.row_of(env, column, tf.range(start, end + 1)[:, tf.newaxis]), (-1,))
-        time_steps = _drop_unstored(unroll)
+        time_steps = unroll._replace(env_id=(), state=())
         time_steps = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), time_steps)
         with tf.control_dependencies(write_at(self.steps_after_write, env, end)):
             writes = write_at(self.rows, rows, time_steps)
@@ -196,10 +198,10 @@ class BufferReplayer(SequenceReplayer):
         )
 
     def save(self, path):
-        buffer_file.save(path, self)
+        buffer_file.save(path, self, self._tree)
 
     def load(self, path):
-        buffer_file.load(path, self)
+        buffer_file.load(path, self, self._tree)
 
     def _check_length(self, length):
         """Raises ConfigError if the buffer can never hold a sequence of this length."""
@@ -216,7 +218,3 @@ class BufferReplayer(SequenceReplayer):
         return tf.debugging.Assert(
             total > 0, [f"ALF: the replay buffer holds no sequence of {length} steps yet"]
         )
-
-
-def _drop_unstored(experience):
-    return experience._replace(env_id=(), state=())

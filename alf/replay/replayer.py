@@ -22,19 +22,6 @@ class Sequences(NamedTuple):
     start: Any
 
 
-class Sample(NamedTuple):
-    """Says how a batch was sampled.
-
-    Attributes:
-        sequences: `Sequences` of [B].
-        weight: float32 [B], at most 1; the factor of each sequence's loss, which corrects for how often the
-            sequence is drawn. 1 where all sequences are drawn equally often.
-    """
-
-    sequences: Any
-    weight: Any
-
-
 class Replayer(abc.ABC):
     """What both interfaces share.
 
@@ -53,8 +40,7 @@ class Replayer(abc.ABC):
     def observe(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
 
-        Raises:
-            ConfigError: if the experience does not have the specs of the replayer.
+        ConfigError says that it does not have the specs of the replayer.
         """
 
     @abc.abstractmethod
@@ -78,14 +64,10 @@ class UnrollReplayer(Replayer):
 
     @abc.abstractmethod
     def replay_all(self):
-        """Hands out unrolls to train on.
+        """Returns `Experience` of [Q', T+1, B, ...] to train on, and an int: the number of fresh unrolls.
 
-        Returns:
-            `Experience` of [Q', T+1, B, ...], and an int: the number of fresh unrolls. They come first; no
-            call has handed them out before.
-
-        Raises:
-            RuntimeError: if nothing was observed since the last call.
+        These come first; no call has handed them out before. A RuntimeError says that nothing was observed
+        since the last call.
         """
 
 
@@ -101,22 +83,19 @@ class SequenceReplayer(Replayer):
         row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
     """
 
-    row_spec = None
-
     @abc.abstractmethod
     def num_sequences(self, length):
         """Counts the sequences that `sample` chooses from; int64 scalar. They overlap."""
 
     @abc.abstractmethod
     def sample(self, batch_size, length, progress):
-        """Draws `batch_size` (int) sequences with replacement, in eager mode or in a graph.
-
-        `progress` is `alf.schedules.Progress`.
+        """Draws `batch_size` sequences with replacement, at this `alf.schedules.Progress`.
 
         Returns:
-            `Experience` of [context + length + 1, batch_size, ...], and a `Sample`. A sequence begins at
-            index `context`. `state.train` [batch_size, ...] is the state that entered there.
-            `state.transformer` is not stored: it is zeros or ().
+            `Experience` of [context + length + 1, batch_size, ...]. A sequence begins at index `context`.
+            `state.train` [batch_size, ...] is the state that entered there. `state.transformer` is not
+            stored: it is zeros or (). Then the `Sequences`, and the factor of each sequence's loss, float32
+            [batch_size], at most 1, which corrects for how often the sequence is drawn.
 
         Raises:
             InvalidArgumentError: if it holds no whole sequence yet. `num_sequences` tells.
@@ -135,19 +114,17 @@ class SequenceReplayer(Replayer):
         """Reads `Sequences` of [N]; returns `Experience` of [context + length + 1, N, ...], as `sample`."""
 
     def update_priorities(self, sequences, priorities):
-        """Sets how much there is to learn from sequences. Kinds without priorities ignore it.
+        """Sets how much there is to learn from `Sequences` of [N]. Kinds without priorities ignore it.
 
-        Args:
-            sequences: `Sequences` of [N].
-            priorities: float32 [N], for example the size of TD errors. An InvalidArgumentError says that one
-                is negative or not finite.
+        `priorities` is float32 [N], for example the size of TD errors. An InvalidArgumentError says that one
+        is negative or not finite.
         """
 
     @abc.abstractmethod
     def save(self, path):
-        """Writes the experience to a file in the format of `alf.replay.buffer_file`.
+        """Writes the experience to a file, see `alf.replay.buffer_file`; OSError if that fails.
 
-        Another thread may observe meanwhile. Raises OSError if the file cannot be written.
+        Another thread may observe meanwhile.
         """
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from alf.replay import buffer_file
 from alf.replay.buffer_replayer import BufferReplayer
-from alf.replay.replayer import Sample, Sequences
+from alf.replay.replayer import Sequences
 
 
 @gin.configurable(module="alf.replay")
@@ -27,18 +27,14 @@ class UniformReplayer(BufferReplayer):
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
         start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
         sequences = Sequences(env, column, start)
-        return self.gather(sequences, length), Sample(sequences, tf.ones(batch_size))
+        return self.gather(sequences, length), sequences, tf.ones(batch_size)
 
 
 def load_replayer(path, context=0):
     """Makes a `UniformReplayer` that holds all experience of a file. It needs no environments.
 
     Its `row_spec` has the specs of the file. Every `policy_version` is 0, because those of the file count the
-    updates of another run.
-
-    Args:
-        path: of a file that `SequenceReplayer.save` wrote.
-        context: int; time steps in front of a sequence that data transformers need.
+    updates of another run. `context` is as in `BufferReplayer`.
 
     Raises:
         ConfigError: if the file is damaged, or there is no such file.

@@ -105,8 +105,8 @@ def test_what_comes_without_priorities_has_the_largest(path):
     numbers = replayer._tree.numbers().numpy()
     np.testing.assert_array_equal(numbers[numbers > 0], np.full(18, replayer._largest))
     tf.random.set_seed(1)
-    _, sample = replayer.sample(1000, 1, None)
-    assert len(set(zip(*(x.numpy() for x in sample.sequences)))) == 18
+    _, sequences, _ = replayer.sample(1000, 1, None)
+    assert len(set(zip(*(x.numpy() for x in sequences)))) == 18
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
@@ -246,7 +246,7 @@ def test_an_offline_buffer_needs_nothing_but_the_file(path):
     assert (offline.row_spec.action.minimum, offline.row_spec.action.maximum) == (0, 99)
     assert offline.row_spec.info == {"logits": tf.TensorSpec((3,), tf.float32)}
     assert isinstance(offline.row_spec.state, PolicyState)
-    experience, _ = offline.sample(4, 3, None)
+    experience, *_ = offline.sample(4, 3, None)
     assert experience.reward.shape == (2 + 3 + 1, 4)
     with pytest.raises(ConfigError, match="context is -1"):
         load_replayer(path, context=-1)
