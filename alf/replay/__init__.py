@@ -5,10 +5,10 @@ import inspect
 
 from alf.errors import ConfigError
 from alf.replay.buffer_file import read_row_spec
+from alf.replay.buffer_replayer import UniformReplayer, load_replayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
 from alf.replay.prioritized import PrioritizedReplayer
 from alf.replay.replayer import Replayer, SequenceReplayer, Sequences, UnrollReplayer
-from alf.replay.uniform import UniformReplayer, load_replayer
 from alf.replay.unroll_replayers import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer
 
 _KINDS = (OneTimeReplayer, CyclicOneTimeReplayer, MixInReplayer, UniformReplayer, PrioritizedReplayer)

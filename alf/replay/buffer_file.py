@@ -125,22 +125,18 @@ def load(path, replayer, priorities=None):
 
 
 def read_layout(path):
-    """Reads what a `BufferReplayer` needs to hold all of a file.
+    """Reads `unroll_spec`, `num_envs` and `capacity` of a `BufferReplayer` that just holds all of a file.
 
-    Returns:
-        `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]; the number of batched
-        environments; and of the environment with the most, the number of steps.
-
-    Raises:
-        ConfigError: if the file is damaged, or there is no such file.
+    A ConfigError says that the file is damaged or missing.
     """
     with _open(path) as (archive, header):
         begin, end = _read_ranges(archive, "")
-        dims = header["unroll_length"] + 1, header["batch_size"]
-        unroll_spec = add_leading_dims(header["row_spec"]._replace(state=()), *dims, keep_bounds=True)
-        state_spec = add_leading_dims(header["row_spec"].state, dims[1], keep_bounds=True)
-        num_steps = max(int((end - begin).max()) - 1, 0)
-        return unroll_spec._replace(state=state_spec), header["num_envs"], num_steps
+        length, num_envs, batch_size = (header[key] for key in _LAYOUT)
+        row_spec, state_spec = header["row_spec"]._replace(state=()), header["row_spec"].state
+        unroll_spec = add_leading_dims(row_spec, length + 1, batch_size, keep_bounds=True)
+        unroll_spec = unroll_spec._replace(state=add_leading_dims(state_spec, batch_size, keep_bounds=True))
+        num_steps = max(int((end - begin).max()) - 1, length)
+        return unroll_spec, num_envs, num_steps * num_envs * batch_size
 
 
 def read_row_spec(path):
@@ -153,7 +149,7 @@ class _Table(NamedTuple):
     """The arrays of a file that share their entries: either time steps or recurrent states.
 
     Attributes:
-        prefix: of the names of the arrays begin and end.
+        prefix: of the names begin and end.
         lag, stride: environment steps from the last entry to the newest time step, and between entries.
         row_of: callable (env, column, position) -> int64 [N, B]; where the replayer has entries.
         columns: int64 [B].

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""BufferReplayer: the newest time steps of every environment."""
+"""What keeps the newest time steps of every environment, and sequences drawn uniformly from them."""
 
+import gin
 import tensorflow as tf
 
 from alf.data_structures import PolicyState
@@ -13,8 +14,6 @@ from alf.replay.storage import allocate, check_experience, read_at, write_at
 
 class BufferReplayer(SequenceReplayer):
     """Keeps the newest time steps of every environment, each stored once, in memory that does not grow.
-
-    A subclass implements `sample`.
 
     Positions: the time steps of an environment have positions, which count from 0 and never start again. The
     last time step of an unroll and the first one of the next unroll have the same position; the later write
@@ -30,8 +29,7 @@ class BufferReplayer(SequenceReplayer):
     Threads: one thread writes, and others may read meanwhile, without a lock. To write an unroll, the writer
     first raises `steps_after_write`, then overwrites slots, then raises `steps`. A reader first reads `steps`
     and what it wants, and after that `steps_after_write`. It must throw away the time steps at positions
-    below `steps_after_write - max_steps`, because the writer may have overwritten them. All others are
-    intact.
+    below `steps_after_write - max_steps`: the writer may have overwritten them. All others are intact.
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
@@ -40,18 +38,14 @@ class BufferReplayer(SequenceReplayer):
         capacity: int; environment steps of all environments together. Each one keeps its share.
 
     Attributes:
-        unroll_length, batch_size, num_envs: ints; T, B and the argument.
+        unroll_length, batch_size, num_envs, num_rows: ints; T, B, the argument, and the size of `rows`.
         max_steps: int; environment steps kept of each environment.
-        num_rows: int; num_envs * (max_steps + 1) * B.
         start_stride: int; sequences start at multiples of it: T with a recurrent state, else 1.
         steps: int64 variable [num_envs]; position of the newest time step.
         steps_after_write: int64 variable [num_envs]; `steps` after the write that goes on now, else `steps`.
         first: int64 variable [num_envs]; position of the first time step that is not forgotten.
         rows: `Experience` of variables [num_rows, ...], like `row_spec` without env_id and state.
         states: nest of variables [num_envs * unrolls * B, ...] of the recurrent state.
-
-    Raises:
-        ConfigError: if a setting is wrong, or the machine has too little memory.
     """
 
     _tree = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
@@ -69,9 +63,9 @@ class BufferReplayer(SequenceReplayer):
         self._context = context
         self._setting = f"{kind}.capacity is {capacity}"  # for errors
         if self.max_steps < self.unroll_length:
+            unroll = f"one unroll of {self.unroll_length} steps of each of {columns} environments"
             raise ConfigError(
-                f"{self._setting}: it must be at least {self.unroll_length * columns}, one "
-                f"unroll of {self.unroll_length} steps of each of {columns} environments"
+                f"{self._setting}: it must be at least {self.unroll_length * columns}, {unroll}"
             )
         self._unroll_spec = unroll_spec
         row_spec = remove_leading_dims(unroll_spec._replace(state=()), 2)
@@ -91,26 +85,24 @@ class BufferReplayer(SequenceReplayer):
         check_experience(experience, self._unroll_spec)
         num_unrolls = tf.shape(experience.step_type)[0]
 
-        def body(q):
+        def write_unroll(q):
             unroll = tf.nest.map_structure(lambda x: x[q], experience)
-            with tf.control_dependencies(self._write_unroll(unroll)):
+            env = tf.cast(unroll.env_id[0, 0] // self.batch_size, tf.int64)
+            column = tf.range(self.batch_size, dtype=tf.int64)
+            start = read_at(self.steps, env)
+            end = start + self.unroll_length
+            rows = tf.reshape(self.row_of(env, column, tf.range(start, end + 1)[:, tf.newaxis]), (-1,))
+            time_steps = unroll._replace(env_id=(), state=())
+            time_steps = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), time_steps)
+            with tf.control_dependencies(write_at(self.steps_after_write, env, end)):
+                writes = write_at(self.rows, rows, time_steps)
+                writes += write_at(self.states, self.state_row_of(env, column, start), unroll.state.train)
+            with tf.control_dependencies(writes):
+                last_write = write_at(self.steps, env, end)
+            with tf.control_dependencies(last_write):
                 return [q + 1]
 
-        tf.while_loop(lambda q: q < num_unrolls, body, [tf.constant(0)], parallel_iterations=1)
-
-    def _write_unroll(self, unroll):
-        env = tf.cast(unroll.env_id[0, 0] // self.batch_size, tf.int64)
-        column = tf.range(self.batch_size, dtype=tf.int64)
-        start = read_at(self.steps, env)
-        end = start + self.unroll_length
-        rows = tf.reshape(self.row_of(env, column, tf.range(start, end + 1)[:, tf.newaxis]), (-1,))
-        time_steps = unroll._replace(env_id=(), state=())
-        time_steps = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), time_steps)
-        with tf.control_dependencies(write_at(self.steps_after_write, env, end)):
-            writes = write_at(self.rows, rows, time_steps)
-            writes += write_at(self.states, self.state_row_of(env, column, start), unroll.state.train)
-        with tf.control_dependencies(writes):
-            return write_at(self.steps, env, end)
+        tf.while_loop(lambda q: q < num_unrolls, write_unroll, [tf.constant(0)], parallel_iterations=1)
 
     def num_steps(self):
         return tf.reduce_sum(self.steps - self.oldest()) * self.batch_size
@@ -207,14 +199,48 @@ class BufferReplayer(SequenceReplayer):
         """Raises ConfigError if the buffer can never hold a sequence of this length."""
         check_int("mini_batch_length", length)
         if self._context + length > self.max_steps:
-            context = f" and {self._context} before them" if self._context else ""
-            raise ConfigError(
-                f"{self._setting}, {self.max_steps} steps of each environment: "
-                f"too little for sequences of {length} steps{context}"
-            )
+            held = f"{self.max_steps} steps of each environment"
+            needed = f"{length} steps" + (f" and {self._context} before them" if self._context else "")
+            raise ConfigError(f"{self._setting}, {held}: too little for sequences of {needed}")
 
     def _assert_any(self, total, length):
         """An operation to run before a draw: it fails unless `total` is above zero. None in eager mode."""
-        return tf.debugging.Assert(
-            total > 0, [f"ALF: the replay buffer holds no sequence of {length} steps yet"]
-        )
+        message = f"ALF: the replay buffer holds no sequence of {length} steps yet"
+        return tf.debugging.Assert(total > 0, [message])
+
+
+@gin.configurable(module="alf.replay")
+class UniformReplayer(BufferReplayer):
+    """Draws all sequences of the newest experience equally often. Arguments are as in `BufferReplayer`."""
+
+    name = "uniform"
+
+    def sample(self, batch_size, length, progress):
+        del progress
+        self._check_length(length)
+        low, high = self.starts(length)
+        ends = tf.cumsum(high - low)
+        with tf.control_dependencies([self._assert_any(ends[-1], length)]):
+            total = tf.maximum(ends[-1], 1) * self.batch_size
+        drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
+        nth, column = drawn // self.batch_size, drawn % self.batch_size
+        env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
+        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
+        sequences = Sequences(env, column, start)
+        return self.gather(sequences, length), sequences, tf.ones(batch_size)
+
+
+def load_replayer(path, context=0):
+    """Makes a `UniformReplayer` that holds all experience of a file. It needs no environments.
+
+    Its `row_spec` has the specs of the file. Every `policy_version` is 0, because those of the file count the
+    updates of another run. `context` is as in `BufferReplayer`.
+
+    Raises:
+        ConfigError: if the file is damaged, or there is no such file.
+    """
+    unroll_spec, num_envs, capacity = buffer_file.read_layout(path)
+    replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
+    replayer.load(path)
+    replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
+    return replayer

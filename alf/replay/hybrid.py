@@ -22,9 +22,6 @@ class HybridReplayer(SequenceReplayer):
         offline: `SequenceReplayer` that is full already, see `load_replayer`. It must have the specs of the
             online one.
         offline_proportion: number in (0, 1), of each batch; at least one sequence comes from each replayer.
-
-    Raises:
-        ConfigError: if a setting is wrong, or the specs differ.
     """
 
     def __init__(self, online, offline, offline_proportion=0.5):

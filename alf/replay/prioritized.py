@@ -78,11 +78,9 @@ class PrioritizedReplayer(BufferReplayer):
         held = (self._tree.get(rows) > 0.0) & tf.equal(self.sequences_at(rows).start, sequences.start)
         rows = tf.boolean_mask(rows, held)
         priorities = tf.boolean_mask(tf.cast(priorities, tf.float64), held)
-        assertion = tf.debugging.Assert(
-            tf.reduce_all(tf.math.is_finite(priorities) & (priorities >= 0.0)),
-            ["ALF: a priority is negative or not finite", priorities],
-        )
-        with tf.control_dependencies([assertion]):
+        is_right = tf.reduce_all(tf.math.is_finite(priorities) & (priorities >= 0.0))
+        message = ["ALF: a priority is negative or not finite", priorities]
+        with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
             values = (priorities + self._epsilon) ** self._alpha
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)

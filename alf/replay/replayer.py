@@ -25,7 +25,8 @@ class Sequences(NamedTuple):
 class Replayer(abc.ABC):
     """What both interfaces share.
 
-    A replayer is no `tf.Module`: a checkpoint does not hold its experience.
+    A replayer is no `tf.Module`: a checkpoint does not hold its experience. A ConfigError says that a setting
+    is wrong, or that the machine has too little memory.
 
     Consecutive unrolls of an environment must be connected: the last time step of one is the first time step
     of the next. Only an unroll that begins with a FIRST step may follow any other.

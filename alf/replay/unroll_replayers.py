@@ -50,9 +50,6 @@ class CyclicOneTimeReplayer(UnrollReplayer):
 
     Attributes:
         num_dropped: int; unrolls that were dropped and never handed out.
-
-    Raises:
-        ConfigError: if `max_unrolls` is wrong, or the machine has too little memory.
     """
 
     name = "cyclic_one_time"
@@ -98,9 +95,6 @@ class MixInReplayer(OneTimeReplayer):
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
         max_unrolls: int; unrolls of a batched environment to draw from, the newest of those handed out.
         replay_proportion: number; older unrolls for each fresh one, on average.
-
-    Raises:
-        ConfigError: if a setting is wrong, or the machine has too little memory.
     """
 
     name = "mix_in"
