@@ -18,6 +18,8 @@ _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
 def make_replayer(name, unroll_spec, num_envs, context=0):
     """Makes a replayer for a driver. Settings that are not arguments here are those that gin binds.
 
+    ConfigError says that no replayer has that name, or that a setting is wrong.
+
     Args:
         name: "one_time", "cyclic_one_time", "mix_in", "uniform" or "prioritized". In place of a name it may
             be a class or function, which is called with those of the other arguments that it takes, as
@@ -25,9 +27,6 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. A spec may be
             bounded: files of the buffer keep the bounds.
         num_envs, context: as in `BufferReplayer`.
-
-    Raises:
-        ConfigError: if no replayer has that name, or a setting of it is wrong.
     """
     if isinstance(name, Replayer):
         return name

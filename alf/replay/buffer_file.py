@@ -44,11 +44,8 @@ _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
 def save(path, replayer, priorities=None):
     """Writes what a `BufferReplayer` holds. Another thread may write to it meanwhile.
 
-    The file appears, or replaces another one, when it is complete. `priorities` is the `SumTree` of the
-    sequences that start at the replayer's rows, or None.
-
-    Raises:
-        OSError: if it cannot be written.
+    The file appears, or replaces another one, when it is complete; OSError if it cannot be written.
+    `priorities` is the `SumTree` of the sequences that start at the replayer's rows, or None.
     """
     last = replayer.steps.numpy()
     first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
@@ -79,11 +76,9 @@ def save(path, replayer, priorities=None):
 def load(path, replayer, priorities=None):
     """Replaces what a `BufferReplayer` holds by a file's content, the newest part if the file holds more.
 
-    `priorities` is as in `save`; it is zero where the file has none.
-
-    Raises:
-        ConfigError: if the file is damaged or does not fit; the replayer has not changed then. (If the file
-            cannot be read any more after it was checked, the replayer is empty.)
+    `priorities` is as in `save`; it is zero where the file has none. ConfigError says that the file is
+    damaged or does not fit; the replayer has not changed then. (If the file cannot be read any more after it
+    was checked, the replayer is empty.)
     """
     with _open(path) as (archive, header):
         _check_specs(path, header, replayer)
@@ -127,7 +122,7 @@ def load(path, replayer, priorities=None):
 def read_layout(path):
     """Reads `unroll_spec`, `num_envs` and `capacity` of a `BufferReplayer` that just holds all of a file.
 
-    A ConfigError says that the file is damaged or missing.
+    ConfigError says that the file is damaged or missing.
     """
     with _open(path) as (archive, header):
         begin, end = _read_ranges(archive, "")

@@ -234,10 +234,8 @@ def load_replayer(path, context=0):
     """Makes a `UniformReplayer` that holds all experience of a file. It needs no environments.
 
     Its `row_spec` has the specs of the file. Every `policy_version` is 0, because those of the file count the
-    updates of another run. `context` is as in `BufferReplayer`.
-
-    Raises:
-        ConfigError: if the file is damaged, or there is no such file.
+    updates of another run. `context` is as in `BufferReplayer`. ConfigError says that the file is damaged or
+    missing.
     """
     unroll_spec, num_envs, capacity = buffer_file.read_layout(path)
     replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)

@@ -149,13 +149,9 @@ class SumTree:
             values = tf.reduce_sum(values, axis=1)
 
     def find(self, targets):
-        """Finds where the running sum of the numbers first exceeds each target.
+        """Finds where the running sum of the numbers first exceeds each target: int64 [N], of no zero.
 
-        Args:
-            targets: float64 [N] in [0, total). The total must not be zero.
-
-        Returns:
-            int64 [N]; indices of numbers above zero.
+        `targets` is float64 [N] in [0, total). The total must not be zero.
         """
         index = tf.zeros_like(targets, tf.int64)
         for level in reversed(self._levels):

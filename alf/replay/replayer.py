@@ -25,8 +25,8 @@ class Sequences(NamedTuple):
 class Replayer(abc.ABC):
     """What both interfaces share.
 
-    A replayer is no `tf.Module`: a checkpoint does not hold its experience. A ConfigError says that a setting
-    is wrong, or that the machine has too little memory.
+    A replayer is no `tf.Module`: a checkpoint does not hold its experience. Constructors raise ConfigError if
+    a setting is wrong, or the machine has too little memory.
 
     Consecutive unrolls of an environment must be connected: the last time step of one is the first time step
     of the next. Only an unroll that begins with a FIRST step may follow any other.
@@ -39,7 +39,7 @@ class Replayer(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, experience):
-        """Adds an `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
+        """Adds `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
 
         ConfigError says that it does not have the specs of the replayer.
         """
@@ -67,7 +67,7 @@ class UnrollReplayer(Replayer):
     def replay_all(self):
         """Returns `Experience` of [Q', T+1, B, ...] to train on, and an int: the number of fresh unrolls.
 
-        These come first; no call has handed them out before. A RuntimeError says that nothing was observed
+        These come first; no call has handed them out before. RuntimeError says that nothing was observed
         since the last call.
         """
 
@@ -75,8 +75,8 @@ class UnrollReplayer(Replayer):
 class SequenceReplayer(Replayer):
     """Keeps experience and hands out sequences of it, drawn at random or named by the caller.
 
-    A sequence has `length` environment steps, an int, so `length` + 1 time steps. Methods raise ConfigError
-    if the replayer can never hold a sequence of this length. It may hold the end of an episode and the
+    A sequence of `length` environment steps, an int, has `length` + 1 time steps. ConfigError says that the
+    replayer can never hold a sequence of this length. A sequence may hold the end of an episode and the
     beginning of the next: its step types tell. With a recurrent state, sequences start where unrolls did. In
     front of each sequence come `context` more time steps, which data transformers need.
 
@@ -90,16 +90,17 @@ class SequenceReplayer(Replayer):
 
     @abc.abstractmethod
     def sample(self, batch_size, length, progress):
-        """Draws `batch_size` sequences with replacement, at this `alf.schedules.Progress`.
+        """Draws `batch_size` (int) sequences with replacement; `progress` is `alf.schedules.Progress`.
+
+        InvalidArgumentError says that it holds no whole sequence yet; `num_sequences` tells before.
 
         Returns:
             `Experience` of [context + length + 1, batch_size, ...]. A sequence begins at index `context`.
             `state.train` [batch_size, ...] is the state that entered there. `state.transformer` is not
-            stored: it is zeros or (). Then the `Sequences`, and the factor of each sequence's loss, float32
-            [batch_size], at most 1, which corrects for how often the sequence is drawn.
-
-        Raises:
-            InvalidArgumentError: if it holds no whole sequence yet. `num_sequences` tells.
+            stored: it is zeros or ().
+            The `Sequences` that were drawn.
+            float32 [batch_size], at most 1; the factor of each sequence's loss, which corrects for how often
+            the sequence is drawn. 1 where all sequences are drawn equally often.
         """
 
     @abc.abstractmethod
@@ -117,7 +118,7 @@ class SequenceReplayer(Replayer):
     def update_priorities(self, sequences, priorities):
         """Sets how much there is to learn from `Sequences` of [N]. Kinds without priorities ignore it.
 
-        `priorities` is float32 [N], for example the size of TD errors. An InvalidArgumentError says that one
+        `priorities` is float32 [N], for example the size of TD errors. InvalidArgumentError says that one
         is negative or not finite.
         """
 
@@ -132,6 +133,5 @@ class SequenceReplayer(Replayer):
     def load(self, path):
         """Replaces the experience by that of a file. A smaller replayer keeps the newest part.
 
-        Raises:
-            ConfigError: if the file is damaged or does not fit; the replayer has not changed then.
+        ConfigError says that the file is damaged or does not fit; the replayer has not changed then.
         """

@@ -132,16 +132,12 @@ class MixInReplayer(OneTimeReplayer):
 class _UnrollRing:
     """Keeps the newest `max_unrolls` unrolls. Unrolls have numbers, which count from the first one written.
 
-    Args:
-        setting: name of the setting `max_unrolls`, for errors.
-        unroll_spec, max_unrolls: as in the replayers.
-
     Attributes:
         first, count: ints; it holds the unrolls of the numbers first, first + 1, ... count - 1.
     """
 
     def __init__(self, setting, unroll_spec, max_unrolls):
-        check_int(setting, max_unrolls)
+        check_int(setting, max_unrolls)  # `setting` is the name of `max_unrolls` in errors
         self.first = self.count = 0
         self._max_unrolls = max_unrolls
         self._spec = unroll_spec
