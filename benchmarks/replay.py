@@ -83,7 +83,7 @@ def measure(kind, workload, size, calls):
         while replayer.num_steps() < size:
             for unroll in unrolls:
                 replayer.observe(unroll)
-        sequences = sample()[1].sequences
+        sequences = sample()[1]
         priorities = tf.range(_NUM_SEQUENCES, dtype=tf.float32)
         update(sequences, priorities)
         times = [

@@ -125,8 +125,8 @@ class ReplayTraining:
         """Makes `num_updates` updates (int32 scalar, at least 1) with sequences that the replayer draws."""
 
         def update(i, nothing):
-            batch, sample = self.replayer.sample(self._size, self._length, learner.progress)
-            return self._update(learner, batch, sample.sequences, sample.weight), nothing
+            batch, sequences, weight = self.replayer.sample(self._size, self._length, learner.progress)
+            return self._update(learner, batch, sequences, weight), nothing
 
         return repeat_update(update, num_updates, ())
 

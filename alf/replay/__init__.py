@@ -5,31 +5,11 @@ import inspect
 
 from alf.errors import ConfigError
 from alf.replay.buffer_file import read_row_spec
-from alf.replay.cyclic_one_time import CyclicOneTimeReplayer
+from alf.replay.buffer_replayer import UniformReplayer, load_replayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
-from alf.replay.mix_in import MixInReplayer
-from alf.replay.one_time import OneTimeReplayer
 from alf.replay.prioritized import PrioritizedReplayer
-from alf.replay.replayer import Replayer, Sample, SequenceReplayer, Sequences, UnrollReplayer
-from alf.replay.uniform import UniformReplayer, load_replayer
-
-__all__ = [
-    "CyclicOneTimeReplayer",
-    "HybridReplayer",
-    "MixInReplayer",
-    "OneTimeReplayer",
-    "PrioritizedReplayer",
-    "Replayer",
-    "Sample",
-    "SequenceReplayer",
-    "Sequences",
-    "UniformReplayer",
-    "UnrollReplayer",
-    "check_same_rows",
-    "load_replayer",
-    "make_replayer",
-    "read_row_spec",
-]
+from alf.replay.replayer import Replayer, SequenceReplayer, Sequences, UnrollReplayer
+from alf.replay.unroll_replayers import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer
 
 _KINDS = (OneTimeReplayer, CyclicOneTimeReplayer, MixInReplayer, UniformReplayer, PrioritizedReplayer)
 _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
@@ -38,17 +18,15 @@ _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
 def make_replayer(name, unroll_spec, num_envs, context=0):
     """Makes a replayer for a driver. Settings that are not arguments here are those that gin binds.
 
+    ConfigError says that no replayer has that name, or that a setting is wrong.
+
     Args:
         name: "one_time", "cyclic_one_time", "mix_in", "uniform" or "prioritized". In place of a name it may
             be a class or function, which is called with those of the other arguments that it takes, as
             keywords; or a `Replayer`, which is returned.
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. A spec may be
             bounded: files of the buffer keep the bounds.
-        num_envs: int; batched environments, whose `env_id`s are index * B + column.
-        context: int; time steps in front of a sampled sequence that data transformers need.
-
-    Raises:
-        ConfigError: if no replayer has that name, or a setting of it is wrong.
+        num_envs, context: as in `BufferReplayer`.
     """
     if isinstance(name, Replayer):
         return name

@@ -19,8 +19,8 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
 bfloat16 is stored as its bits, uint16.
 """
 
+import collections
 import contextlib
-import functools
 import json
 import math
 import os
@@ -32,9 +32,7 @@ import tensorflow as tf
 
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
-from alf.nest_utils import add_leading_dims
-from alf.replay.ring_buffer import stored_specs
-from alf.replay.spec_json import from_json, to_json
+from alf.nest_utils import BoundedTensorSpec, add_leading_dims
 from alf.replay.storage import read_at, write_at
 
 _FORMAT = "ALF replay buffer"
@@ -43,112 +41,101 @@ _LAYOUT = ("unroll_length", "num_envs", "batch_size")
 _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
 
 
-def save(path, buffer, priorities=None):
-    """Writes what a `RingBuffer` holds. Another thread may write to the buffer meanwhile.
+def save(path, replayer, priorities=None):
+    """Writes what a `BufferReplayer` holds. Another thread may write to it meanwhile.
 
-    The file appears, or replaces another one, when it is complete.
-
-    Args:
-        path: of the file.
-        buffer: `RingBuffer`.
-        priorities: `SumTree` of the sequences that start at the buffer's rows, or None.
-
-    Raises:
-        OSError: if it cannot be written.
+    The file appears, or replaces another one, when it is complete; OSError if it cannot be written.
+    `priorities` is the `SumTree` of the sequences that start at the replayer's rows, or None.
     """
-    last = buffer.steps.numpy()
-    first = np.maximum(buffer.first.numpy(), last - buffer.num_steps)
-    header = {"format": _FORMAT, "version": _VERSION, **{key: getattr(buffer, key) for key in _LAYOUT}}
-    header["row_spec"] = to_json(buffer.row_spec)
-    tables = _make_tables(buffer, priorities)
+    last = replayer.steps.numpy()
+    first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
+    header = {"format": _FORMAT, "version": _VERSION, "row_spec": _to_json(replayer.row_spec)}
+    header.update({key: getattr(replayer, key) for key in _LAYOUT})
+    tables = _make_tables(replayer)
     with _replace(path) as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
-            index = table.index_of(*table.list_entries(table.count(first, last), last))
-            for name, (dtype, shape, read, _) in table.arrays.items():
-                shape = (len(index), *shape)
-                with _create_array(archive, name, shape, _file_dtype(dtype)) as file:
-                    for chunk in _list_chunks(shape, dtype):
-                        content = np.ascontiguousarray(read(index[chunk]).numpy())
-                        file.write(content.view(_file_dtype(dtype)).data)
+            rows, *_ = table.list_entries(table.count(first, last), last)
+            for name, x in table.variables.items():
+                shape = (*rows.shape, *x.shape[1:])
+                layout = {"descr": _file_dtype(x.dtype).str, "fortran_order": False, "shape": shape}
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array_header_1_0(file, layout)
+                    for chunk in _list_chunks(shape, x.dtype):
+                        file.write(read_at(x, rows[chunk]).numpy().tobytes())
+            if priorities is not None and not table.prefix:
+                _write_array(archive, "priority", priorities.get(rows).numpy())
         # Only now is it known which time steps were overwritten meanwhile: the oldest.
-        first_intact = np.maximum(first, buffer.steps_after_write.numpy() - buffer.num_steps)
+        first_intact = np.maximum(first, replayer.steps_after_write.numpy() - replayer.max_steps)
         for table in tables:
             end = np.cumsum(table.count(first, last))
             _write_array(archive, f"{table.prefix}begin", end - table.count(first_intact, last))
             _write_array(archive, f"{table.prefix}end", end)
 
 
-def load(path, buffer, priorities=None):
-    """Replaces what a `RingBuffer` holds by a file's content, the newest part if the file holds more.
+def load(path, replayer, priorities=None):
+    """Replaces what a `BufferReplayer` holds by a file's content, the newest part if the file holds more.
 
-    Args:
-        path: of the file.
-        buffer: `RingBuffer`.
-        priorities: `SumTree` that gets the file's priorities, zeros if it has none; or None.
-
-    Raises:
-        ConfigError: if the file is damaged or does not fit; the buffer has not changed then. (If the file
-            cannot be read any more after it was checked, the buffer is empty.)
+    `priorities` is as in `save`; it is zero where the file has none. ConfigError says that the file is
+    damaged or does not fit; the replayer has not changed then. (If the file cannot be read any more after it
+    was checked, the replayer is empty.)
     """
     with _open(path) as (archive, header):
-        _check_specs(path, header, buffer)
+        _check_specs(path, header, replayer)
         bad = archive.testzip()
         if bad is not None:
             raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
         # Positions advance by whole unrolls, and so far that none of them names an old time step.
-        num_unrolls = -(-(buffer.num_steps + 1) // buffer.unroll_length)
-        last = buffer.steps.numpy() + num_unrolls * buffer.unroll_length
+        num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
+        last = replayer.steps.numpy() + num_unrolls * replayer.unroll_length
         begin, end = _read_ranges(archive, "")
-        first = last - np.clip(end - begin - 1, 0, buffer.num_steps)
-        tables = _make_tables(buffer, priorities if "priority.npy" in archive.namelist() else None)
-        if not all(_fits(archive, table, first, last) for table in tables):
+        first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
+        tables = _make_tables(replayer)
+        fine = all(_fits(archive, table, first, last) for table in tables)
+        priority = None
+        if priorities is not None and "priority.npy" in archive.namelist():
+            priority = _read_array(archive, "priority")
+            fine = fine and (priority.shape, priority.dtype) == ((end[-1], replayer.batch_size), np.float64)
+            fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
+        if not fine:
             raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
 
-        buffer.clear()
-        buffer.steps_after_write.assign(last)
-        if priorities is not None:
-            priorities.assign(tf.zeros(buffer.num_rows, tf.float64))
+        replayer.clear()  # priorities, too
+        replayer.steps_after_write.assign(last)
         for table in tables:
             _, end = _read_ranges(archive, table.prefix)
-            env, position = table.list_entries(np.diff(end, prepend=0), last)
-            index, keep = table.index_of(env, position), position >= first[env]
-            for name, (dtype, shape, _, write) in table.arrays.items():
+            rows, env, position = table.list_entries(np.diff(end, prepend=0), last)
+            keep = position >= first[env]
+            for name, x in table.variables.items():
+                shape = (*rows.shape, *x.shape[1:])
                 with _open_array(archive, name) as (file, *_):
-                    for chunk in _list_chunks((len(index), *shape), dtype):
-                        content = file.read(len(index[chunk]) * math.prod(shape) * dtype.size)
-                        entries = np.frombuffer(content, dtype.as_numpy_dtype).reshape(-1, *shape)
-                        write(index[chunk][keep[chunk]], entries[keep[chunk]])
-        buffer.steps.assign(last)
-        buffer.first.assign(first)
+                    for chunk in _list_chunks(shape, x.dtype):
+                        content = file.read(len(rows[chunk]) * math.prod(shape[1:]) * x.dtype.size)
+                        entries = np.frombuffer(content, x.dtype.as_numpy_dtype).reshape(-1, *shape[1:])
+                        write_at(x, rows[chunk][keep[chunk]], entries[keep[chunk]])
+            if priority is not None and not table.prefix:
+                priorities.update(rows[keep].ravel(), priority[keep].ravel())
+        replayer.steps.assign(last)
+        replayer.first.assign(first)
 
 
 def read_layout(path):
-    """Reads what a buffer needs to hold all of a file.
+    """Reads `unroll_spec`, `num_envs` and `capacity` of a `BufferReplayer` that just holds all of a file.
 
-    Returns:
-        unroll_spec: `Experience` of tensor specs of [T+1, B, ...], state [B, ...].
-        num_envs: int.
-        num_steps: int; of the environment with the most.
-
-    Raises:
-        ConfigError: if the file is damaged, or there is no such file.
+    ConfigError says that the file is damaged or missing.
     """
     with _open(path) as (archive, header):
         begin, end = _read_ranges(archive, "")
-        dims = header["unroll_length"] + 1, header["batch_size"]
-        unroll_spec = add_leading_dims(header["row_spec"]._replace(state=()), *dims, keep_bounds=True)
-        state_spec = add_leading_dims(header["row_spec"].state, dims[1], keep_bounds=True)
-        num_steps = max(int((end - begin).max()) - 1, 0)
-        return unroll_spec._replace(state=state_spec), header["num_envs"], num_steps
+        length, num_envs, batch_size = (header[key] for key in _LAYOUT)
+        row_spec, state_spec = header["row_spec"]._replace(state=()), header["row_spec"].state
+        unroll_spec = add_leading_dims(row_spec, length + 1, batch_size, keep_bounds=True)
+        unroll_spec = unroll_spec._replace(state=add_leading_dims(state_spec, batch_size, keep_bounds=True))
+        num_steps = max(int((end - begin).max()) - 1, length)
+        return unroll_spec, num_envs, num_steps * num_envs * batch_size
 
 
 def read_row_spec(path):
-    """Reads the specs of a file, an `Experience` of one time step of one environment, with their bounds.
-
-    Raises:
-        ConfigError: if the file is damaged, or there is no such file.
-    """
+    """Reads the specs of one time step, an `Experience` with bounds; errors are as in `read_layout`."""
     with _open(path) as (_, header):
         return header["row_spec"]
 
@@ -157,83 +144,73 @@ class _Table(NamedTuple):
     """The arrays of a file that share their entries: either time steps or recurrent states.
 
     Attributes:
-        prefix: str; of the arrays begin and end.
-        lag: int; environment steps from the last entry to the newest time step.
-        stride: int; environment steps from one entry to the next.
-        index_of: callable (env, position: int64 [N]) -> int64 [N, ...]; where the buffer has these entries.
-        arrays: dict from name to dtype, shape of an entry, callable (index) -> tensor that reads the buffer,
-            and callable (index, array) that writes to it.
+        prefix: of the names begin and end.
+        lag, stride: environment steps from the last entry to the newest time step, and between entries.
+        row_of: callable (env, column, position) -> int64 [N, B]; where the replayer has entries.
+        columns: int64 [B].
+        variables: dict from name to variable of the replayer, [num_rows, ...].
     """
 
     prefix: str
     lag: int
     stride: int
-    index_of: Any
-    arrays: dict
+    row_of: Any
+    columns: Any
+    variables: dict
 
     def count(self, first, last):
         """Counts each environment's entries from one position to another; int64 [E]."""
         return np.where(last > first, (last - self.lag - first) // self.stride + 1, 0)
 
     def list_entries(self, counts, last):
-        """Environments and positions, int64 [N], of the newest `counts` [E] entries before `last` [E]."""
+        """Rows [N, B], environments, positions [N] of the newest `counts` [E] entries before `last` [E]."""
         env = np.repeat(np.arange(len(counts)), counts)
         num_later = np.cumsum(counts)[env] - 1 - np.arange(len(env))
-        return env, (last - self.lag)[env] - num_later * self.stride
+        position = (last - self.lag)[env] - num_later * self.stride
+        return self.row_of(env[:, np.newaxis], self.columns, position[:, np.newaxis]), env, position
 
 
-def _make_tables(buffer, priorities):
-    columns, unroll_length = np.arange(buffer.batch_size), buffer.unroll_length
-
-    def access(variable):
-        return functools.partial(read_at, variable), functools.partial(write_at, variable)
-
-    rows = {name: (x.dtype, (len(columns), *x.shape[1:]), *access(x)) for name, x in buffer.rows.items()}
-    if priorities is not None:
-        update = lambda rows, values: priorities.update(rows.ravel(), values.ravel())  # noqa: E731
-        rows["priority"] = tf.float64, columns.shape, priorities.get, update
-    states = {name: (x.dtype, tuple(x.shape[1:]), *access(x)) for name, x in buffer.states.items()}
+def _make_tables(replayer):
+    columns, length = np.arange(replayer.batch_size), replayer.unroll_length
+    rows, states = dict(_name_leaves(replayer.rows)), dict(_name_leaves(replayer.states, "state"))
     tables = [
-        _Table("", 0, 1, lambda env, t: buffer.row_of(env[:, np.newaxis], columns, t[:, np.newaxis]), rows),
-        _Table("state_", unroll_length, unroll_length, buffer.state_slot_of, states),
+        _Table("", 0, 1, replayer.row_of, columns, rows),
+        _Table("state_", length, length, replayer.state_row_of, columns, states),
     ]
     return tables if states else tables[:1]
 
 
-def _check_specs(path, header, buffer):
-    """Raises ConfigError unless the file's specs and environments are those of the buffer."""
+def _check_specs(path, header, replayer):
+    """Raises ConfigError unless the file's specs and environments are those of the replayer."""
 
     def describe(row_spec, num_envs, batch_size, unroll_length, **_):
-        rows, states = stored_specs(row_spec)
-        leaves = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in {**rows, **states}.items()}
-        layout = {"num_envs": num_envs, "batch_size": batch_size}
-        return {**leaves, **layout, **({"unroll_length": unroll_length} if states else {})}
+        stored = _name_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
+        values = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in stored}
+        values.update(num_envs=num_envs, batch_size=batch_size)
+        return {**values, "unroll_length": unroll_length} if tf.nest.flatten(row_spec.state.train) else values
 
     theirs = describe(**header)
-    ours = describe(buffer.row_spec, **{key: getattr(buffer, key) for key in _LAYOUT})
-    different = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
-    if different:
-        shown = (
-            f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
-            for k in different[:5]
-        )
-        raise ConfigError(
-            f"the replay buffer {path!r} has other specs: {'; '.join(shown)}. load_replayer takes any file"
-        )
+    ours = describe(replayer.row_spec, **{key: getattr(replayer, key) for key in _LAYOUT})
+    shown = [
+        f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
+        for k in {**theirs, **ours}
+        if theirs.get(k) != ours.get(k)
+    ]
+    if shown:
+        text = "; ".join(shown[:5])
+        raise ConfigError(f"the replay buffer {path!r} has other specs: {text}. load_replayer takes any file")
 
 
 def _fits(archive, table, first, last):
-    """Says whether the arrays of a table have the shapes, dtypes and values that a load needs."""
+    """Says whether the arrays of a table have the shapes, dtypes and ranges that a load needs."""
     begin, end = _read_ranges(archive, table.prefix)
     fine = begin.shape == end.shape == first.shape and begin.dtype == end.dtype == np.int64
     fine = fine and bool(np.all((np.append(0, end[:-1]) <= begin) & (begin <= end)))
     fine = fine and bool(np.all(end - begin >= table.count(first, last)))
-    for name, (dtype, shape, *_) in table.arrays.items():
+    for name, x in table.variables.items():
         with _open_array(archive, name) as (_, *layout):
-            fine = fine and layout == [(end[-1], *shape), False, _file_dtype(dtype)]
-    if "priority" in table.arrays:
-        priority = _read_array(archive, "priority")
-        fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
+            shape = (end[-1], len(table.columns), *x.shape[1:])
+            fine = fine and layout == [shape, False, _file_dtype(x.dtype)]
     return fine
 
 
@@ -248,10 +225,9 @@ def _replace(path):
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    finally:
+        with contextlib.suppress(OSError):  # there is none if it was replaced
             os.remove(unfinished)
-        raise
 
 
 @contextlib.contextmanager
@@ -265,7 +241,7 @@ def _open(path):
             if header["version"] != _VERSION:
                 version = f"version {header['version']}, this ALF reads {_VERSION}"
                 raise ConfigError(f"the replay buffer {path!r} is of {version}")
-            row_spec = Experience(**from_json(header["row_spec"])._asdict())
+            row_spec = Experience(**_from_json(header["row_spec"])._asdict())
             header["row_spec"] = row_spec._replace(state=PolicyState(**row_spec.state._asdict()))
             yield archive, header
     except ConfigError:
@@ -275,7 +251,7 @@ def _open(path):
 
 
 def _write_array(archive, name, array):
-    with archive.open(f"{name}.npy", "w") as file:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 
@@ -286,15 +262,6 @@ def _read_array(archive, name):
 
 def _read_ranges(archive, prefix):
     return _read_array(archive, f"{prefix}begin"), _read_array(archive, f"{prefix}end")
-
-
-@contextlib.contextmanager
-def _create_array(archive, name, shape, dtype):
-    """Gives a file to write an array's content to."""
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-        header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        yield file
 
 
 @contextlib.contextmanager
@@ -315,3 +282,49 @@ def _file_dtype(dtype):
     """NumPy's own dtype as which a tensor is stored: for bfloat16, which NumPy lacks, its bits."""
     dtype = np.dtype(dtype.as_numpy_dtype)
     return dtype if dtype.kind in "biufc" else np.dtype(f"u{dtype.itemsize}")
+
+
+def _name_leaves(nest, prefix=""):
+    """Lists the leaves of a nest in the order of `tf.nest`, as (name, leaf): ("info/mean", spec), say."""
+    if not tf.nest.is_nested(nest):
+        return [(prefix, nest)]
+    start = f"{prefix}/" if prefix else ""
+    _, children = _children(nest)
+    return [leaf for key, child in children for leaf in _name_leaves(child, f"{start}{key}")]
+
+
+def _to_json(nest):
+    """Turns a nest of tensor specs into what `json.dumps` takes."""
+    if tf.nest.is_nested(nest):
+        kind, children = _children(nest)
+        value = {"kind": kind, "children": [[key, _to_json(child)] for key, child in children]}
+        return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
+    value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
+    if isinstance(nest, BoundedTensorSpec):
+        value.update(minimum=nest.minimum.tolist(), maximum=nest.maximum.tolist())
+    return value
+
+
+def _from_json(value):
+    """Reverses `_to_json`. A named tuple gets a new class of the same name and fields."""
+    if "dtype" in value:
+        shape, dtype = tuple(value["shape"]), tf.as_dtype(value["dtype"])
+        if "minimum" not in value:
+            return tf.TensorSpec(shape, dtype)
+        bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
+        return BoundedTensorSpec(shape, dtype, *bounds)
+    children = {key: _from_json(child) for key, child in value["children"]}
+    if value["kind"] == "namedtuple":
+        return collections.namedtuple(value["name"], children)(**children)
+    if value["kind"] == "dict":
+        return children
+    return {"list": list, "tuple": tuple}[value["kind"]](children.values())
+
+
+def _children(nest):
+    """Returns the kind of a nest, and its (key, child) pairs."""
+    if isinstance(nest, collections.abc.Mapping):
+        return "dict", [(key, nest[key]) for key in sorted(nest)]
+    if hasattr(nest, "_fields"):
+        return "namedtuple", list(zip(nest._fields, nest))
+    return "list" if isinstance(nest, list) else "tuple", list(enumerate(nest))

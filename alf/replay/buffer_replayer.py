@@ -1,17 +1,35 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""BufferReplayer: what the replayers share that keep the newest experience in a `RingBuffer`."""
+"""What keeps the newest time steps of every environment, and sequences drawn uniformly from them."""
 
+import gin
 import tensorflow as tf
 
+from alf.data_structures import PolicyState
 from alf.errors import ConfigError, check_int
+from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay import buffer_file
-from alf.replay.replayer import SequenceReplayer
-from alf.replay.ring_buffer import RingBuffer
-from alf.replay.storage import check_memory, num_bytes
+from alf.replay.replayer import SequenceReplayer, Sequences
+from alf.replay.storage import allocate, check_experience, read_at, write_at
 
 
 class BufferReplayer(SequenceReplayer):
-    """Keeps the newest experience of every environment. A subclass implements `sample`.
+    """Keeps the newest time steps of every environment, each stored once, in memory that does not grow.
+
+    Positions: the time steps of an environment have positions, which count from 0 and never start again. The
+    last time step of an unroll and the first one of the next unroll have the same position; the later write
+    replaces the earlier one. A batched environment has `max_steps` + 1 slots. Position p is in slot
+    p modulo (`max_steps` + 1).
+
+    Rows: a row is the place of one time step of one environment in the variables `rows`. The B environments
+    of a slot have consecutive rows.
+
+    The recurrent state is stored once for each unroll, so sequences start where unrolls did. `env_id` is not
+    stored, because it follows from the row. The state of data transformers is not stored either.
+
+    Threads: one thread writes, and others may read meanwhile, without a lock. To write an unroll, the writer
+    first raises `steps_after_write`, then overwrites slots, then raises `steps`. A reader first reads `steps`
+    and what it wants, and after that `steps_after_write`. It must throw away the time steps at positions
+    below `steps_after_write - max_steps`: the writer may have overwritten them. All others are intact.
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
@@ -19,76 +37,208 @@ class BufferReplayer(SequenceReplayer):
         context: int; time steps in front of a sequence that data transformers need.
         capacity: int; environment steps of all environments together. Each one keeps its share.
 
-    Raises:
-        ConfigError: if a setting is wrong, or the machine has too little memory.
+    Attributes:
+        unroll_length, batch_size, num_envs, num_rows: ints; T, B, the argument, and the size of `rows`.
+        max_steps: int; environment steps kept of each environment.
+        start_stride: int; sequences start at multiples of it: T with a recurrent state, else 1.
+        steps: int64 variable [num_envs]; position of the newest time step.
+        steps_after_write: int64 variable [num_envs]; `steps` after the write that goes on now, else `steps`.
+        first: int64 variable [num_envs]; position of the first time step that is not forgotten.
+        rows: `Experience` of variables [num_rows, ...], like `row_spec` without env_id and state.
+        states: nest of variables [num_envs * unrolls * B, ...] of the recurrent state.
     """
+
+    _tree = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
 
     def __init__(self, unroll_spec, num_envs, context=0, capacity=1_000_000):
         kind = type(self).__name__
-        self._setting = f"{kind}.capacity"
-        self._capacity = capacity
-        self._context = context
         check_int(f"{kind}.num_envs", num_envs)
         check_int(f"{kind}.context", context, at_least=0)
-        check_int(self._setting, capacity)
-        num_time_steps, batch_size = unroll_spec.step_type.shape
-        columns = num_envs * batch_size
-        num_steps = -(-capacity // columns)
-        if num_steps < num_time_steps - 1:
+        check_int(f"{kind}.capacity", capacity)
+        num_time_steps, self.batch_size = unroll_spec.step_type.shape
+        self.unroll_length = num_time_steps - 1
+        self.num_envs = num_envs
+        columns = num_envs * self.batch_size
+        self.max_steps = -(-capacity // columns)
+        self._context = context
+        self._setting = f"{kind}.capacity is {capacity}"  # for errors
+        if self.max_steps < self.unroll_length:
+            unroll = f"one unroll of {self.unroll_length} steps of each of {columns} environments"
             raise ConfigError(
-                f"{self._setting} is {capacity}: it must be at least {(num_time_steps - 1) * columns}, one "
-                f"unroll of {num_time_steps - 1} steps of each of {columns} environments"
+                f"{self._setting}: it must be at least {self.unroll_length * columns}, {unroll}"
             )
-        bytes_per_slot = num_bytes(unroll_spec._replace(state=())) // num_time_steps
-        check_memory(self._setting, capacity, bytes_per_slot * num_envs * (num_steps + 1))
-        self._buffer = RingBuffer(unroll_spec, num_envs, num_steps)
+        self._unroll_spec = unroll_spec
+        row_spec = remove_leading_dims(unroll_spec._replace(state=()), 2)
+        self.row_spec = row_spec._replace(state=remove_leading_dims(unroll_spec.state, 1))
+        self.num_rows = columns * (self.max_steps + 1)
+        self.rows = allocate(self._setting, self.num_rows, row_spec._replace(env_id=()))
+        self._max_states = self.max_steps // self.unroll_length  # of each environment
+        self.states = allocate(self._setting, columns * self._max_states, self.row_spec.state.train)
+        self.start_stride = self.unroll_length if tf.nest.flatten(self.states) else 1
+        with tf.device("CPU:0"):
+            self.steps, self.steps_after_write, self.first = (
+                tf.Variable(tf.zeros(num_envs, tf.int64), trainable=False) for _ in range(3)
+            )
 
-    @property
-    def row_spec(self):
-        return self._buffer.row_spec
-
+    @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience):
-        self._buffer.write(experience)
+        check_experience(experience, self._unroll_spec)
+        num_unrolls = tf.shape(experience.step_type)[0]
+
+        def write_unroll(q):
+            unroll = tf.nest.map_structure(lambda x: x[q], experience)
+            env = tf.cast(unroll.env_id[0, 0] // self.batch_size, tf.int64)
+            column = tf.range(self.batch_size, dtype=tf.int64)
+            start = read_at(self.steps, env)
+            end = start + self.unroll_length
+            rows = tf.reshape(self.row_of(env, column, tf.range(start, end + 1)[:, tf.newaxis]), (-1,))
+            time_steps = unroll._replace(env_id=(), state=())
+            time_steps = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), time_steps)
+            with tf.control_dependencies(write_at(self.steps_after_write, env, end)):
+                writes = write_at(self.rows, rows, time_steps)
+                writes += write_at(self.states, self.state_row_of(env, column, start), unroll.state.train)
+            with tf.control_dependencies(writes):
+                last_write = write_at(self.steps, env, end)
+            with tf.control_dependencies(last_write):
+                return [q + 1]
+
+        tf.while_loop(lambda q: q < num_unrolls, write_unroll, [tf.constant(0)], parallel_iterations=1)
 
     def num_steps(self):
-        return tf.reduce_sum(self._buffer.steps - self._buffer.oldest()) * self._buffer.batch_size
+        return tf.reduce_sum(self.steps - self.oldest()) * self.batch_size
+
+    def oldest(self):
+        """Position of the oldest time step that it holds, int64 [num_envs]."""
+        return tf.maximum(self.first, self.steps - self.max_steps)
 
     def clear(self):
-        self._buffer.clear()
+        self.first.assign(self.steps)  # positions go on
+
+    def row_of(self, env, column, position):
+        """The row of a time step; int64 arguments, broadcast."""
+        slot = position % (self.max_steps + 1)
+        return (env * (self.max_steps + 1) + slot) * self.batch_size + column
+
+    def state_row_of(self, env, column, position):
+        """The index in `states` of the state that entered the unroll at a position; int64, broadcast."""
+        slot = position // self.unroll_length % self._max_states
+        return (env * self._max_states + slot) * self.batch_size + column
+
+    def sequences_at(self, rows):
+        """The `Sequences` that start at rows, int64 [N]."""
+        columns, slots = self.batch_size, self.max_steps + 1
+        env = rows // (slots * columns)
+        slot = rows // columns % slots
+        newest = tf.gather(self.steps, env)
+        return Sequences(env, rows % columns, newest - (newest - slot) % slots)
+
+    def starts(self, length):
+        """Says where sequences of `length` steps, an int or int64 scalar, may start: low and high.
+
+        They may start at `start_stride` times low, low + 1, ... high - 1, int64 [num_envs]: nowhere if the
+        two are equal.
+        """
+        low = -(-(self.oldest() + self._context) // self.start_stride)
+        high = (self.steps - length) // self.start_stride + 1
+        return low, tf.maximum(low, high)
+
+    def list_sequences(self, low, high, stride=1):
+        """Lists `Sequences` of all columns at `start_stride` times low, low + stride, ... below high.
+
+        `low` and `high`, int64 [num_envs], are as `starts` returns them; `stride` is an int64 scalar.
+        """
+        counts = -((low - high) // stride)
+        env = tf.repeat(tf.range(self.num_envs, dtype=tf.int64), counts)
+        nth = tf.range(tf.reduce_sum(counts)) - tf.gather(tf.cumsum(counts, exclusive=True), env)
+        start = (tf.gather(low, env) + nth * stride) * self.start_stride
+        column = tf.tile(tf.range(self.batch_size, dtype=tf.int64), tf.shape(env))
+        return Sequences(tf.repeat(env, self.batch_size), column, tf.repeat(start, self.batch_size))
 
     def num_sequences(self, length):
-        low, high = self._starts(length)
-        return tf.reduce_sum(high - low) * self._buffer.batch_size
+        self._check_length(length)
+        low, high = self.starts(length)
+        return tf.reduce_sum(high - low) * self.batch_size
 
     def all_sequences(self, length):
-        low, high = self._starts(length)
-        stride = -(-length // self._buffer.start_stride)
+        self._check_length(length)
+        low, high = self.starts(length)
+        stride = -(-length // self.start_stride)
         # The last sequence ends at the newest time step. What does not fill a sequence is the oldest part.
         low = tf.where(high > low, low + (high - 1 - low) % stride, high)
-        return self._buffer.list_sequences(low, high, stride)
+        return self.list_sequences(low, high, stride)
 
     def gather(self, sequences, length):
-        return self._buffer.read(sequences, self._context, length)
+        return self.read(sequences, self._context, length)
+
+    def read(self, sequences, before, after):
+        """Reads from `before` time steps before the starts of sequences to `after` time steps after them.
+
+        Returns `Experience` of [before + 1 + after, N, ...]; `state.train` [N, ...] entered at the starts,
+        `state.transformer` is zeros.
+        """
+        env, column, start = sequences
+        offsets = tf.range(-before, after + 1, dtype=tf.int64)[:, tf.newaxis]
+        experience = read_at(self.rows, self.row_of(env, column, start + offsets))
+        count = env.shape[0] if env.shape[0] is not None else tf.shape(env)[0]
+        env_id = tf.cast(env * self.batch_size + column, tf.int32)
+        return experience._replace(
+            env_id=tf.ones_like(experience.step_type) * env_id,
+            state=PolicyState(
+                transformer=zeros_from_spec(self.row_spec.state.transformer, count),
+                train=read_at(self.states, self.state_row_of(env, column, start)),
+            ),
+        )
 
     def save(self, path):
-        buffer_file.save(path, self._buffer)
+        buffer_file.save(path, self, self._tree)
 
     def load(self, path):
-        buffer_file.load(path, self._buffer)
+        buffer_file.load(path, self, self._tree)
 
-    def _starts(self, length):
-        """Like `RingBuffer.starts`; a ConfigError if the buffer can never hold a sequence."""
+    def _check_length(self, length):
+        """Raises ConfigError if the buffer can never hold a sequence of this length."""
         check_int("mini_batch_length", length)
-        if self._context + length > self._buffer.num_steps:
-            context = f" and {self._context} before them" if self._context else ""
-            raise ConfigError(
-                f"{self._setting} is {self._capacity}, {self._buffer.num_steps} steps of each environment: "
-                f"too little for sequences of {length} steps{context}"
-            )
-        return self._buffer.starts(length, self._context)
+        if self._context + length > self.max_steps:
+            held = f"{self.max_steps} steps of each environment"
+            needed = f"{length} steps" + (f" and {self._context} before them" if self._context else "")
+            raise ConfigError(f"{self._setting}, {held}: too little for sequences of {needed}")
 
     def _assert_any(self, total, length):
-        """Operations to run before a draw: they fail unless `total` is above zero."""
+        """An operation to run before a draw: it fails unless `total` is above zero. None in eager mode."""
         message = f"ALF: the replay buffer holds no sequence of {length} steps yet"
-        assertion = tf.debugging.Assert(total > 0, [message])
-        return [] if assertion is None else [assertion]
+        return tf.debugging.Assert(total > 0, [message])
+
+
+@gin.configurable(module="alf.replay")
+class UniformReplayer(BufferReplayer):
+    """Draws all sequences of the newest experience equally often. Arguments are as in `BufferReplayer`."""
+
+    name = "uniform"
+
+    def sample(self, batch_size, length, progress):
+        del progress
+        self._check_length(length)
+        low, high = self.starts(length)
+        ends = tf.cumsum(high - low)
+        with tf.control_dependencies([self._assert_any(ends[-1], length)]):
+            total = tf.maximum(ends[-1], 1) * self.batch_size
+        drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
+        nth, column = drawn // self.batch_size, drawn % self.batch_size
+        env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
+        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
+        sequences = Sequences(env, column, start)
+        return self.gather(sequences, length), sequences, tf.ones(batch_size)
+
+
+def load_replayer(path, context=0):
+    """Makes a `UniformReplayer` that holds all experience of a file. It needs no environments.
+
+    Its `row_spec` has the specs of the file. Every `policy_version` is 0, because those of the file count the
+    updates of another run. `context` is as in `BufferReplayer`. ConfigError says that the file is damaged or
+    missing.
+    """
+    unroll_spec, num_envs, capacity = buffer_file.read_layout(path)
+    replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
+    replayer.load(path)
+    replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
+    return replayer

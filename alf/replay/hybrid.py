@@ -22,9 +22,6 @@ class HybridReplayer(SequenceReplayer):
         offline: `SequenceReplayer` that is full already, see `load_replayer`. It must have the specs of the
             online one.
         offline_proportion: number in (0, 1), of each batch; at least one sequence comes from each replayer.
-
-    Raises:
-        ConfigError: if a setting is wrong, or the specs differ.
     """
 
     def __init__(self, online, offline, offline_proportion=0.5):
@@ -34,19 +31,13 @@ class HybridReplayer(SequenceReplayer):
                 "HybridReplayer.offline_proportion is 1: without fresh experience, set Trainer.num_envs = 0"
             )
         if not isinstance(online, SequenceReplayer):
-            raise ConfigError(
-                f"exp_replayer is {online.name!r}: an offline buffer can be mixed with 'uniform' or "
-                "'prioritized' alone"
-            )
+            kinds = "'uniform' or 'prioritized' alone"
+            raise ConfigError(f"exp_replayer is {online.name!r}: an offline buffer can be mixed with {kinds}")
         check_same_rows(online.row_spec, offline.row_spec)
-        self.name = online.name
+        self.name, self.row_spec = online.name, online.row_spec
         self._online = online
         self._offline = offline
         self._proportion = offline_proportion
-
-    @property
-    def row_spec(self):
-        return self._online.row_spec
 
     def observe(self, experience):
         self._online.observe(experience)
@@ -64,10 +55,8 @@ class HybridReplayer(SequenceReplayer):
     def gather(self, sequences, length):
         order = tf.argsort(tf.cast(sequences.env < 0, tf.int32), stable=True)
         num_online = tf.math.count_nonzero(sequences.env >= 0)
-        online, offline = (
-            Sequences(*(tf.gather(x, part) for x in sequences))
-            for part in (order[:num_online], order[num_online:])
-        )
+        parts = order[:num_online], order[num_online:]
+        online, offline = (Sequences(*(tf.gather(x, part) for x in sequences)) for part in parts)
         batch = _join(self._online.gather(online, length), self._offline.gather(_flip_env(offline), length))
         order = tf.math.invert_permutation(order)
         time_steps = tf.nest.map_structure(lambda x: tf.gather(x, order, axis=1), batch._replace(state=()))
@@ -79,10 +68,10 @@ class HybridReplayer(SequenceReplayer):
                 f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
             )
         num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
-        online, online_sample = self._online.sample(batch_size - num_offline, length, progress)
-        offline, offline_sample = self._offline.sample(num_offline, length, progress)
-        offline_sample = offline_sample._replace(sequences=_flip_env(offline_sample.sequences))
-        return _join(online, offline), concat([online_sample, offline_sample], axis=0)
+        online, *online_drawn = self._online.sample(batch_size - num_offline, length, progress)
+        offline, sequences, weight = self._offline.sample(num_offline, length, progress)
+        drawn = concat([online_drawn, [_flip_env(sequences), weight]], axis=0)
+        return _join(online, offline), *drawn
 
     def update_priorities(self, sequences, priorities):
         is_online = sequences.env >= 0
@@ -106,15 +95,11 @@ class HybridReplayer(SequenceReplayer):
 
 
 def check_same_rows(ours, theirs):
-    """Checks that an offline buffer has what an algorithm needs.
+    """Raises ConfigError unless an offline buffer has what an algorithm needs.
 
     Args:
-        ours: `Experience` of unbatched specs that are needed. The buffer's info and recurrent state do not
-            matter where `ours` has none.
-        theirs: `Experience` of unbatched specs of the buffer.
-
-    Raises:
-        ConfigError: names the part that does not fit.
+        ours, theirs: `Experience` of unbatched specs, those that are needed and those of the buffer. The
+            buffer's info and recurrent state do not matter where `ours` has none.
     """
     fields = ours._fields[:-2]  # without state and weight
     parts = [*zip(fields, ours, theirs), ("state", ours.state.train, theirs.state.train)]

@@ -1,15 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PrioritizedReplayer: sequences from which there is more to learn are drawn more often."""
+"""PrioritizedReplayer: sequences from which there is more to learn are drawn more often. And its SumTree."""
 
 import gin
 import tensorflow as tf
 
 from alf.errors import check_number
-from alf.replay import buffer_file
 from alf.replay.buffer_replayer import BufferReplayer
-from alf.replay.replayer import Sample
-from alf.replay.sum_tree import SumTree
+from alf.replay.storage import read_at
 from alf.schedules import as_schedule
+
+_FANOUT = 32  # children of a node of a SumTree: few levels, so few operations
 
 
 @gin.configurable(module="alf.replay")
@@ -39,7 +39,7 @@ class PrioritizedReplayer(BufferReplayer):
         self._alpha = alpha
         self._epsilon = epsilon
         # At each row p^alpha of the sequence that starts there, 0 if none does.
-        self._tree = SumTree(self._buffer.num_rows)
+        self._tree = SumTree(self.num_rows)
         with tf.device("CPU:0"):
             self._largest = tf.Variable(1.0, trainable=False, dtype=tf.float64)
             # The length of the sequences in the tree, which decides where the newest of them start.
@@ -47,13 +47,12 @@ class PrioritizedReplayer(BufferReplayer):
 
     @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience):
-        buffer = self._buffer
-        old_low, old_high = buffer.starts(self._length, self._context)
-        buffer.write(experience)
-        low, high = buffer.starts(self._length, self._context)
-        gone = buffer.row_of(*buffer.list_sequences(old_low, tf.minimum(old_high, low)))
+        old_low, old_high = self.starts(self._length)
+        super().observe(experience)
+        low, high = self.starts(self._length)
+        gone = self.row_of(*self.list_sequences(old_low, tf.minimum(old_high, low)))
         self._tree.update(gone, tf.zeros_like(gone, tf.float64))
-        new = buffer.row_of(*buffer.list_sequences(tf.maximum(old_high, low), high))
+        new = self.row_of(*self.list_sequences(tf.maximum(old_high, low), high))
         self._tree.update(new, tf.fill(tf.shape(new), self._largest.read_value()))
 
     def clear(self):
@@ -61,38 +60,34 @@ class PrioritizedReplayer(BufferReplayer):
         self._fill_tree(self._length)
 
     def sample(self, batch_size, length, progress):
-        self._starts(length)  # checks the length
+        self._check_length(length)
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
         total = self._tree.total()
-        with tf.control_dependencies(self._assert_any(total, length)):
+        with tf.control_dependencies([self._assert_any(total, length)]):
             targets = tf.random.uniform((batch_size,), dtype=tf.float64) * total
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
         beta = tf.cast(self._beta(progress), tf.float64)
         weight = (probability / tf.reduce_min(probability)) ** -beta
-        sequences = self._buffer.sequences_at(rows)
-        return self.gather(sequences, length), Sample(sequences, tf.cast(weight, tf.float32))
+        sequences = self.sequences_at(rows)
+        return self.gather(sequences, length), sequences, tf.cast(weight, tf.float32)
 
     def update_priorities(self, sequences, priorities):
         # Some sequences may have been overwritten since they were drawn: they are ignored.
-        held = self._buffer.has_start(sequences, self._length, self._context)
-        rows = tf.boolean_mask(self._buffer.row_of(*sequences), held)
+        rows = self.row_of(*sequences)
+        held = (self._tree.get(rows) > 0.0) & tf.equal(self.sequences_at(rows).start, sequences.start)
+        rows = tf.boolean_mask(rows, held)
         priorities = tf.boolean_mask(tf.cast(priorities, tf.float64), held)
-        assertion = tf.debugging.Assert(
-            tf.reduce_all(tf.math.is_finite(priorities) & (priorities >= 0.0)),
-            ["ALF: a priority is negative or not finite", priorities],
-        )
-        with tf.control_dependencies([] if assertion is None else [assertion]):
+        is_right = tf.reduce_all(tf.math.is_finite(priorities) & (priorities >= 0.0))
+        message = ["ALF: a priority is negative or not finite", priorities]
+        with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
             values = (priorities + self._epsilon) ** self._alpha
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
-    def save(self, path):
-        buffer_file.save(path, self._buffer, self._tree)
-
     def load(self, path):
         try:
-            buffer_file.load(path, self._buffer, self._tree)
+            super().load(path)
             self._largest.assign(tf.maximum(self._largest, tf.reduce_max(self._tree.numbers())))
         finally:  # A load that breaks off leaves an empty buffer: then the tree must be empty too.
             self._fill_tree(self._length)
@@ -101,9 +96,74 @@ class PrioritizedReplayer(BufferReplayer):
     def _fill_tree(self, length):
         """Makes the tree hold the sequences that may be drawn now. New ones get the largest priority."""
         length = tf.cast(length, tf.int64)
-        sequences = self._buffer.sequences_at(tf.range(self._buffer.num_rows, dtype=tf.int64))
-        held = self._buffer.has_start(sequences, length, self._context)
-        values = self._tree.numbers()
+        rows = self.row_of(*self.list_sequences(*self.starts(length)))
+        values = self._tree.get(rows)
         values = tf.where(values > 0.0, values, self._largest)
-        self._tree.assign(tf.where(held, values, 0.0))
+        self._tree.assign(tf.scatter_nd(rows[:, tf.newaxis], values, (self.num_rows,)))
         self._length.assign(length)
+
+
+class SumTree:
+    """Holds `size` (int) numbers, none negative and all zero at first, and their sums.
+
+    Level k is a variable [n, 32]. The sum of its element i, 32 numbers, is number i of level k + 1. When a
+    number changes, the sums above it are computed anew from their children, so rounding errors do not add up.
+    """
+
+    def __init__(self, size):
+        self._size = size
+        self._levels = []
+        with tf.device("CPU:0"):
+            while not self._levels or size > 1:
+                size = -(-size // _FANOUT)
+                self._levels.append(tf.Variable(tf.zeros((size, _FANOUT), tf.float64), trainable=False))
+
+    def total(self):
+        """The sum of all numbers, float64 scalar."""
+        return tf.reduce_sum(self._levels[-1])
+
+    def numbers(self):
+        """All numbers, float64 [size]."""
+        return tf.reshape(self._levels[0], (-1,))[: self._size]
+
+    def get(self, indices):
+        """Returns the numbers, float64 [...], at int64 [...]."""
+        level = self._levels[0]
+        return tf.raw_ops.ResourceGatherNd(resource=level.handle, indices=_split(indices), dtype=tf.float64)
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def update(self, indices, values):
+        """Sets numbers, float64 [N], at int64 [N]; if an index occurs twice, either value may stay."""
+        for i, level in enumerate(self._levels):
+            tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
+            if i + 1 < len(self._levels):
+                indices, _ = tf.unique(indices // _FANOUT)
+                values = tf.reduce_sum(read_at(level, indices), axis=1)
+
+    def assign(self, values):
+        """Changes all numbers to `values`, float64 [size]."""
+        for level in self._levels:
+            padding = level.shape.num_elements() - values.shape[0]
+            values = tf.reshape(tf.pad(values, [[0, padding]]), level.shape)
+            level.assign(values)
+            values = tf.reduce_sum(values, axis=1)
+
+    def find(self, targets):
+        """Finds where the running sum of the numbers first exceeds each target: int64 [N], of no zero.
+
+        `targets` is float64 [N] in [0, total). The total must not be zero.
+        """
+        index = tf.zeros_like(targets, tf.int64)
+        for level in reversed(self._levels):
+            sums = tf.cumsum(read_at(level, index), axis=1)
+            # By rounding, a target may not be below the last sum. Then the last number above zero is right.
+            exceeds = (sums > targets[:, tf.newaxis]) | (sums == sums[:, -1:])
+            child = tf.argmax(exceeds, axis=1)
+            before = tf.gather(tf.pad(sums, [[0, 0], [1, 0]]), child, batch_dims=1)
+            targets = targets - before
+            index = index * _FANOUT + child
+        return index
+
+
+def _split(indices):
+    return tf.stack([indices // _FANOUT, indices % _FANOUT], axis=-1)

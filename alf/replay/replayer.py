@@ -13,8 +13,7 @@ class Sequences(NamedTuple):
     """Names sequences of time steps in a `SequenceReplayer`.
 
     Attributes:
-        env: int64 [N]; index of the batched environment.
-        column: int64 [N]; which of its B environments.
+        env, column: int64 [N]; index of the batched environment, and which of its B environments.
         start: int64 [N]; position of the first time step, counted from the environment's first one.
     """
 
@@ -23,23 +22,11 @@ class Sequences(NamedTuple):
     start: Any
 
 
-class Sample(NamedTuple):
-    """Says how a batch was sampled.
-
-    Attributes:
-        sequences: `Sequences` of [B].
-        weight: float32 [B], at most 1; the factor of each sequence's loss, which corrects for how often the
-            sequence is drawn. 1 where all sequences are drawn equally often.
-    """
-
-    sequences: Any
-    weight: Any
-
-
 class Replayer(abc.ABC):
     """What both interfaces share.
 
-    A replayer is no `tf.Module`: a checkpoint does not hold its experience.
+    A replayer is no `tf.Module`: a checkpoint does not hold its experience. Constructors raise ConfigError if
+    a setting is wrong, or the machine has too little memory.
 
     Consecutive unrolls of an environment must be connected: the last time step of one is the first time step
     of the next. Only an unroll that begins with a FIRST step may follow any other.
@@ -52,13 +39,9 @@ class Replayer(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, experience):
-        """Adds unrolls.
+        """Adds `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
 
-        Args:
-            experience: `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
-
-        Raises:
-            ConfigError: if the experience does not have the specs of the replayer.
+        ConfigError says that it does not have the specs of the replayer.
         """
 
     @abc.abstractmethod
@@ -82,123 +65,73 @@ class UnrollReplayer(Replayer):
 
     @abc.abstractmethod
     def replay_all(self):
-        """Hands out unrolls to train on.
+        """Returns `Experience` of [Q', T+1, B, ...] to train on, and an int: the number of fresh unrolls.
 
-        Returns:
-            `Experience` of [Q', T+1, B, ...], and an int: the number of fresh unrolls. They come first; no
-            call has handed them out before.
-
-        Raises:
-            RuntimeError: if nothing was observed since the last call.
+        These come first; no call has handed them out before. RuntimeError says that nothing was observed
+        since the last call.
         """
 
 
 class SequenceReplayer(Replayer):
     """Keeps experience and hands out sequences of it, drawn at random or named by the caller.
 
-    A sequence of L steps has L + 1 time steps. It may hold the end of an episode and the beginning of the
-    next: its step types tell. With a recurrent state, sequences start where unrolls did. In front of each
-    sequence come `context` more time steps, which data transformers need.
-    """
+    A sequence of `length` environment steps, an int, has `length` + 1 time steps. ConfigError says that the
+    replayer can never hold a sequence of this length. A sequence may hold the end of an episode and the
+    beginning of the next: its step types tell. With a recurrent state, sequences start where unrolls did. In
+    front of each sequence come `context` more time steps, which data transformers need.
 
-    @property
-    @abc.abstractmethod
-    def row_spec(self):
-        """`Experience` of the specs of one time step of one environment; bounds are kept."""
+    Attributes:
+        row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
+    """
 
     @abc.abstractmethod
     def num_sequences(self, length):
-        """Counts the sequences that `sample` chooses from; they overlap.
-
-        Args:
-            length: int; environment steps in a sequence.
-
-        Returns:
-            int64 scalar.
-
-        Raises:
-            ConfigError: if the replayer can never hold a sequence of this length.
-        """
+        """Counts the sequences that `sample` chooses from; int64 scalar. They overlap."""
 
     @abc.abstractmethod
     def sample(self, batch_size, length, progress):
-        """Draws sequences with replacement, in eager mode or in a graph.
+        """Draws `batch_size` (int) sequences with replacement; `progress` is `alf.schedules.Progress`.
 
-        Args:
-            batch_size: int; number of sequences.
-            length: int; environment steps in a sequence.
-            progress: `alf.schedules.Progress`.
+        InvalidArgumentError says that it holds no whole sequence yet; `num_sequences` tells before.
 
         Returns:
-            `Experience` of [context + length + 1, batch_size, ...], and a `Sample`. A sequence begins at
-            index `context`. `state.train` [batch_size, ...] is the state that entered there.
-            `state.transformer` is not stored: it is zeros or ().
-
-        Raises:
-            InvalidArgumentError: if it holds no whole sequence yet. `num_sequences` tells.
-            ConfigError: if the replayer can never hold a sequence of this length.
+            `Experience` of [context + length + 1, batch_size, ...]. A sequence begins at index `context`.
+            `state.train` [batch_size, ...] is the state that entered there. `state.transformer` is not
+            stored: it is zeros or ().
+            The `Sequences` that were drawn.
+            float32 [batch_size], at most 1; the factor of each sequence's loss, which corrects for how often
+            the sequence is drawn. 1 where all sequences are drawn equally often.
         """
 
     @abc.abstractmethod
     def all_sequences(self, length):
-        """Lists sequences that cover the experience without overlap, for one pass over it.
+        """Lists `Sequences` that cover the experience without overlap, for one pass over it.
 
-        The oldest steps are left out: `context` of each environment and up to `length` - 1 more. With a
-        recurrent state, `length` should be a multiple of T.
-
-        Args:
-            length: int; environment steps in a sequence.
-
-        Returns:
-            `Sequences`; those of one environment are in the order of time.
-
-        Raises:
-            ConfigError: if the replayer can never hold a sequence of this length.
+        Those of one environment are in the order of time. The oldest steps are left out: `context` of each
+        environment and up to `length` - 1 more. With a recurrent state, `length` should be a multiple of T.
         """
 
     @abc.abstractmethod
     def gather(self, sequences, length):
-        """Reads sequences.
-
-        Args:
-            sequences: `Sequences` of [N].
-            length: int; environment steps in a sequence.
-
-        Returns:
-            `Experience` of [context + length + 1, N, ...], as `sample` returns it.
-        """
+        """Reads `Sequences` of [N]; returns `Experience` of [context + length + 1, N, ...], as `sample`."""
 
     def update_priorities(self, sequences, priorities):
-        """Sets how much there is to learn from sequences. Kinds without priorities ignore it.
+        """Sets how much there is to learn from `Sequences` of [N]. Kinds without priorities ignore it.
 
-        Args:
-            sequences: `Sequences` of [N].
-            priorities: float32 [N], finite and not negative; for example the size of TD errors.
-
-        Raises:
-            InvalidArgumentError: if a priority is negative or not finite.
+        `priorities` is float32 [N], for example the size of TD errors. InvalidArgumentError says that one
+        is negative or not finite.
         """
 
     @abc.abstractmethod
     def save(self, path):
-        """Writes the experience to a file in the format of `alf.replay.buffer_file`.
+        """Writes the experience to a file, see `alf.replay.buffer_file`; OSError if that fails.
 
         Another thread may observe meanwhile.
-
-        Args:
-            path: of the file.
-
-        Raises:
-            OSError: if it cannot be written.
         """
 
     @abc.abstractmethod
     def load(self, path):
         """Replaces the experience by that of a file. A smaller replayer keeps the newest part.
 
-        Args:
-            path: of the file.
-
-        Raises:
-            ConfigError: if the file is damaged or does not fit; the replayer has not changed then.
+        ConfigError says that the file is damaged or does not fit; the replayer has not changed then.
         """

@@ -9,45 +9,47 @@ from alf.errors import ConfigError
 from alf.nest_utils import add_leading_dims, find_mismatch
 
 
-def allocate(size, shape, dtype):
-    """Makes a variable [size, *shape] in main memory. Its content is arbitrary.
+def allocate(setting, size, spec):
+    """Makes a nest of variables [size, *shape] in main memory, one for each spec. Their content is arbitrary.
 
     The operating system provides each page of memory when it is first written. (`tf.zeros` would take all
     memory at once, and 2 seconds for 7 GB.)
+
+    Raises:
+        ConfigError: if this machine has too little memory. It begins with `setting`, "capacity is 10" say.
     """
-    with tf.device("CPU:0"):
-        value = tf.raw_ops.Empty(shape=(size, *shape), dtype=dtype, init=False)
+    needed = size * sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(spec))
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > available:
+        gigabytes = f"{needed / 1e9:.1f} GB, this machine has {available / 1e9:.1f} GB"
+        raise ConfigError(f"{setting}: that takes {gigabytes} of memory")
+
+    def make(s):
+        value = tf.raw_ops.Empty(shape=(size, *s.shape), dtype=s.dtype, init=False)
         return tf.Variable(value, trainable=False)
 
-
-def num_bytes(spec):
-    """Counts the bytes of a nest of tensors, by their specs."""
-    return sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(spec))
-
-
-def check_memory(setting, value, size):
-    """Raises ConfigError if this machine has less than the `size` bytes that `setting` = `value` needs."""
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if size > available:
-        raise ConfigError(
-            f"{setting} is {value}: that takes {size / 1e9:.1f} GB, this machine has "
-            f"{available / 1e9:.1f} GB of memory"
-        )
+    with tf.device("CPU:0"):
+        return tf.nest.map_structure(make, spec)
 
 
 # The methods of tf.Variable may read, and so copy, the whole variable. These operations do not.
 
 
-def write_at(variable, indices, values):
-    """Writes `values` [..., *shape] at int64 indices [...]; returns the operation, None in eager mode."""
-    return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=indices, updates=values)
+def write_at(variables, indices, values):
+    """Writes a nest of values [..., *shape] to variables at int64 indices [...]; returns the operations."""
+    pairs = zip(tf.nest.flatten(variables), tf.nest.flatten(values), strict=True)
+    return [tf.raw_ops.ResourceScatterUpdate(resource=v.handle, indices=indices, updates=x) for v, x in pairs]
 
 
-def read_at(variable, indices):
-    """Returns what a variable [size, *shape] holds at int64 indices [...]: a tensor [..., *shape]."""
-    values = tf.raw_ops.ResourceGather(resource=variable.handle, indices=indices, dtype=variable.dtype)
-    values.set_shape([*indices.shape, *variable.shape[1:]])
-    return values
+def read_at(variables, indices):
+    """Reads a nest of variables [size, *shape] at int64 indices [...]; returns tensors [..., *shape]."""
+
+    def read(variable):
+        values = tf.raw_ops.ResourceGather(resource=variable.handle, indices=indices, dtype=variable.dtype)
+        values.set_shape([*indices.shape, *variable.shape[1:]])
+        return values
+
+    return tf.nest.map_structure(read, variables)
 
 
 def check_experience(experience, unroll_spec):

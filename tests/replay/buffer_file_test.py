@@ -29,15 +29,14 @@ def make(kind=UniformReplayer, context=0, capacity=48, **kwargs):
 def everything(replayer):
     """All the time steps of each batched environment's first column, and their recurrent states."""
     content = []
-    buffer = replayer._buffer
-    for env, (first, last) in enumerate(zip(buffer.oldest().numpy(), buffer.steps.numpy())):
-        start = -(-first // buffer.start_stride) * buffer.start_stride
+    for env, (first, last) in enumerate(zip(replayer.oldest().numpy(), replayer.steps.numpy())):
+        start = -(-first // replayer.start_stride) * replayer.start_stride
         at = Sequences(*(tf.constant([x], tf.int64) for x in (env, 0, start)))
-        rows = to_numpy(buffer.read(at, start - first, last - start))
+        rows = to_numpy(replayer.read(at, start - first, last - start))
         states = []
-        for position in range(start, last, buffer.unroll_length):
+        for position in range(start, last, replayer.unroll_length):
             at = at._replace(start=tf.constant([position], tf.int64))
-            states.append(to_numpy(buffer.read(at, 0, 0).state))
+            states.append(to_numpy(replayer.read(at, 0, 0).state))
         content.append((rows._replace(state=()), tuple(states)))
     return tuple(content)
 
@@ -71,7 +70,7 @@ def test_what_was_saved_is_loaded(recurrent, path):
 def by_order(replayer):
     """Priorities of the sequences that may be drawn, by environment, column and age."""
     rows = np.flatnonzero(replayer._tree.numbers())
-    sequences = replayer._buffer.sequences_at(tf.constant(rows, tf.int64))
+    sequences = replayer.sequences_at(tf.constant(rows, tf.int64))
     order = np.lexsort((sequences.start, sequences.column, sequences.env))
     return replayer._tree.numbers().numpy()[rows][order]
 
@@ -106,8 +105,8 @@ def test_what_comes_without_priorities_has_the_largest(path):
     numbers = replayer._tree.numbers().numpy()
     np.testing.assert_array_equal(numbers[numbers > 0], np.full(18, replayer._largest))
     tf.random.set_seed(1)
-    _, sample = replayer.sample(1000, 1, None)
-    assert len(set(zip(*(x.numpy() for x in sample.sequences)))) == 18
+    _, sequences, _ = replayer.sample(1000, 1, None)
+    assert len(set(zip(*(x.numpy() for x in sequences)))) == 18
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
@@ -247,7 +246,7 @@ def test_an_offline_buffer_needs_nothing_but_the_file(path):
     assert (offline.row_spec.action.minimum, offline.row_spec.action.maximum) == (0, 99)
     assert offline.row_spec.info == {"logits": tf.TensorSpec((3,), tf.float32)}
     assert isinstance(offline.row_spec.state, PolicyState)
-    experience, _ = offline.sample(4, 3, None)
+    experience, *_ = offline.sample(4, 3, None)
     assert experience.reward.shape == (2 + 3 + 1, 4)
     with pytest.raises(ConfigError, match="context is -1"):
         load_replayer(path, context=-1)

@@ -64,11 +64,11 @@ def make_hybrid(tmp_path, offline_proportion=0.25, online="uniform", offline_spe
 @pytest.mark.parametrize("proportion, num_offline", [(0.25, 2), (0.5, 4), (0.01, 1), (0.99, 7)])
 def test_a_batch_holds_the_proportion(tmp_path, proportion, num_offline):
     hybrid = make_hybrid(tmp_path, proportion)
-    batch, sample = tf.function(hybrid.sample)(8, 3, PROGRESS)
+    batch, sequences, weight = tf.function(hybrid.sample)(8, 3, PROGRESS)
     assert batch.observation.shape == (4, 8)
     np.testing.assert_array_equal(batch.observation[0], [1.0] * (8 - num_offline) + [2.0] * num_offline)
     np.testing.assert_array_equal(batch.policy_version[0], [5] * (8 - num_offline) + [0] * num_offline)
-    assert sample.weight.shape == sample.sequences.start.shape == (8,)
+    assert weight.shape == sequences.start.shape == (8,)
 
 
 def test_only_the_online_buffer_changes(tmp_path):
@@ -77,7 +77,7 @@ def test_only_the_online_buffer_changes(tmp_path):
     hybrid.clear()
     assert hybrid.num_steps() == 0
     fill(hybrid, unroll_spec(), 3.0)
-    batch, _ = hybrid.sample(8, 3, PROGRESS)
+    batch, *_ = hybrid.sample(8, 3, PROGRESS)
     assert set(batch.observation.numpy().ravel()) == {2.0, 3.0}
     hybrid.save(str(tmp_path / "online.npz"))
     assert set(np.load(tmp_path / "online.npz")["observation"].ravel()) == {3.0}
@@ -107,15 +107,15 @@ def test_all_sequences_are_those_of_both(tmp_path):
     batch = tf.function(hybrid.gather)(chosen, T)
     np.testing.assert_array_equal(batch.observation[0], [2.0, 1.0, 2.0, 1.0, 2.0])
     assert batch.reward.shape == (T + 1, 5)
-    _, sample = hybrid.sample(8, T, PROGRESS)
-    again = hybrid.gather(sample.sequences, T)
+    _, sequences, _ = hybrid.sample(8, T, PROGRESS)
+    again = hybrid.gather(sequences, T)
     np.testing.assert_array_equal(again.observation[0], [1.0] * 6 + [2.0] * 2)
 
 
 def test_info_and_state_that_are_not_needed_are_left_out(tmp_path):
     info = {"logits": tf.TensorSpec((T + 1, B, 3), tf.float32)}
     recorded = unroll_spec(info, state=tf.TensorSpec((B, 5), tf.float32))
-    batch, _ = make_hybrid(tmp_path, offline_spec=recorded).sample(4, T, PROGRESS)
+    batch, *_ = make_hybrid(tmp_path, offline_spec=recorded).sample(4, T, PROGRESS)
     assert batch.info == () and batch.state == PolicyState((), ())
     with pytest.raises(ConfigError, match="does not fit: its info is"):
         make_hybrid(tmp_path, online_spec=recorded)

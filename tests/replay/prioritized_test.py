@@ -35,14 +35,13 @@ def probabilities(replayer):
     """Of every sequence that may be drawn, by its (env, column, start)."""
     numbers = replayer._tree.numbers().numpy()
     rows = np.flatnonzero(numbers)
-    keys = as_tuples(replayer._buffer.sequences_at(tf.constant(rows, tf.int64)))
+    keys = as_tuples(replayer.sequences_at(tf.constant(rows, tf.int64)))
     return dict(zip(keys, numbers[rows] / numbers.sum()))
 
 
 def drawn(replayer, num_samples=20_000, length=1):
     tf.random.set_seed(3)
-    _, sample = tf.function(lambda: replayer.sample(num_samples, length, NOW))()
-    return sample
+    return tf.function(lambda: replayer.sample(num_samples, length, NOW))()[1]
 
 
 def test_draws_in_proportion_to_priorities():
@@ -54,7 +53,7 @@ def test_draws_in_proportion_to_priorities():
     replayer.update_priorities(covering, tf.constant(priorities, tf.float32))
     expected = (priorities.astype(np.float32) + epsilon) ** alpha
     expected /= expected.sum()
-    counts = collections.Counter(as_tuples(drawn(replayer).sequences))
+    counts = collections.Counter(as_tuples(drawn(replayer)))
     counts = [counts[key] for key in as_tuples(covering)]
     assert sum(counts) == 20_000
     assert chi_square_p(counts, 20_000 * expected) > 1e-3
@@ -69,9 +68,9 @@ def test_weights():
     p = probabilities(replayer)
     for steps, value in ((0, 0.4), (50, 0.7), (1000, 1.0)):
         progress = Progress(tf.constant(steps, tf.int64), tf.constant(0, tf.int64))
-        _, sample = replayer.sample(16, 1, progress)
-        weights = np.array([(len(p) * p[key]) ** -value for key in as_tuples(sample.sequences)])
-        np.testing.assert_allclose(sample.weight, weights / weights.max(), rtol=1e-5)
+        _, sequences, weight = replayer.sample(16, 1, progress)
+        weights = np.array([(len(p) * p[key]) ** -value for key in as_tuples(sequences)])
+        np.testing.assert_allclose(weight, weights / weights.max(), rtol=1e-5)
 
 
 def test_new_sequences_get_the_largest_priority_so_far():
@@ -109,7 +108,7 @@ def test_another_length_keeps_priorities():
     replayer, streams = make(num_envs=1, alpha=1, epsilon=1)
     replayer.observe(streams.next_unrolls([0]))
     replayer.update_priorities(as_sequences([(0, 0, 0), (0, 1, 2)]), [3.0, 7.0])
-    assert set(as_tuples(drawn(replayer, length=2).sequences)) == {
+    assert set(as_tuples(drawn(replayer, length=2))) == {
         (0, column, start) for column in (0, 1) for start in (0, 1)
     }
     replayer.observe(streams.next_unrolls([0]))
@@ -134,7 +133,7 @@ def test_another_length_keeps_priorities():
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_priorities_are_those_of_the_model(recurrent, actions):
     replayer, streams, draw = make_once(recurrent)
-    for positions in (replayer._buffer.steps, replayer._buffer.steps_after_write):
+    for positions in (replayer.steps, replayer.steps_after_write):
         positions.assign(tf.zeros_like(positions))
     replayer.clear()
     streams.steps = [0, 0]
@@ -158,7 +157,7 @@ def test_priorities_are_those_of_the_model(recurrent, actions):
         total = sum(priorities.values())
         assert probabilities(replayer) == pytest.approx({k: p / total for k, p in priorities.items()})
         if priorities:
-            assert set(as_tuples(draw().sequences)) <= set(priorities)
+            assert set(as_tuples(draw())) <= set(priorities)
 
 
 ONCE = {}

@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alf.replay.sum_tree import SumTree
+from alf.replay.prioritized import SumTree
 
 
 def check(tree, numbers):

@@ -81,7 +81,7 @@ def make_once(kind, layout):
 def as_new(kind, layout):
     """A replayer into which nothing was ever put, its streams, and graphs that look and sample."""
     replayer, streams, *graphs = make_once(kind, layout)
-    for positions in (replayer._buffer.steps, replayer._buffer.steps_after_write):
+    for positions in (replayer.steps, replayer.steps_after_write):
         positions.assign(tf.zeros_like(positions))
     replayer.clear()
     streams.steps = [0] * layout.num_envs
@@ -96,10 +96,10 @@ def check_against_model(look, sample, model, streams, layout):
     check_covering(as_tuples(covering), starts, layout.length)
     if starts:
         check_content(content, covering, streams, layout.context, layout.length)
-        experience, drawn = sample()
-        check_content(experience, drawn.sequences, streams, layout.context, layout.length)
-        assert set(as_tuples(drawn.sequences)) <= starts
-        assert drawn.weight.shape == (7,) and drawn.weight.dtype == tf.float32
+        experience, drawn, weight = sample()
+        check_content(experience, drawn, streams, layout.context, layout.length)
+        assert set(as_tuples(drawn)) <= starts
+        assert weight.shape == (7,) and weight.dtype == tf.float32
 
 
 def check_covering(covering, starts, length):
@@ -143,11 +143,11 @@ def test_every_sequence_is_drawn_equally_often(kind, recurrent):
     model.write(1, 0, streams.steps[1])
     starts = model.starts(2)
     tf.random.set_seed(1)
-    _, sample = tf.function(lambda: replayer.sample(20_000, 2, None))()
-    counts = collections.Counter(as_tuples(sample.sequences))
+    _, sequences, weight = tf.function(lambda: replayer.sample(20_000, 2, None))()
+    counts = collections.Counter(as_tuples(sequences))
     assert set(counts) == starts
     assert chi_square_p(list(counts.values())) > 1e-3
-    np.testing.assert_array_equal(sample.weight, 1.0)
+    np.testing.assert_array_equal(weight, 1.0)
 
 
 def test_no_step_is_lost_at_the_seam():
@@ -198,7 +198,7 @@ def test_sampling_too_early_says_so(kind):
         assert replayer.all_sequences(3).start.shape == (0,)
         replayer.observe(streams.next_unrolls([0, 1]))
     replayer.observe(streams.next_unrolls([0]))
-    assert sample()[1].sequences.env.shape == (2,)
+    assert sample()[1].env.shape == (2,)
 
 
 def test_shapes_are_static_in_a_graph():
@@ -206,7 +206,7 @@ def test_shapes_are_static_in_a_graph():
 
     @tf.function
     def sample():
-        experience, _ = replayer.sample(5, 3, None)
+        experience, *_ = replayer.sample(5, 3, None)
         rows = experience._replace(state=())
         assert all(x.shape[:2] == (6, 5) for x in tf.nest.flatten(rows))
         assert all(x.shape[0] == 5 for x in tf.nest.flatten(experience.state))

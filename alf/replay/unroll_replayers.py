@@ -1,0 +1,166 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The replayers of whole unrolls, and the memory for those that must not grow."""
+
+import gin
+import tensorflow as tf
+
+from alf.credit import Credit
+from alf.errors import check_int, check_number
+from alf.nest_utils import concat
+from alf.replay.replayer import UnrollReplayer
+from alf.replay.storage import allocate, check_experience, read_at, write_at
+
+_NOTHING_OBSERVED = "there is nothing to train on: observe() must come before train()"
+
+
+@gin.configurable(module="alf.replay")
+class OneTimeReplayer(UnrollReplayer):
+    """Keeps what it observes until `replay_all` hands it out, once."""
+
+    name = "one_time"
+
+    def __init__(self):
+        self._observed = []
+
+    def observe(self, experience):
+        self._observed.append(experience)
+
+    def replay_all(self):
+        if not self._observed:
+            raise RuntimeError(_NOTHING_OBSERVED)
+        observed, self._observed = self._observed, []
+        experience = observed[0] if len(observed) == 1 else concat(observed, axis=0)
+        return experience, experience.step_type.shape[0]
+
+    def num_steps(self):
+        shapes = [experience.step_type.shape for experience in self._observed]
+        return tf.constant(sum(q * (num_time_steps - 1) * b for q, num_time_steps, b in shapes), tf.int64)
+
+    def clear(self):
+        self._observed = []
+
+
+@gin.configurable(module="alf.replay")
+class CyclicOneTimeReplayer(UnrollReplayer):
+    """Like `OneTimeReplayer`, in memory that does not grow: when too many unrolls wait, it drops the oldest.
+
+    Args:
+        unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
+        max_unrolls: int; unrolls of a batched environment that may wait.
+
+    Attributes:
+        num_dropped: int; unrolls that were dropped and never handed out.
+    """
+
+    name = "cyclic_one_time"
+
+    def __init__(self, unroll_spec, max_unrolls=100):
+        self._ring = _UnrollRing("CyclicOneTimeReplayer.max_unrolls", unroll_spec, max_unrolls)
+        num_time_steps, batch_size = unroll_spec.step_type.shape
+        self._steps_per_unroll = (num_time_steps - 1) * batch_size
+        self.num_dropped = 0
+
+    @property
+    def num_dropped_steps(self):
+        """Environment steps in the unrolls that were dropped, counted as in `num_steps`; int."""
+        return self.num_dropped * self._steps_per_unroll
+
+    def observe(self, experience):
+        oldest = self._ring.first
+        self._ring.write(experience)
+        self.num_dropped += self._ring.first - oldest
+
+    def replay_all(self):
+        num_fresh = self._ring.count - self._ring.first
+        if not num_fresh:
+            raise RuntimeError(_NOTHING_OBSERVED)
+        experience = self._ring.read(tf.range(self._ring.first, self._ring.count, dtype=tf.int64))
+        self._ring.clear()
+        return experience, num_fresh
+
+    def num_steps(self):
+        return tf.constant((self._ring.count - self._ring.first) * self._steps_per_unroll, tf.int64)
+
+    def clear(self):
+        self._ring.clear()
+
+
+@gin.configurable(module="alf.replay")
+class MixInReplayer(OneTimeReplayer):
+    """Hands out every unroll once, and with them older ones, drawn uniformly with replacement.
+
+    RLlib does the same for IMPALA ("mixin buffer").
+
+    Args:
+        unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
+        max_unrolls: int; unrolls of a batched environment to draw from, the newest of those handed out.
+        replay_proportion: number; older unrolls for each fresh one, on average.
+    """
+
+    name = "mix_in"
+
+    def __init__(self, unroll_spec, max_unrolls=100, replay_proportion=0.5):
+        super().__init__()
+        check_number("MixInReplayer.replay_proportion", replay_proportion, at_least=0)
+        self._older = _UnrollRing("MixInReplayer.max_unrolls", unroll_spec, max_unrolls)
+        self._credit = Credit(replay_proportion)
+
+    def replay_all(self):
+        fresh, num_fresh = super().replay_all()
+        experience = fresh
+        if self._older.count > self._older.first:
+            self._credit.earn(num_fresh)
+            num_older = self._credit.take()
+            if num_older:
+                numbers = tf.random.uniform((num_older,), self._older.first, self._older.count, tf.int64)
+                experience = concat([fresh, self._older.read(numbers)], axis=0)
+        self._older.write(fresh)
+        return experience, num_fresh
+
+    def clear(self):
+        super().clear()
+        self._older.clear()
+
+    def get_state(self):
+        return {"credit": self._credit.get_state()}
+
+    def set_state(self, state):
+        if "credit" in state:
+            self._credit.set_state(state["credit"])
+
+
+class _UnrollRing:
+    """Keeps the newest `max_unrolls` unrolls. Unrolls have numbers, which count from the first one written.
+
+    Attributes:
+        first, count: ints; it holds the unrolls of the numbers first, first + 1, ... count - 1.
+    """
+
+    def __init__(self, setting, unroll_spec, max_unrolls):
+        check_int(setting, max_unrolls)  # `setting` is the name of `max_unrolls` in errors
+        self.first = self.count = 0
+        self._max_unrolls = max_unrolls
+        self._spec = unroll_spec
+        self._unrolls = allocate(f"{setting} is {max_unrolls}", max_unrolls, unroll_spec)
+
+    def write(self, experience):
+        """Adds an `Experience` of [Q, T+1, B, ...]."""
+        count = self.count + experience.step_type.shape[0]
+        self._write(experience, tf.constant(count, tf.int64))
+        self.count = count
+        self.first = max(self.first, count - self._max_unrolls)
+
+    def clear(self):
+        self.first = self.count
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def read(self, numbers):
+        """Returns the unrolls of some numbers, int64 [Q]: `Experience` of [Q, T+1, B, ...]."""
+        return read_at(self._unrolls, numbers % self._max_unrolls)
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _write(self, experience, count):
+        check_experience(experience, self._spec)
+        newest = tf.nest.map_structure(lambda x: x[-self._max_unrolls :], experience)
+        num_unrolls = tf.shape(newest.step_type, tf.int64)[0]
+        write_at(self._unrolls, tf.range(count - num_unrolls, count) % self._max_unrolls, newest)
