@@ -3,7 +3,6 @@
 
 An encoder is made by `encoder_ctor(observation_spec, seed=...)`. It has a `size`, and is called with
 (observation, training): a nest of [N, *shape], and whether the call trains. It returns float32 [N, size].
-Those of images are in `images`.
 """
 
 import gin
@@ -11,9 +10,104 @@ import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import zeros_from_spec
+from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.images import NatureEncoder
-from alf.networks.layers import Mlp, check_ctor, check_layers, split_seed
+from alf.networks.layers import (
+    HIDDEN_GAIN,
+    Mlp,
+    build_layer,
+    check_ctor,
+    check_layers,
+    dense,
+    orthogonal,
+    split_seed,
+)
+
+
+class _ImageEncoder(CopyableModule):
+    """Convolutions, `_convolve` in the subclass, and after them `_dense`, a hidden layer."""
+
+    def __call__(self, observation, training=False):
+        """uint8 [N, channels, height, width] -> float32 [N, size]."""
+        x = tf.transpose(observation, (0, 2, 3, 1))  # CPUs convolve with the channels last.
+        x = self._convolve(tf.cast(x, tf.float32) / 255.0)
+        return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
+
+
+@gin.configurable(module="alf.networks")
+class NatureEncoder(_ImageEncoder):
+    """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
+
+    Args:
+        observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
+        compute_dtype: "float32", "bfloat16" or "auto", see `compute_dtype`; None for that of the network.
+            Variables and features are float32.
+        seed: of the initializers; None draws one.
+
+    Raises:
+        ConfigError: if the observation is no image, or too small.
+    """
+
+    size = 512
+
+    def __init__(self, observation_spec, compute_dtype=None, seed=None):
+        super().__init__()
+        channels, height, width = _image_shape("NatureEncoder", observation_spec)
+        if min(height, width) < 36:
+            raise ConfigError(
+                "NatureEncoder needs [channels, height, width] of at least 36 x 36 pixels, not "
+                f"{observation_spec.shape}: ImpalaResEncoder takes smaller images"
+            )
+        shape, seeds, self._convolutions = (None, height, width, channels), split_seed(seed, 4), []
+        with compute_in("NatureEncoder.compute_dtype", compute_dtype):
+            for (filters, size, strides), s in zip(((32, 8, 4), (64, 4, 2), (64, 3, 1)), seeds):
+                self._convolutions.append(
+                    _convolution(shape[-1], filters, size, HIDDEN_GAIN, s, strides=strides, activation="relu")
+                )
+                shape = self._convolutions[-1].compute_output_shape(shape)
+            self._dense = dense(shape[1:].num_elements(), self.size, HIDDEN_GAIN, seeds[3], None, "relu")
+
+    def _convolve(self, x):
+        for convolution in self._convolutions:
+            x = convolution(x)
+        return x
+
+
+@gin.configurable(module="alf.networks")
+class ImpalaResEncoder(_ImageEncoder):
+    """The deep residual network of IMPALA (arXiv 1802.01561, figure 3), and 256 units.
+
+    The arguments are as in `NatureEncoder`, but the image may be smaller.
+    """
+
+    size = 256
+
+    def __init__(self, observation_spec, compute_dtype=None, seed=None):
+        super().__init__()
+        channels, height, width = _image_shape("ImpalaResEncoder", observation_spec)
+        *seeds, dense_seed = split_seed(seed, 16)
+        seeds, self._sections = iter(seeds), []
+        with compute_in("ImpalaResEncoder.compute_dtype", compute_dtype):
+            for filters in (16, 32, 32):
+                # No ReLU is before the first one, so its gain is 1.
+                first = _convolution(channels, filters, 3, 1.0, next(seeds), padding="same")
+                # With all gains equal, features would be of order 20: each of 6 blocks doubles their square.
+                gains = (HIDDEN_GAIN, HIDDEN_GAIN / 6**0.5)
+                blocks = [
+                    [_convolution(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
+                    for _ in range(2)
+                ]
+                self._sections.append([first, blocks])
+                channels, height, width = filters, (height + 1) // 2, (width + 1) // 2
+            size = height * width * channels
+            self._dense = dense(size, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
+
+    def _convolve(self, x):
+        for first, blocks in self._sections:
+            x = tf.nn.max_pool2d(first(x), 3, 2, "SAME")
+            for convolution_1, convolution_2 in blocks:
+                x += convolution_2(tf.nn.relu(convolution_1(tf.nn.relu(x))))
+        return tf.nn.relu(x)
 
 
 @gin.configurable(module="alf.networks")
@@ -111,28 +205,25 @@ class KerasEncoder(CopyableModule):
             new = super().__deepcopy__(memo)
             with tf.GradientTape() as tape:
                 new._encode_zeros()
+            shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(f"variables {shapes[0]} became {shapes[1]}")
+            handles = {id(v.handle) for v in new.variables}
+            shared = [v.name for v in self.variables if id(v.handle) in handles]
+            shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
+            if shared:
+                raise ValueError(f"the copy uses variables of others, {', '.join(shared)}")
         except Exception as error:
-            raise ConfigError(self._cannot_copy(error)) from error
-        shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
-        if shapes[0] != shapes[1]:
-            raise ConfigError(self._cannot_copy(f"variables {shapes[0]} became {shapes[1]}"))
-        handles = {id(v.handle) for v in new.variables}
-        shared = [v.name for v in self.variables if id(v.handle) in handles]
-        shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
-        if shared:
-            raise ConfigError(self._cannot_copy(f"the copy uses variables of others, {', '.join(shared)}"))
+            raise ConfigError(
+                f"the model of KerasEncoder.model_ctor, {self._model!r}, cannot be copied, which target "
+                f"networks and actors need: {error}. Make each layer and variable an attribute of the model, "
+                "and use them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
+            ) from error
         return new
 
     def _encode_zeros(self):
         """Features of 2 observations; the first call builds the model."""
         return self._model(zeros_from_spec(self._spec, 2), training=False)
-
-    def _cannot_copy(self, reason):
-        return (
-            f"the model of KerasEncoder.model_ctor, {self._model!r}, cannot be copied, which target networks "
-            f"and actors need: {reason}. Make each layer and variable an attribute of the model, and use "
-            "them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
-        )
 
 
 class _OneHotEncoder(CopyableModule):
@@ -163,3 +254,15 @@ def _num_values(spec):
     if spec.shape.rank != 0 or not spec.dtype.is_integer or not hasattr(spec, "minimum"):
         return 0
     return int(spec.maximum) - int(spec.minimum) + 1
+
+
+def _image_shape(owner, spec):
+    if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.uint8 or spec.shape.rank != 3:
+        raise ConfigError(f"{owner} needs one image, uint8 [channels, height, width], not {spec}")
+    return spec.shape
+
+
+def _convolution(channels, filters, kernel_size, gain, seed, **kwargs):
+    kernel = orthogonal(gain, seed)
+    layer = tf.keras.layers.Conv2D(filters, kernel_size, kernel_initializer=kernel, **kwargs)
+    return build_layer(layer, (None, None, None, channels))
