@@ -12,16 +12,7 @@ from alf.errors import ConfigError, check_int
 from alf.nest_utils import zeros_from_spec
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.layers import (
-    HIDDEN_GAIN,
-    Mlp,
-    build_layer,
-    check_ctor,
-    check_layers,
-    dense,
-    orthogonal,
-    split_seed,
-)
+from alf.networks.layers import HIDDEN_GAIN, Mlp, check_ctor, check_layers, convolution, dense, split_seed
 
 
 class _ImageEncoder(CopyableModule):
@@ -58,18 +49,20 @@ class NatureEncoder(_ImageEncoder):
                 "NatureEncoder needs [channels, height, width] of at least 36 x 36 pixels, not "
                 f"{observation_spec.shape}: ImpalaResEncoder takes smaller images"
             )
-        shape, seeds, self._convolutions = (None, height, width, channels), split_seed(seed, 4), []
+        *seeds, dense_seed = split_seed(seed, 4)
+        shape, self._convolutions = (None, height, width, channels), []
+        sizes = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
         with compute_in("NatureEncoder.compute_dtype", compute_dtype):
-            for (filters, size, strides), s in zip(((32, 8, 4), (64, 4, 2), (64, 3, 1)), seeds):
-                self._convolutions.append(
-                    _convolution(shape[-1], filters, size, HIDDEN_GAIN, s, strides=strides, activation="relu")
-                )
-                shape = self._convolutions[-1].compute_output_shape(shape)
-            self._dense = dense(shape[1:].num_elements(), self.size, HIDDEN_GAIN, seeds[3], None, "relu")
+            for (filters, size, strides), seed in zip(sizes, seeds, strict=True):
+                kwargs = dict(strides=strides, activation="relu")
+                layer = convolution(shape[-1], filters, size, HIDDEN_GAIN, seed, **kwargs)
+                shape = layer.compute_output_shape(shape)
+                self._convolutions.append(layer)
+            self._dense = dense(shape[1:].num_elements(), self.size, HIDDEN_GAIN, dense_seed, None, "relu")
 
     def _convolve(self, x):
-        for convolution in self._convolutions:
-            x = convolution(x)
+        for layer in self._convolutions:
+            x = layer(x)
         return x
 
 
@@ -89,12 +82,12 @@ class ImpalaResEncoder(_ImageEncoder):
         seeds, self._sections = iter(seeds), []
         with compute_in("ImpalaResEncoder.compute_dtype", compute_dtype):
             for filters in (16, 32, 32):
-                # No ReLU is before the first one, so its gain is 1.
-                first = _convolution(channels, filters, 3, 1.0, next(seeds), padding="same")
+                # Its gain is 1: no ReLU is before it.
+                first = convolution(channels, filters, 3, 1.0, next(seeds), padding="same")
                 # With all gains equal, features would be of order 20: each of 6 blocks doubles their square.
                 gains = (HIDDEN_GAIN, HIDDEN_GAIN / 6**0.5)
                 blocks = [
-                    [_convolution(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
+                    [convolution(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
                     for _ in range(2)
                 ]
                 self._sections.append([first, blocks])
@@ -105,8 +98,8 @@ class ImpalaResEncoder(_ImageEncoder):
     def _convolve(self, x):
         for first, blocks in self._sections:
             x = tf.nn.max_pool2d(first(x), 3, 2, "SAME")
-            for convolution_1, convolution_2 in blocks:
-                x += convolution_2(tf.nn.relu(convolution_1(tf.nn.relu(x))))
+            for layer_1, layer_2 in blocks:
+                x += layer_2(tf.nn.relu(layer_1(tf.nn.relu(x))))
         return tf.nn.relu(x)
 
 
@@ -139,15 +132,15 @@ class ObservationEncoder(CopyableModule):
         super().__init__(name="observation_encoder")
         check_int("ObservationEncoder.max_one_hot", max_one_hot, at_least=0)
         check_layers("ObservationEncoder.vector_layer_params", vector_layer_params, activation)
-        name = "ObservationEncoder.image_encoder_ctor"
-        check_ctor(name, image_encoder_ctor, "an encoder", "ImpalaResEncoder")
+        check_ctor("ObservationEncoder.image_encoder_ctor", image_encoder_ctor, "an encoder", "NatureEncoder")
         specs = tf.nest.flatten(observation_spec)
         self._parts = []
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
+            is_choice = spec.shape.rank == 0 and spec.dtype.is_integer and hasattr(spec, "minimum")
             if spec.dtype == tf.uint8 and spec.shape.rank == 3:
                 part = image_encoder_ctor(spec, seed=part_seed)
-            elif 0 < _num_values(spec) <= max_one_hot:
-                part = _OneHotEncoder(spec)
+            elif is_choice and 0 < (size := int(spec.maximum) - int(spec.minimum) + 1) <= max_one_hot:
+                part = _OneHotEncoder(int(spec.minimum), size)
             else:
                 part = _VectorEncoder(spec, vector_layer_params, activation, part_seed)
             self._parts.append(part)
@@ -227,10 +220,9 @@ class KerasEncoder(CopyableModule):
 
 
 class _OneHotEncoder(CopyableModule):
-    def __init__(self, spec):
+    def __init__(self, minimum, size):
         super().__init__(name="one_hot_encoder")
-        self.size = _num_values(spec)
-        self._minimum = int(spec.minimum)
+        self._minimum, self.size = minimum, size
 
     def __call__(self, observation, training=False):
         return tf.one_hot(tf.cast(observation, tf.int64) - self._minimum, self.size)
@@ -239,8 +231,7 @@ class _OneHotEncoder(CopyableModule):
 class _VectorEncoder(CopyableModule):
     def __init__(self, spec, units, activation, seed):
         super().__init__(name="vector_encoder")
-        self._rank = spec.shape.rank
-        self._input_size = spec.shape.num_elements()
+        self._rank, self._input_size = spec.shape.rank, spec.shape.num_elements()
         self._layers = Mlp(self._input_size, units, activation, seed)
         self.size = self._layers.size
 
@@ -249,20 +240,7 @@ class _VectorEncoder(CopyableModule):
         return self._layers(tf.cast(x, tf.float32), training)
 
 
-def _num_values(spec):
-    """How many values a scalar integer with bounds has; 0 for any other spec."""
-    if spec.shape.rank != 0 or not spec.dtype.is_integer or not hasattr(spec, "minimum"):
-        return 0
-    return int(spec.maximum) - int(spec.minimum) + 1
-
-
 def _image_shape(owner, spec):
     if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.uint8 or spec.shape.rank != 3:
         raise ConfigError(f"{owner} needs one image, uint8 [channels, height, width], not {spec}")
     return spec.shape
-
-
-def _convolution(channels, filters, kernel_size, gain, seed, **kwargs):
-    kernel = orthogonal(gain, seed)
-    layer = tf.keras.layers.Conv2D(filters, kernel_size, kernel_initializer=kernel, **kwargs)
-    return build_layer(layer, (None, None, None, channels))

@@ -21,11 +21,9 @@ class ActorCriticNetwork(CopyableModule):
     """A policy head and a value head above one `Torso`, or each above its own.
 
     Args:
-        observation_spec: nest of unbatched tensor specs.
         num_outputs: size of the policy head.
         share_layers: whether policy and value share everything but the heads.
-        fc_layer_params, activation, layer_norm, spectral_norm, encoder_ctor, rnn_ctor, compute_dtype, seed:
-            as in `Torso`.
+        observation_spec and all others: as in `Torso`.
     """
 
     def __init__(
@@ -67,10 +65,9 @@ class ActorCriticNetwork(CopyableModule):
         return self._value_torso.trainable_variables + tuple(self._value_head.trainable_variables)
 
     def __call__(self, observation, state=(), is_first=None):
-        """A whole unroll, to train on; the arguments are those of a call of `PolicyNetwork`.
+        """A whole unroll, to train on; the arguments are as in a call of `PolicyNetwork`.
 
-        Returns:
-            float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
+        Returns float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         if self._value_torso is None:
@@ -125,10 +122,9 @@ class _OneHeadNetwork(CopyableModule):
         seed=None,
     ):
         super().__init__()
-        self._spec = observation_spec
-        layers = fc_layer_params, activation, layer_norm
-        name = type(self).__name__
+        name, layers = type(self).__name__, (fc_layer_params, activation, layer_norm)
         torso = Torso(name, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed, *layers)
+        self._spec = observation_spec
         self._torso, self.state_spec = torso, torso.state_spec
         self._head = dense(torso.size, num_outputs, self._head_gain, torso.head_seed)
 
@@ -169,9 +165,8 @@ class PolicyNetwork(_OneHeadNetwork):
     """The parameters of a policy, without a value.
 
     Args:
-        observation_spec: nest of unbatched tensor specs.
         num_outputs: size of the head.
-        fc_layer_params, activation, layer_norm, encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        observation_spec and all others: as in `Torso`.
     """
 
 
@@ -180,11 +175,10 @@ class QValueNetwork(_OneHeadNetwork):
     """The value of each of n actions.
 
     Args:
-        observation_spec: nest of unbatched tensor specs.
         num_outputs: n.
         dueling: whether the head makes the state's value and each action's advantage, of which the mean is
             subtracted: Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
-        fc_layer_params, activation, layer_norm, encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        observation_spec and all others: as in `Torso`.
     """
 
     _head_gain = 0.1
@@ -224,12 +218,10 @@ class CriticsNetwork(CopyableModule):
     hidden layers of its own, of these features and the action.
 
     Args:
-        observation_spec: nest of unbatched tensor specs.
         action_size: numbers of an action; 0 if there is a value for each of `num_outputs` actions.
         num_outputs: values that each critic makes.
         num_critics: how many critics; 2 are the twins of arXiv 1802.09477.
-        fc_layer_params, activation, layer_norm: of the hidden layers of a critic, as in `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        observation_spec and all others: as in `Torso`; the hidden layers are those of each critic.
     """
 
     def __init__(
@@ -259,10 +251,9 @@ class CriticsNetwork(CopyableModule):
             self._critics.append([layers, dense(layers.size, num_outputs, gain=0.1, seed=head_seed)])
 
     def features(self, observation, state=(), is_first=None, training=True):
-        """What the critics see of a whole sequence; the arguments are those of a call of `PolicyNetwork`.
+        """What the critics see of a whole sequence, float32 [T, B, F], and the final state.
 
-        Returns:
-            float32 [T, B, F], and the final state.
+        The arguments are as in a call of `PolicyNetwork`.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         x, state = self._torso.unroll(x, state, is_first, training)
@@ -276,14 +267,9 @@ class CriticsNetwork(CopyableModule):
         return self._torso.step(x, state)[1]
 
     def values(self, features, action=None):
-        """Q of each critic.
+        """Q of each critic: features float32 [T, B, F] -> float32 [num_critics, T, B, num_outputs].
 
-        Args:
-            features: float32 [T, B, F].
-            action: float32 [T, B, action_size]; None if `action_size` is 0.
-
-        Returns:
-            float32 [num_critics, T, B, num_outputs].
+        `action` is float32 [T, B, action_size], or None if `action_size` is 0.
         """
         x = features if action is None else tf.concat([features, action], axis=-1)
         leading = tf.shape(x)[:-1]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Fully connected layers, with orthogonal initial weights; each is built at once."""
+"""Layers with orthogonal initial weights; each is built at once."""
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +55,13 @@ def dense(size, units, gain, seed, dtype="float32", activation=None):
     kernel = orthogonal(gain, seed)
     layer = tf.keras.layers.Dense(units, activation, kernel_initializer=kernel, dtype=dtype)
     return build_layer(layer, (None, size))
+
+
+def convolution(channels, filters, kernel_size, gain, seed, **kwargs):
+    """A Keras layer that convolves [N, H, W, channels], in the dtype of the `compute_in` around."""
+    kernel = orthogonal(gain, seed)
+    layer = tf.keras.layers.Conv2D(filters, kernel_size, kernel_initializer=kernel, **kwargs)
+    return build_layer(layer, (None, None, None, channels))
 
 
 class Mlp(CopyableModule):

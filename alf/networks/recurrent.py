@@ -87,25 +87,19 @@ class Rnn(CopyableModule):
 
     def step(self, x, state):
         """One step: float32 [B, input_size], state of [B, ...] -> float32 [B, size], and the new state."""
-        return self._step(self._project(x), state, *self._step_weights())
+        x, weights = self._project(x)
+        return self._step(x, state, *weights)
 
     def unroll(self, x, state, is_first):
-        """T steps, T known when this is traced.
+        """T steps, known when this is traced: float32 [T * B, input_size] -> [T * B, size], the final state.
 
-        Args:
-            x: float32 [T * B, input_size], row by row.
-            state: nest of [B, ...] that enters row 0.
-            is_first: bool [T, B], where the state becomes zeros before the step.
-
-        Returns:
-            float32 [T * B, size], and the final state.
+        `state`, nest of [B, ...], enters row 0. It becomes zeros before a step where `is_first`, bool [T, B].
         """
         is_first.shape.assert_has_rank(2)
         is_first = tf.unstack(is_first[..., tf.newaxis])
-        x = self._project(x)  # One product for the inputs of all steps.
+        x, weights = self._project(x)  # One product for the inputs of all steps.
         x = tf.unstack(tf.reshape(x, (len(is_first), -1, x.shape[-1])))
-        weights, outputs = self._step_weights(), []
-        segment = self._recurrence or len(is_first)
+        segment, outputs = self._recurrence or len(is_first), []
         # Unrolled: a tf.while_loop takes 1.4 to 2.5 times as long, see benchmarks.recurrent.
         for t, (x_t, is_first_t) in enumerate(zip(x, is_first, strict=True)):
             if t > 0 and t % segment == 0:
@@ -116,11 +110,10 @@ class Rnn(CopyableModule):
         return tf.reshape(tf.stack(outputs), (-1, self.size)), state
 
     def _project(self, x):
-        return tf.cast(self._input_layer(x), tf.float32)
-
-    def _step_weights(self):
+        """The input's part of a step, float32, and the weights for the state's part, each read once."""
         kernel, *others = self._weights
-        return [tf.cast(kernel, self._compute_dtype), *(tf.convert_to_tensor(w) for w in others)]
+        weights = [tf.cast(kernel, self._compute_dtype), *map(tf.convert_to_tensor, others)]
+        return tf.cast(self._input_layer(x), tf.float32), weights
 
 
 @gin.configurable(module="alf.networks")

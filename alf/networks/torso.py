@@ -67,16 +67,9 @@ class Torso(CopyableModule):
                 self.size, self.state_spec = self._rnn.size, self._rnn.state_spec
 
     def unroll(self, observation, state, is_first, training=True):
-        """A whole unroll, or any rows where there is no recurrent layer.
+        """A whole unroll: nest of [T * B, *shape], row by row -> features float32 [T * B, size], final state.
 
-        Args:
-            observation: nest of [T * B, *shape], row by row.
-            state: nest of [B, ...] that enters row 0; ignored without a recurrent layer.
-            is_first: bool [T, B], where the state becomes zeros before the step; ignored likewise.
-            training: whether the call trains, for layers to which it matters.
-
-        Returns:
-            features float32 [T * B, size], and the final state.
+        The arguments are as in a call of `PolicyNetwork`, but for the shape of the observation.
         """
         x = self._layers(self._encoder(observation, training=training), training)
         if self._rnn is None:
