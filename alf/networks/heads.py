@@ -46,16 +46,17 @@ class ActorCriticNetwork(CopyableModule):
         settings = type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype
         layers = fc_layer_params, activation, layer_norm, spectral_norm
         seed, value_seed = split_seed(seed, 2)
-        self._torso, self._value_torso, self._value_head = Torso(*settings, seed, *layers), None, None
-        self.state_spec = self._torso.state_spec
+        torso = self._torso = Torso(*settings, seed, *layers)
         # One product makes both heads where they share layers.
         head_size = num_outputs + 1 if share_layers else num_outputs
-        self._head = dense(self._torso.size, head_size, gain=0.01, seed=self._torso.head_seed)
+        self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)
+        self._value_torso, self._value_head, self.state_spec = None, None, torso.state_spec
+        self._has_two_states = not share_layers and self.state_spec != ()
         if not share_layers:
             torso = self._value_torso = Torso(*settings, value_seed, *layers)
             self._value_head = dense(torso.size, 1, gain=0.01, seed=torso.head_seed)
-            if self.state_spec != ():
-                self.state_spec = (self.state_spec, torso.state_spec)
+        if self._has_two_states:
+            self.state_spec = (self.state_spec, torso.state_spec)
 
     @property
     def value_variables(self):
@@ -70,26 +71,24 @@ class ActorCriticNetwork(CopyableModule):
         Returns float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
+        state, value_state = self._split(state)
+        features, state = self._torso.unroll(x, state, is_first)
+        outputs = self._head(features)
         if self._value_torso is None:
-            features, state = self._torso.unroll(x, state, is_first)
-            outputs, value = tf.split(self._head(features), [self._num_outputs, 1], axis=-1)
+            outputs, value = tf.split(outputs, [self._num_outputs, 1], axis=-1)
         else:
-            state, value_state = self._split(state)
-            features, state = self._torso.unroll(x, state, is_first)
-            value_features, value_state = self._value_torso.unroll(x, value_state, is_first)
-            outputs, value = self._head(features), self._value_head(value_features)
-            state = () if self.state_spec == () else (state, value_state)
+            features, value_state = self._value_torso.unroll(x, value_state, is_first)
+            value = self._value_head(features)
+        if self._has_two_states:
+            state = state, value_state
         return split_leading_dim(outputs, leading), tf.reshape(value, leading), state
 
     def policy(self, observation, state=()):
         """One step, to act, as in `PolicyNetwork`; it computes no value."""
         x, leading = merge_leading_dims(observation, self._spec)
-        if self._value_torso is None or self.state_spec == ():
-            features, state = self._torso.step(x, state)
-        else:
-            # The state that enters the next unroll must be the value's, too.
-            state, value_state = self._split(state)
-            features, state = self._torso.step(x, state)
+        state, value_state = self._split(state)
+        features, state = self._torso.step(x, state)
+        if self._has_two_states:  # The state that enters the next unroll must be the value's, too.
             state = state, self._value_torso.step(x, value_state)[1]
         outputs = self._head(features)
         if self._value_torso is None:
@@ -97,9 +96,9 @@ class ActorCriticNetwork(CopyableModule):
         return split_leading_dim(outputs, leading), state
 
     def _split(self, state):
-        """The states of the policy and of the value, which share no layers."""
-        if self.state_spec == ():
-            return (), ()
+        """The states of the policy's torso and of the value's, if that has one."""
+        if not self._has_two_states:
+            return state, ()
         tf.nest.assert_same_structure(self.state_spec, state)
         return state
 
