@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
 from alf.drivers import EnvSpecs
-from alf.environments import load
-from alf.environments.atari import load_atari
+from alf.environments import load, load_atari
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.networks import ActorCriticNetwork, NatureEncoder, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy

@@ -1,11 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Batched environments: `load(name, batch_size)`, the adapters that it returns, and their base class."""
 
-from alf.environments.atari import load_atari
 from alf.environments.batched_environment import BatchedEnvironment
-from alf.environments.envpool_env import load_envpool
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.environments.load import load
+from alf.environments.load import load, load_atari, load_envpool
 from alf.environments.python_env import PythonEnvironment
 
 __all__ = [

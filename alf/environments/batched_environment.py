@@ -13,14 +13,12 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it.
 
     Args:
-        batch_size: int, B.
-        observation_spec: nest of `ArraySpec`, without the batch dimension, as all specs here.
-        action_spec: nest of `ArraySpec`.
-        reward_spec: `ArraySpec`, or None for a float32 scalar.
-
-    Raises:
-        ConfigError: if `batch_size` is not a positive integer.
+        batch_size: B; a ConfigError if it is not a positive integer.
+        observation_spec, action_spec: nests of `ArraySpec`, without the batch dimension.
+        reward_spec: `ArraySpec` of one sub-environment, or None for a float32 scalar.
     """
+
+    batched = True
 
     def __init__(self, batch_size, observation_spec, action_spec, reward_spec=None):
         check_int("batch_size", batch_size)
@@ -29,10 +27,6 @@ class BatchedEnvironment(py_environment.PyEnvironment):
         self._observation_spec = observation_spec
         self._action_spec = action_spec
         self._reward_spec = super().reward_spec() if reward_spec is None else reward_spec
-
-    @property
-    def batched(self):
-        return True
 
     @property
     def batch_size(self):

@@ -13,41 +13,37 @@ from alf.errors import ConfigError
 class GymnasiumEnvironment(BatchedEnvironment):
     """A `gymnasium.vector.VectorEnv` as a batched `PyEnvironment`.
 
-    Every `TimeStep` holds, for a batch of B sub-environments:
-        step_type: int32 [B]. LAST where the episode ended (terminated or truncated), FIRST in the step after
-            a LAST, MID elsewhere.
-        reward: float32 [B]. 0 where FIRST.
-        discount: float32 [B]. 0 where terminated, 1 elsewhere, also at a time limit.
-        observation: nest of [B, ...], C-contiguous, with the dtypes of the spec. A LAST step holds the final
-            observation of its episode, not the first one of the next episode.
-
-    The action that leads to a FIRST step is ignored. The arrays of a `TimeStep` never change later, so the
-    caller need not copy them.
+    `alf.data_structures` has the convention of time steps. The reward of a FIRST step is 0. Observations are
+    C-contiguous, with the dtypes of the spec. The arrays of a `TimeStep` never change later, so the caller
+    need not copy them.
 
     Args:
         env: a `gymnasium.vector.VectorEnv` with NEXT_STEP autoreset. `close()` closes it.
-        seed: int, None, or anything else that `env.reset(seed=)` takes. It is used for the first reset only,
-            so that later resets do not repeat the same episodes. Most vector environments give
-            sub-environment i the seed `seed + i`: the seeds of two batches must differ by at least B.
-        copy_observations: False if `env` returns new arrays at every step. C-contiguous arrays are then not
-            copied.
+        seed: anything that `env.reset(seed=)` takes. It is used for the first reset only, so that later
+            resets do not repeat the same episodes. Most vector environments give sub-environment i the seed
+            `seed + i`: the seeds of two batches must differ by at least B.
+        copy_observations: False if `env` returns new arrays at every step: C-contiguous ones are not copied.
 
     Raises:
         ConfigError: if `env` has another autoreset mode, or a space that has no spec.
     """
 
     def __init__(self, env, seed=None, copy_observations=True):
-        _check_autoreset(env)
+        # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments
+        # of the class share, where the next one overwrites it.
+        mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
+        next_step = gymnasium.vector.AutoresetMode.NEXT_STEP
+        if mode not in (next_step, next_step.value):
+            raise ConfigError(
+                f"{env} has autoreset mode {mode}, but only AutoresetMode.NEXT_STEP keeps the final "
+                "observation of an episode in a step of its own."
+            )
         observation_space, action_space = env.single_observation_space, env.single_action_space
-        super().__init__(
-            env.num_envs,
-            spec_from_space(observation_space, "observation"),
-            spec_from_space(action_space, "action"),
-        )
-        self._env = env
+        specs = spec_from_space(observation_space, "observation"), spec_from_space(action_space, "action")
+        super().__init__(env.num_envs, *specs)
+        self._env, self._closed = env, False
         # SyncVectorEnv takes no NumPy integer.
         self._seed = int(seed) if isinstance(seed, np.integer) else seed
-        self._closed = False
 
         def make_observation_converter(space):
             if copy_observations:
@@ -101,16 +97,3 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._ended = last
         discount = self._ones_f32 - terminated.astype(np.float32)
         return ts.TimeStep(step_type, reward, discount, self._from_env(observation))
-
-
-def _check_autoreset(env):
-    """Raises ConfigError unless `env` resets a sub-environment in the step after its last one."""
-    # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments of
-    # the class share, where the next one overwrites it.
-    mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
-    next_step = gymnasium.vector.AutoresetMode.NEXT_STEP
-    if mode not in (next_step, next_step.value):
-        raise ConfigError(
-            f"{env} has autoreset mode {mode}, but only AutoresetMode.NEXT_STEP keeps the final observation "
-            "of an episode in a step of its own."
-        )

@@ -7,18 +7,17 @@ import importlib
 
 import gin
 import gymnasium
+import numpy as np
 
-from alf.environments.atari import load_atari
-from alf.environments.envpool_env import load_envpool
-from alf.environments.extras import import_extra
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
+from alf.seeds import spawn_seeds
 
 
 @gin.configurable(module="alf.environments")
 def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto", **kwargs):
-    """Returns B environments `name` as one batched environment.
+    """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
@@ -26,25 +25,28 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
         name: a Gymnasium id such as "CartPole-v1"; "module:id" first imports the module, which registers the
             id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5". Or a callable that
             returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
-        batch_size: int, number of sub-environments, B.
+        batch_size: number of sub-environments, B.
         seed: int or None, for the first reset.
-        max_episode_steps: int, time limit in steps; it ends an episode with discount 1. None for the limit
-            that is registered with the id.
+        max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
+            registered with the id.
         num_workers: "auto" or int. With "auto", an id that has its own vector environment (NumPy or C++)
             steps in this process, if that can be imported; for anything else `PythonEnvironment` chooses. An
             int is the number of worker processes that step single environments; 0 steps them in this process.
         **kwargs: for the constructor of the environment, or for the callable.
 
-    Returns:
-        A `GymnasiumEnvironment` or a `PythonEnvironment` of B sub-environments.
-
     Raises:
-        ConfigError: if `name` is unknown, or `batch_size`, `max_episode_steps` or `num_workers` is wrong.
-        Exception: what the environment itself raises.
+        ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
     check_int("load.batch_size", batch_size)
     if str(name).startswith(("ALE/", "envpool:")):
-        return _load_native(name, batch_size, seed, max_episode_steps, num_workers, kwargs)
+        if num_workers != "auto":
+            raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
+        if name.startswith("envpool:"):
+            limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+            return load_envpool(name.removeprefix("envpool:"), batch_size, seed=seed, **limit, **kwargs)
+        if max_episode_steps is not None:
+            raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
+        return load_atari(name, batch_size, seed=seed, **kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
@@ -62,24 +64,11 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
         return PythonEnvironment([make] * batch_size, seed, num_workers)
     except gymnasium.error.DependencyNotInstalled:
         if "mujoco" in str(spec.entry_point):
-            import_extra("mujoco", "mujoco")  # Its error says how to install it.
+            _import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
 
 
-def _load_native(name, batch_size, seed, max_episode_steps, num_workers, kwargs):
-    """Loads an environment whose batch steps in C++: of ale-py or EnvPool."""
-    if num_workers != "auto":
-        raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
-    if name.startswith("envpool:"):
-        limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
-        return load_envpool(name.removeprefix("envpool:"), batch_size, seed=seed, **limit, **kwargs)
-    if max_episode_steps is not None:
-        raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
-    return load_atari(name, batch_size, seed=seed, **kwargs)
-
-
 def _find_spec(name):
-    """Returns the `gymnasium.envs.registration.EnvSpec` of the id `name`."""
     module, _, env_id = str(name).rpartition(":")
     if module:
         importlib.import_module(module)
@@ -104,3 +93,118 @@ def _can_import_vector_entry(spec):
             raise
         return False
     return True
+
+
+@gin.configurable(module="alf.environments")
+def load_atari(
+    name,
+    batch_size,
+    seed=None,
+    frame_skip=4,
+    screen_size=84,
+    grayscale=True,
+    num_stack=4,
+    sticky_actions=0.0,
+    noop_max=30,
+    episodic_life=False,
+    full_action_space=False,
+    max_episode_frames=108_000,
+    num_threads=0,
+):
+    """Returns B Atari games as one batched environment of ale-py.
+
+    The defaults are the usual protocol (Mnih et al. 2015, Machado et al. 2018, arXiv 1709.06009) without
+    sticky actions. Rewards are those of the game: the learner clips them if it should.
+
+    Args:
+        name: such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
+        batch_size: B.
+        seed: int or None; each game gets its own seed from it, for the first reset.
+        frame_skip: frames that an action is repeated for; an observation is the maximum of the last two.
+        screen_size: height and width in pixels.
+        grayscale: whether observations are gray.
+        num_stack: how many observations are stacked: uint8 [B, num_stack, height, width].
+        sticky_actions: probability that the emulator repeats the previous action; 0.25 in the later protocol.
+        noop_max: an episode begins with a random number of no-ops, at most this many.
+        episodic_life: whether the loss of a life ends the episode, as a termination.
+        full_action_space: whether all 18 actions are offered, or only those that the game uses.
+        max_episode_frames: time limit in frames (default: 30 minutes), a truncation.
+        num_threads: C++ threads; 0 starts one for each core.
+
+    Raises:
+        ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
+    """
+    vector_env = _import_extra("ale_py.vector_env", "atari")
+    sizes = dict(batch_size=batch_size, frame_skip=frame_skip, screen_size=screen_size, num_stack=num_stack)
+    for setting, value in {**sizes, "max_episode_frames": max_episode_frames}.items():
+        check_int(f"load_atari.{setting}", value)
+    # ale-py names games in snake case; here any usual spelling will do.
+    roms = _import_extra("ale_py.roms", "atari").get_all_rom_ids()
+    games = {rom.replace("_", ""): rom for rom in roms}
+    plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
+    if plain not in games:
+        raise ConfigError(f"load_atari.name: no Atari game {name!r}; there are {', '.join(sorted(roms))}")
+    env = vector_env.AtariVectorEnv(
+        games[plain],
+        num_envs=batch_size,
+        num_threads=num_threads,
+        max_num_frames_per_episode=max_episode_frames,
+        repeat_action_probability=sticky_actions,
+        full_action_space=full_action_space,
+        img_height=screen_size,
+        img_width=screen_size,
+        grayscale=grayscale,
+        stack_num=num_stack,
+        frameskip=frame_skip,
+        noop_max=noop_max,
+        episodic_life=episodic_life,
+        reward_clipping=False,
+        autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
+    )
+    seeds = None if seed is None else np.array(spawn_seeds(seed, batch_size))
+    # ale-py returns new observation arrays at every step.
+    return GymnasiumEnvironment(env, seed=seeds, copy_observations=False)
+
+
+@gin.configurable(module="alf.environments")
+def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
+    """Returns B of EnvPool's environments `name` as one batched environment.
+
+    Args:
+        name: an id of EnvPool, such as "Pong-v5" or "HalfCheetah-v4".
+        batch_size: B.
+        seed: int, or None for EnvPool's default seed, which is always the same.
+        num_threads: C++ threads; 0 starts one for each core.
+        **kwargs: EnvPool's settings of the environment.
+
+    Raises:
+        ConfigError: if envpool is missing, or the id is unknown.
+    """
+    envpool = _import_extra("envpool", "envpool")
+    check_int("load_envpool.batch_size", batch_size)
+    known = envpool.list_all_envs()
+    if name not in known:
+        close = ", ".join(difflib.get_close_matches(str(name), known))
+        raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
+    if seed is not None:
+        kwargs["seed"] = seed
+    env = envpool.make(name, env_type="gymnasium", num_envs=batch_size, num_threads=num_threads, **kwargs)
+    return GymnasiumEnvironment(_EnvPoolVectorEnv(env, batch_size))
+
+
+class _EnvPoolVectorEnv:
+    """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`."""
+
+    def __init__(self, env, num_envs):
+        self.num_envs, self.metadata, self.unwrapped = num_envs, env.metadata, self
+        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.step, self.close = env.step, env.close
+        self.reset = lambda seed=None: env.reset()  # EnvPool was seeded when it was made.
+
+
+def _import_extra(module, extra):
+    """Imports and returns `module`; the ConfigError without it says how to install ALF's extra `extra`."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f'the package {module} is not installed: pip install "alf-tf[{extra}]"') from error

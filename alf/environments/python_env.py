@@ -33,20 +33,17 @@ class PythonEnvironment(BatchedEnvironment):
     Args:
         env_fns: B callables without arguments. Each returns a `gymnasium.Env`, or a TF-Agents `PyEnvironment`
             of one environment. For workers, cloudpickle must be able to pickle them.
-        seed: int or None. Each environment gets its own seed from `SeedSequence(seed)`, the same one for any
-            number of workers.
-        num_workers: int, worker processes, at most B; 0 steps all environments in this process. "auto" steps
-            one environment for a trial: if all B steps take less time than a message to a worker, it steps
-            them in this process, else in workers on half of the cores, so that two batched environments use
-            all cores.
-        max_random_steps: int; before its first step each environment takes a random number of random actions,
-            at most this many, so that episodes of equal length do not end together.
+        seed: int or None. Each environment gets its own seed from it, the same one for any `num_workers`.
+        num_workers: worker processes, at most B; 0 steps all environments in this process. "auto" steps one
+            environment for a trial: if all B steps take less time than a message to a worker, it steps them
+            in this process, else in workers on half of the cores, so that two batched environments use all.
+        max_random_steps: before its first step each environment takes a random number of random actions, at
+            most this many, so that episodes of equal length do not end together.
         start_timeout, step_timeout, max_restarts, pin_workers, single_threaded: as in
             `alf.workers.WorkerSettings`.
 
     Raises:
-        ConfigError: if a setting is wrong or a space has no spec.
-        Exception: what an environment raises.
+        ConfigError: if a setting is wrong or a space has no spec. Errors of the environments pass through.
     """
 
     def __init__(
@@ -103,8 +100,7 @@ class PythonEnvironment(BatchedEnvironment):
         return self._copy_time_step()
 
     def _step(self, action):
-        action = tf.nest.flatten(self._to_env(action))
-        for array, x in zip(self._batch.arrays.action, action, strict=True):
+        for array, x in zip(self._batch.arrays.action, tf.nest.flatten(self._to_env(action)), strict=True):
             array[...] = x
         self._batch.step()
         return self._copy_time_step()
@@ -112,33 +108,19 @@ class PythonEnvironment(BatchedEnvironment):
     def _copy_time_step(self):
         """Returns copies of the arrays, because the next step writes into them."""
         arrays = self._batch.arrays
-        observation = [x.copy() for x in arrays.observation]
-        return ts.TimeStep(
-            arrays.step_type.copy(),
-            arrays.reward.copy(),
-            arrays.discount.copy(),
-            tf.nest.pack_sequence_as(self._observation_spec, observation),
-        )
+        observation = tf.nest.pack_sequence_as(self._observation_spec, [x.copy() for x in arrays.observation])
+        return ts.TimeStep(arrays.step_type.copy(), arrays.reward.copy(), arrays.discount.copy(), observation)
 
 
 def _choose_num_workers(num_workers, env_fns):
-    if num_workers == "auto":
-        if _is_cheap(env_fns):
-            return 0
-        return min(len(env_fns), max(1, len(os.sched_getaffinity(0)) // 2))
-    check_int("num_workers", num_workers, at_least=0)
-    if num_workers > len(env_fns):
-        raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
-    return num_workers
-
-
-def _is_cheap(env_fns):
-    """Whether one step of all environments takes less time than a message to a worker and back."""
-    if len(env_fns) > _MAX_CHEAP:
-        return False
-    try:
-        with contextlib.closing(EnvBatch(env_fns[:1], [0])) as batch:
-            return len(env_fns) * batch.measure_step_seconds() < _MESSAGE_SECONDS
-    except Exception:
+    if num_workers != "auto":
+        check_int("num_workers", num_workers, at_least=0)
+        if num_workers > len(env_fns):
+            raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
+        return num_workers
+    if len(env_fns) <= _MAX_CHEAP:
         # Not every environment allows random actions. Other faults will show again in the worker.
-        return False
+        with contextlib.suppress(Exception), contextlib.closing(EnvBatch(env_fns[:1], [0])) as batch:
+            if len(env_fns) * batch.measure_step_seconds() < _MESSAGE_SECONDS:
+                return 0
+    return min(len(env_fns), max(1, len(os.sched_getaffinity(0)) // 2))

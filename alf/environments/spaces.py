@@ -9,18 +9,10 @@ from alf.errors import ConfigError
 
 
 def spec_from_space(space, name="space"):
-    """Returns the unbatched spec of a Gymnasium space.
+    """Returns the unbatched spec of a Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them.
 
-    Args:
-        space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them.
-        name: str, the name of the spec; errors call the space by it.
-
-    Returns:
-        A nest of `BoundedArraySpec`, or `ArraySpec` for a Box without any bound, with the dtypes of the
-        space. A Dict becomes a dict, a Tuple a tuple.
-
-    Raises:
-        ConfigError: if it is any other space.
+    It is a nest of `BoundedArraySpec`, or `ArraySpec` for a Box without any bound, with the dtypes of the
+    space and the name `name`. A Dict becomes a dict, a Tuple a tuple. Any other space is a `ConfigError`.
     """
     if isinstance(space, spaces.Dict):
         return {k: spec_from_space(v, f"{name}/{k}") for k, v in space.spaces.items()}
@@ -45,13 +37,10 @@ def spec_from_space(space, name="space"):
 
 
 def map_space(space, make_converter):
-    """Returns a function that converts a nest of batched arrays, each array by its own converter.
+    """Returns a function that converts a nest of batched arrays, each by the converter of its space.
 
-    The space is walked once, here; `tf.nest` would walk the nest at every step.
-
-    Args:
-        space: a Gymnasium space that has a spec.
-        make_converter: a function from a leaf of `space` to a function from array to array.
+    `make_converter` makes the converter, a function from array to array, of a space that is neither Dict nor
+    Tuple. The nest of spaces is walked once, here; `tf.nest` would walk the nest at every step.
     """
     if isinstance(space, spaces.Dict):
         parts = {k: map_space(v, make_converter) for k, v in space.spaces.items()}
@@ -63,15 +52,11 @@ def map_space(space, make_converter):
 
 
 def make_action_converter(space, batch_size):
-    """Returns a function from a batch of a policy's actions to actions that the leaf `space` contains.
+    """Returns a function from a policy's actions, [B, *space.shape], to actions that `space` contains.
 
-    The function raises ValueError for a wrong shape, and TypeError for floats where `space` has integers. It
-    clips actions to the bounds of a Box. It does not clip those of a discrete space: an action out of range
-    is an error of the policy, which the environment reports.
-
-    Args:
-        space: Box, Discrete, MultiDiscrete or MultiBinary.
-        batch_size: int, B; the actions are [B, *space.shape].
+    `space` is neither Dict nor Tuple. The function raises ValueError for a wrong shape, and TypeError for
+    floats where `space` has integers. It clips actions to the bounds of a Box. It does not clip those of a
+    discrete space: an action out of range is an error of the policy, which the environment reports.
     """
     dtype, shape = space.dtype, (batch_size, *space.shape)
 

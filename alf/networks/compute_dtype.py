@@ -13,21 +13,13 @@ import tensorflow as tf
 from alf.errors import ConfigError
 
 _KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-_CPU_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 
 def keras_policy(name, compute_dtype):
-    """Makes the dtype policy of Keras layers.
-
-    Args:
-        name: of the setting, for the error.
-        compute_dtype: the setting; None for the dtype of the `compute_in` around, or of Keras without one.
-
-    Returns:
-        a `tf.keras.mixed_precision.Policy`.
+    """The `tf.keras.mixed_precision.Policy` of a `compute_dtype`; None is that of the `compute_in` around.
 
     Raises:
-        ConfigError: if `compute_dtype` is none of these.
+        ConfigError: if `compute_dtype` is none of these; `name` is that of the setting.
     """
     if compute_dtype is None:
         return tf.keras.mixed_precision.global_policy()
@@ -53,13 +45,11 @@ def compute_in(name, compute_dtype):
 
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
     """Whether a GPU is visible, or the CPU has AVX512_BF16 or AMX; False if there is no such file."""
-    return bool(tf.config.get_visible_devices("GPU")) or not _CPU_FLAGS.isdisjoint(_cpu_flags(cpuinfo))
-
-
-def _cpu_flags(cpuinfo):
+    if tf.config.get_visible_devices("GPU"):
+        return True
     with contextlib.suppress(OSError), open(cpuinfo) as lines:
         for line in lines:
             key, _, value = line.partition(":")
             if key.strip() == "flags":  # all cores have the same
-                return value.split()
-    return []
+                return not {"avx512_bf16", "amx_bf16"}.isdisjoint(value.split())
+    return False

@@ -28,21 +28,18 @@ class CopyableModule(tf.Module):
 
 
 def _copy_layers(module, memo):
-    """Copies all Keras layers inside a module into `memo`."""
     for layer in module.submodules:
         if isinstance(layer, tf.keras.layers.Layer):
             _copy_layer(layer, memo)
 
 
 def _copy_layer(layer, memo):
-    """Copies a Keras layer or model into `memo`, and returns the copy.
-
-    `tf.keras.Model.__deepcopy__` saves the model and loads it, which fails for classes that are not
-    registered with Keras. Here a graph of layers is cloned, and any other layer is copied by its attributes.
-    A class with a `__deepcopy__` of its own copies itself.
-    """
+    """Copies a Keras layer or model into `memo`, and returns the copy."""
     if id(layer) in memo:
         return memo[id(layer)]
+    # `tf.keras.Model.__deepcopy__` saves the model and loads it, which fails for classes that are not
+    # registered with Keras. Here a class with a `__deepcopy__` of its own copies itself, a graph of layers is
+    # cloned, and any other layer is copied by its attributes.
     own_deepcopy = getattr(type(layer), "__deepcopy__", None)
     if own_deepcopy not in (None, tf.keras.Model.__deepcopy__):
         new = memo[id(layer)] = own_deepcopy(layer, memo)

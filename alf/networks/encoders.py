@@ -3,7 +3,6 @@
 
 An encoder is made by `encoder_ctor(observation_spec, seed=...)`. It has a `size`, and is called with
 (observation, training): a nest of [N, *shape], and whether the call trains. It returns float32 [N, size].
-Those of images are in `images`.
 """
 
 import gin
@@ -11,9 +10,97 @@ import tensorflow as tf
 
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import zeros_from_spec
+from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.images import NatureEncoder
-from alf.networks.layers import Mlp, check_ctor, check_layers, split_seed
+from alf.networks.layers import HIDDEN_GAIN, Mlp, check_ctor, check_layers, convolution, dense, split_seed
+
+
+class _ImageEncoder(CopyableModule):
+    """Convolutions, `_convolve` in the subclass, and after them `_dense`, a hidden layer."""
+
+    def __call__(self, observation, training=False):
+        """uint8 [N, channels, height, width] -> float32 [N, size]."""
+        x = tf.transpose(observation, (0, 2, 3, 1))  # CPUs convolve with the channels last.
+        x = self._convolve(tf.cast(x, tf.float32) / 255.0)
+        return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
+
+
+@gin.configurable(module="alf.networks")
+class NatureEncoder(_ImageEncoder):
+    """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
+
+    Args:
+        observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
+        compute_dtype: "float32", "bfloat16" or "auto", see `compute_dtype`; None for that of the network.
+            Variables and features are float32.
+        seed: of the initializers; None draws one.
+
+    Raises:
+        ConfigError: if the observation is no image, or too small.
+    """
+
+    size = 512
+
+    def __init__(self, observation_spec, compute_dtype=None, seed=None):
+        super().__init__()
+        channels, height, width = _image_shape("NatureEncoder", observation_spec)
+        if min(height, width) < 36:
+            raise ConfigError(
+                "NatureEncoder needs [channels, height, width] of at least 36 x 36 pixels, not "
+                f"{observation_spec.shape}: ImpalaResEncoder takes smaller images"
+            )
+        *seeds, dense_seed = split_seed(seed, 4)
+        shape, self._convolutions = (None, height, width, channels), []
+        sizes = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+        with compute_in("NatureEncoder.compute_dtype", compute_dtype):
+            for (filters, size, strides), seed in zip(sizes, seeds, strict=True):
+                kwargs = dict(strides=strides, activation="relu")
+                layer = convolution(shape[-1], filters, size, HIDDEN_GAIN, seed, **kwargs)
+                shape = layer.compute_output_shape(shape)
+                self._convolutions.append(layer)
+            self._dense = dense(shape[1:].num_elements(), self.size, HIDDEN_GAIN, dense_seed, None, "relu")
+
+    def _convolve(self, x):
+        for layer in self._convolutions:
+            x = layer(x)
+        return x
+
+
+@gin.configurable(module="alf.networks")
+class ImpalaResEncoder(_ImageEncoder):
+    """The deep residual network of IMPALA (arXiv 1802.01561, figure 3), and 256 units.
+
+    The arguments are as in `NatureEncoder`, but the image may be smaller.
+    """
+
+    size = 256
+
+    def __init__(self, observation_spec, compute_dtype=None, seed=None):
+        super().__init__()
+        channels, height, width = _image_shape("ImpalaResEncoder", observation_spec)
+        *seeds, dense_seed = split_seed(seed, 16)
+        seeds, self._sections = iter(seeds), []
+        with compute_in("ImpalaResEncoder.compute_dtype", compute_dtype):
+            for filters in (16, 32, 32):
+                # Its gain is 1: no ReLU is before it.
+                first = convolution(channels, filters, 3, 1.0, next(seeds), padding="same")
+                # With all gains equal, features would be of order 20: each of 6 blocks doubles their square.
+                gains = (HIDDEN_GAIN, HIDDEN_GAIN / 6**0.5)
+                blocks = [
+                    [convolution(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
+                    for _ in range(2)
+                ]
+                self._sections.append([first, blocks])
+                channels, height, width = filters, (height + 1) // 2, (width + 1) // 2
+            size = height * width * channels
+            self._dense = dense(size, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
+
+    def _convolve(self, x):
+        for first, blocks in self._sections:
+            x = tf.nn.max_pool2d(first(x), 3, 2, "SAME")
+            for layer_1, layer_2 in blocks:
+                x += layer_2(tf.nn.relu(layer_1(tf.nn.relu(x))))
+        return tf.nn.relu(x)
 
 
 @gin.configurable(module="alf.networks")
@@ -45,15 +132,15 @@ class ObservationEncoder(CopyableModule):
         super().__init__(name="observation_encoder")
         check_int("ObservationEncoder.max_one_hot", max_one_hot, at_least=0)
         check_layers("ObservationEncoder.vector_layer_params", vector_layer_params, activation)
-        name = "ObservationEncoder.image_encoder_ctor"
-        check_ctor(name, image_encoder_ctor, "an encoder", "ImpalaResEncoder")
+        check_ctor("ObservationEncoder.image_encoder_ctor", image_encoder_ctor, "an encoder", "NatureEncoder")
         specs = tf.nest.flatten(observation_spec)
         self._parts = []
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
+            is_choice = spec.shape.rank == 0 and spec.dtype.is_integer and hasattr(spec, "minimum")
             if spec.dtype == tf.uint8 and spec.shape.rank == 3:
                 part = image_encoder_ctor(spec, seed=part_seed)
-            elif 0 < _num_values(spec) <= max_one_hot:
-                part = _OneHotEncoder(spec)
+            elif is_choice and 0 < (size := int(spec.maximum) - int(spec.minimum) + 1) <= max_one_hot:
+                part = _OneHotEncoder(int(spec.minimum), size)
             else:
                 part = _VectorEncoder(spec, vector_layer_params, activation, part_seed)
             self._parts.append(part)
@@ -111,35 +198,31 @@ class KerasEncoder(CopyableModule):
             new = super().__deepcopy__(memo)
             with tf.GradientTape() as tape:
                 new._encode_zeros()
+            shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(f"variables {shapes[0]} became {shapes[1]}")
+            handles = {id(v.handle) for v in new.variables}
+            shared = [v.name for v in self.variables if id(v.handle) in handles]
+            shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
+            if shared:
+                raise ValueError(f"the copy uses variables of others, {', '.join(shared)}")
         except Exception as error:
-            raise ConfigError(self._cannot_copy(error)) from error
-        shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
-        if shapes[0] != shapes[1]:
-            raise ConfigError(self._cannot_copy(f"variables {shapes[0]} became {shapes[1]}"))
-        handles = {id(v.handle) for v in new.variables}
-        shared = [v.name for v in self.variables if id(v.handle) in handles]
-        shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
-        if shared:
-            raise ConfigError(self._cannot_copy(f"the copy uses variables of others, {', '.join(shared)}"))
+            raise ConfigError(
+                f"the model of KerasEncoder.model_ctor, {self._model!r}, cannot be copied, which target "
+                f"networks and actors need: {error}. Make each layer and variable an attribute of the model, "
+                "and use them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
+            ) from error
         return new
 
     def _encode_zeros(self):
         """Features of 2 observations; the first call builds the model."""
         return self._model(zeros_from_spec(self._spec, 2), training=False)
 
-    def _cannot_copy(self, reason):
-        return (
-            f"the model of KerasEncoder.model_ctor, {self._model!r}, cannot be copied, which target networks "
-            f"and actors need: {reason}. Make each layer and variable an attribute of the model, and use "
-            "them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
-        )
-
 
 class _OneHotEncoder(CopyableModule):
-    def __init__(self, spec):
+    def __init__(self, minimum, size):
         super().__init__(name="one_hot_encoder")
-        self.size = _num_values(spec)
-        self._minimum = int(spec.minimum)
+        self._minimum, self.size = minimum, size
 
     def __call__(self, observation, training=False):
         return tf.one_hot(tf.cast(observation, tf.int64) - self._minimum, self.size)
@@ -148,8 +231,7 @@ class _OneHotEncoder(CopyableModule):
 class _VectorEncoder(CopyableModule):
     def __init__(self, spec, units, activation, seed):
         super().__init__(name="vector_encoder")
-        self._rank = spec.shape.rank
-        self._input_size = spec.shape.num_elements()
+        self._rank, self._input_size = spec.shape.rank, spec.shape.num_elements()
         self._layers = Mlp(self._input_size, units, activation, seed)
         self.size = self._layers.size
 
@@ -158,8 +240,7 @@ class _VectorEncoder(CopyableModule):
         return self._layers(tf.cast(x, tf.float32), training)
 
 
-def _num_values(spec):
-    """How many values a scalar integer with bounds has; 0 for any other spec."""
-    if spec.shape.rank != 0 or not spec.dtype.is_integer or not hasattr(spec, "minimum"):
-        return 0
-    return int(spec.maximum) - int(spec.minimum) + 1
+def _image_shape(owner, spec):
+    if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.uint8 or spec.shape.rank != 3:
+        raise ConfigError(f"{owner} needs one image, uint8 [channels, height, width], not {spec}")
+    return spec.shape

@@ -1,10 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Fully connected layers, with orthogonal initial weights; each is built at once."""
+"""Layers with orthogonal initial weights; each is built at once."""
 
 import numpy as np
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError, check_bool, check_int
 from alf.networks.copying import CopyableModule
 
 HIDDEN_GAIN = 2**0.5
@@ -23,14 +23,7 @@ def check_layers(name, units, activation):
 
 
 def check_ctor(name, value, what, example):
-    """Raises ConfigError unless the setting `name` is a function or class.
-
-    Args:
-        name: of the setting, as gin writes it.
-        value: of the setting.
-        what: the function must make, for the error.
-        example: of a class, for the error.
-    """
+    """Raises ConfigError unless the setting `name` is callable; `example` is a class that makes `what`."""
     if not callable(value):
         raise ConfigError(
             f"{name} is {value!r}: it must be a function or class that makes {what}. "
@@ -57,22 +50,24 @@ def build_layer(layer, input_shape):
     return layer
 
 
-def dense(size, units, gain, seed, dtype="float32"):
-    """A linear layer: [N, size] -> `dtype` [N, units]; None for that of the `compute_in` around."""
-    layer = tf.keras.layers.Dense(units, kernel_initializer=orthogonal(gain, seed), dtype=dtype)
+def dense(size, units, gain, seed, dtype="float32", activation=None):
+    """A layer: [N, size] -> `dtype` [N, units]; None for the dtype of the `compute_in` around."""
+    kernel = orthogonal(gain, seed)
+    layer = tf.keras.layers.Dense(units, activation, kernel_initializer=kernel, dtype=dtype)
     return build_layer(layer, (None, size))
 
 
-class Mlp(CopyableModule):
-    """Hidden layers, which compute in the dtype of the `compute_in` around.
+def convolution(channels, filters, kernel_size, gain, seed, **kwargs):
+    """A Keras layer that convolves [N, H, W, channels], in the dtype of the `compute_in` around."""
+    kernel = orthogonal(gain, seed)
+    layer = tf.keras.layers.Conv2D(filters, kernel_size, kernel_initializer=kernel, **kwargs)
+    return build_layer(layer, (None, None, None, channels))
 
-    Args:
-        size: of the input.
-        units: sizes of the layers; () for no layer.
-        activation: a name that Keras knows.
-        seed: of the initializers, or None.
-        layer_norm: whether each layer is normalized before its activation (arXiv 1607.06450).
-        spectral_norm: whether the layers are `SpectralDense`.
+
+class Mlp(CopyableModule):
+    """Hidden layers of the sizes `units`, which compute in the dtype of the `compute_in` around.
+
+    `spectral_norm` makes them `SpectralDense`; `size` is that of the input. The rest is as in `Torso`.
 
     Attributes:
         size: of the output.
@@ -80,18 +75,22 @@ class Mlp(CopyableModule):
 
     def __init__(self, size, units, activation, seed, layer_norm=False, spectral_norm=False):
         super().__init__(name="mlp")
+        check_layers("fc_layer_params", units, activation)
+        check_bool("layer_norm", layer_norm)
+        check_bool("spectral_norm", spectral_norm)
         layer_ctor = SpectralDense if spectral_norm else tf.keras.layers.Dense
         self._layers = []
         for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):
-            kernel = orthogonal(HIDDEN_GAIN, layer_seed)
+            layer = layer_ctor(
+                n,
+                None if layer_norm else activation,
+                use_bias=not layer_norm,
+                kernel_initializer=orthogonal(HIDDEN_GAIN, layer_seed),
+            )
+            self._layers.append(build_layer(layer, (None, size)))
             if layer_norm:
-                layer = layer_ctor(n, use_bias=False, kernel_initializer=kernel)
                 norm = tf.keras.layers.LayerNormalization(epsilon=1e-5)
-                self._layers += [build_layer(layer, (None, size)), build_layer(norm, (None, n))]
-                self._layers.append(tf.keras.layers.Activation(activation))
-            else:
-                layer = layer_ctor(n, activation, kernel_initializer=kernel)
-                self._layers.append(build_layer(layer, (None, size)))
+                self._layers += [build_layer(norm, (None, n)), tf.keras.layers.Activation(activation)]
             size = n
         self.size = size
 

@@ -11,7 +11,9 @@ from alf.networks.layers import dense, orthogonal, split_seed
 
 
 def gru_step(x, h, kernel, candidate_bias):
-    """One step of a GRU whose reset gate acts after the product, as `tf.keras.layers.GRU` by default.
+    """One step of a GRU: returns h', float32 [B, U], twice, as the output and as the new state.
+
+    The reset gate acts after the product, as in `tf.keras.layers.GRU` by default.
 
         z, r = sigmoid(x_z + h W_z), sigmoid(x_r + h W_r)
         h' = z h + (1 - z) tanh(x_c + r (h W_c + b))
@@ -21,9 +23,6 @@ def gru_step(x, h, kernel, candidate_bias):
         h: float32 [B, U], the state.
         kernel: [U, 3 * U]: W_z, W_r, W_c; its dtype is that of the product with h.
         candidate_bias: float32 [U], b.
-
-    Returns:
-        float32 [B, U], both the output and the new state.
     """
     x_z, x_r, x_c = tf.split(x, 3, axis=-1)
     h_z, h_r, h_c = tf.split(_product(h, kernel), 3, axis=-1)
@@ -33,7 +32,7 @@ def gru_step(x, h, kernel, candidate_bias):
 
 
 def lstm_step(x, state, kernel):
-    """One step of an LSTM.
+    """One step of an LSTM: returns the output h', float32 [B, U], and the new state, h' and c'.
 
         i, f, g, o = sigmoid(x_i + h W_i), sigmoid(x_f + h W_f), tanh(x_g + h W_g), sigmoid(x_o + h W_o)
         c' = f c + i g
@@ -43,9 +42,6 @@ def lstm_step(x, state, kernel):
         x: float32 [B, 4 * U], the projected input with its bias: i, f, g, o.
         state: h and c, float32 [B, U] each.
         kernel: [U, 4 * U]: W_i, W_f, W_g, W_o; its dtype is that of the product with h.
-
-    Returns:
-        float32 [B, U], the output h'; and the new state, h' and c'.
     """
     h, c = state
     i, f, g, o = tf.split(x + _product(h, kernel), 4, axis=-1)
@@ -60,14 +56,11 @@ def _product(x, kernel):
 
 
 class Rnn(CopyableModule):
-    """What recurrent layers have in common; `GRU` and `LSTM` are the two.
+    """What recurrent layers have in common; `GRU` and `LSTM` are the two. Wrong settings are a `ConfigError`.
 
-    Products are in the dtype of the `compute_in` around. The rest is float32, above all the state, which
-    adds up small numbers.
-
-    Args:
-        num_gates: how many vectors of `units` numbers a step makes of the input and of the state.
-        input_size, units, recurrence, seed: as in `GRU`.
+    A step makes `num_gates` vectors of `units` numbers of the input and of the state; other arguments are as
+    in `GRU`. Products are in the dtype of the `compute_in` around. The rest is float32, above all the state,
+    which adds up small numbers.
 
     Attributes:
         size: of the output.
@@ -75,8 +68,8 @@ class Rnn(CopyableModule):
     """
 
     def __init__(self, num_gates, input_size, units, recurrence, seed):
+        super().__init__()
         name = type(self).__name__
-        super().__init__(name=name.lower())
         if input_size is None:
             raise ConfigError(
                 f"{name}() got no input_size, which the network gives. In gin write, without parentheses: "
@@ -85,8 +78,7 @@ class Rnn(CopyableModule):
         check_int(f"{name}.units", units)
         if recurrence is not None:
             check_int(f"{name}.recurrence", recurrence)
-        self.size = units
-        self._recurrence = recurrence
+        self.size, self._recurrence = units, recurrence
         self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
         input_seed, seed = split_seed(seed, 2)
         self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed, dtype=None)
@@ -95,27 +87,19 @@ class Rnn(CopyableModule):
 
     def step(self, x, state):
         """One step: float32 [B, input_size], state of [B, ...] -> float32 [B, size], and the new state."""
-        return self._step(self._project(x), state, *self._step_weights())
+        x, weights = self._project(x)
+        return self._step(x, state, *weights)
 
     def unroll(self, x, state, is_first):
-        """T steps, T known when this is traced.
+        """T steps, known when this is traced: float32 [T * B, input_size] -> [T * B, size], the final state.
 
-        Args:
-            x: float32 [T * B, input_size], row by row.
-            state: nest of [B, ...] that enters row 0.
-            is_first: bool [T, B], where the state becomes zeros before the step.
-
-        Returns:
-            float32 [T * B, size], and the final state.
+        `state`, nest of [B, ...], enters row 0. It becomes zeros before a step where `is_first`, bool [T, B].
         """
         is_first.shape.assert_has_rank(2)
         is_first = tf.unstack(is_first[..., tf.newaxis])
-        # One product for the inputs of all steps.
-        x = self._project(x)
+        x, weights = self._project(x)  # One product for the inputs of all steps.
         x = tf.unstack(tf.reshape(x, (len(is_first), -1, x.shape[-1])))
-        weights = self._step_weights()
-        segment = self._recurrence or len(is_first)
-        outputs = []
+        segment, outputs = self._recurrence or len(is_first), []
         # Unrolled: a tf.while_loop takes 1.4 to 2.5 times as long, see benchmarks.recurrent.
         for t, (x_t, is_first_t) in enumerate(zip(x, is_first, strict=True)):
             if t > 0 and t % segment == 0:
@@ -126,11 +110,10 @@ class Rnn(CopyableModule):
         return tf.reshape(tf.stack(outputs), (-1, self.size)), state
 
     def _project(self, x):
-        return tf.cast(self._input_layer(x), tf.float32)
-
-    def _step_weights(self):
+        """The input's part of a step, float32, and the weights for the state's part, each read once."""
         kernel, *others = self._weights
-        return [tf.cast(kernel, self._compute_dtype), *(tf.convert_to_tensor(w) for w in others)]
+        weights = [tf.cast(kernel, self._compute_dtype), *map(tf.convert_to_tensor, others)]
+        return tf.cast(self._input_layer(x), tf.float32), weights
 
 
 @gin.configurable(module="alf.networks")
@@ -143,9 +126,6 @@ class GRU(Rnn):
         recurrence: through how many steps of an unroll gradients go back; None for all. After so many steps
             the state enters the next one as a constant. Outputs stay the same, only gradients change.
         seed: of the initializers; None draws one.
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
 
     _step = staticmethod(gru_step)
@@ -158,14 +138,7 @@ class GRU(Rnn):
 
 @gin.configurable(module="alf.networks")
 class LSTM(Rnn):
-    """An LSTM, see `lstm_step`, whose forget gate starts with a bias of 1.
-
-    Args:
-        input_size, units, recurrence, seed: as in `GRU`.
-
-    Raises:
-        ConfigError: if a setting is wrong.
-    """
+    """An LSTM, see `lstm_step`, whose forget gate starts with a bias of 1; the arguments are as in `GRU`."""
 
     _step = staticmethod(lstm_step)
 

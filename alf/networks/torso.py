@@ -3,26 +3,36 @@
 
 import tensorflow as tf
 
-from alf.errors import check_bool
+from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.layers import Mlp, check_ctor, check_layers, split_seed
+from alf.networks.layers import Mlp, check_ctor, split_seed
 
 
 class Torso(CopyableModule):
-    """An encoder, hidden layers, and a recurrent layer if there is an `rnn_ctor`; each is built at once.
+    """An encoder, hidden layers, and a recurrent layer if wanted; each is built at once.
 
     Args:
         owner: name of the network's class, for errors.
         observation_spec: nest of unbatched tensor specs.
-        encoder_ctor: callable (observation_spec, seed=) -> encoder, see `encoders`.
-        rnn_ctor: callable (input_size, seed=) -> `Rnn`, or None.
-        seeds: two, of encoder and hidden layers and of the recurrent layer.
-        fc_layer_params: units of each hidden layer; () for none.
-        activation, layer_norm, spectral_norm: of the hidden layers, as in `layers.Mlp`.
+        encoder_ctor: callable (observation_spec, seed=) -> encoder: `ObservationEncoder`, `NatureEncoder`,
+            `ImpalaResEncoder`, `KerasEncoder`, or another, see `encoders`.
+        rnn_ctor: `GRU`, `LSTM`, or another callable (input_size, seed=) -> `recurrent.Rnn`: the recurrent
+            layer after the hidden layers. None for no recurrent layer.
+        compute_dtype: of all layers but the heads and those with `spectral_norm`: "float32", "bfloat16" or
+            "auto", see `compute_dtype`. An encoder with a dtype of its own keeps it. Variables and outputs
+            are float32.
+        seed: of the initializers; None draws one.
+        fc_layer_params: units of each hidden layer after the encoder; () for none, as after `NatureEncoder`
+            and `ImpalaResEncoder`, which end in one of their own.
+        activation: of the hidden layers, a name that Keras knows.
+        layer_norm: whether the hidden layers are normalized before their activation (arXiv 1607.06450).
+        spectral_norm: whether the kernels of the hidden layers are divided by their largest singular value
+            (arXiv 1802.05957). `unroll` in training improves an estimate of it, `step` only uses it.
 
     Attributes:
         size: of the features.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+        head_seed: the seed for what is above.
 
     Raises:
         ConfigError: if a setting is wrong.
@@ -34,39 +44,32 @@ class Torso(CopyableModule):
         observation_spec,
         encoder_ctor,
         rnn_ctor,
-        seeds,
+        compute_dtype,
+        seed,
         fc_layer_params=(),
         activation="relu",
         layer_norm=False,
         spectral_norm=False,
     ):
         super().__init__(name="torso")
-        check_layers("fc_layer_params", fc_layer_params, activation)
-        check_bool("layer_norm", layer_norm)
-        check_bool("spectral_norm", spectral_norm)
         check_ctor(f"{owner}.encoder_ctor", encoder_ctor, "an encoder", "NatureEncoder")
         if rnn_ctor is not None:
             check_ctor(f"{owner}.rnn_ctor", rnn_ctor, "a recurrent layer", "GRU")
-        seed, rnn_seed = seeds
+        seed, rnn_seed, self.head_seed = split_seed(seed, 3)
         encoder_seed, seed = split_seed(seed, 2)
-        self._encoder = encoder_ctor(observation_spec, seed=encoder_seed)
-        self._layers = Mlp(self._encoder.size, fc_layer_params, activation, seed, layer_norm, spectral_norm)
-        self.size, self._rnn, self.state_spec = self._layers.size, None, ()
-        if rnn_ctor is not None:
-            self._rnn = rnn_ctor(self.size, seed=rnn_seed)
-            self.size, self.state_spec = self._rnn.size, self._rnn.state_spec
+        with compute_in("compute_dtype", compute_dtype):
+            self._encoder = encoder_ctor(observation_spec, seed=encoder_seed)
+            size = self._encoder.size
+            self._layers = Mlp(size, fc_layer_params, activation, seed, layer_norm, spectral_norm)
+            self.size, self._rnn, self.state_spec = self._layers.size, None, ()
+            if rnn_ctor is not None:
+                self._rnn = rnn_ctor(self.size, seed=rnn_seed)
+                self.size, self.state_spec = self._rnn.size, self._rnn.state_spec
 
     def unroll(self, observation, state, is_first, training=True):
-        """A whole unroll, or any rows where there is no recurrent layer.
+        """A whole unroll: nest of [T * B, *shape], row by row -> features float32 [T * B, size], final state.
 
-        Args:
-            observation: nest of [T * B, *shape], row by row.
-            state: nest of [B, ...] that enters row 0; ignored without a recurrent layer.
-            is_first: bool [T, B], where the state becomes zeros before the step; ignored likewise.
-            training: whether the call trains, for layers to which it matters.
-
-        Returns:
-            features float32 [T * B, size], and the final state.
+        The arguments are as in a call of `PolicyNetwork`, but for the shape of the observation.
         """
         x = self._layers(self._encoder(observation, training=training), training)
         if self._rnn is None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
-from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.networks import GRU, LSTM, ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 
 VECTOR = tf.TensorSpec((4,), tf.float32)
 IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
@@ -193,3 +193,37 @@ def test_gin_configures_them():
 def test_settings_are_checked(make, name, value):
     with pytest.raises(ConfigError, match=name):
         make(VECTOR, 2, **{name: value})
+
+
+WRONG = {
+    "fc_layer_params": 64,
+    "activation": "nope",
+    "layer_norm": "no",
+    "spectral_norm": "no",
+    "encoder_ctor": "nature",
+    "rnn_ctor": "gru",
+    "compute_dtype": "float16",
+}
+ALL = [ActorCriticNetwork, PolicyNetwork, QValueNetwork, CriticsNetwork]
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("make", ALL)
+def test_gin_binds_each_setting_by_its_name(make, name):
+    if name == "spectral_norm" and make is not ActorCriticNetwork:
+        with pytest.raises(ValueError, match="doesn't have a parameter named 'spectral_norm'"):
+            gin.bind_parameter(f"{make.__name__}.{name}", False)
+        return
+    gin.bind_parameter(f"{make.__name__}.{name}", WRONG[name])
+    with pytest.raises(ConfigError, match=f"{name} is {WRONG[name]!r}"):
+        make(VECTOR, 2)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_gin_binds_the_seed(make):
+    def weights(seed):
+        gin.bind_parameter(f"{make.__name__}.seed", seed)
+        return [v.numpy() for v in make(VECTOR, 2).variables]
+
+    assert all(np.array_equal(a, b) for a, b in zip(weights(3), weights(3), strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(weights(3), weights(4), strict=True))

@@ -13,8 +13,8 @@ X = np.random.default_rng(0).normal(size=(T * B, 4)).astype(np.float32)
 IS_FIRST = np.zeros((T, B), bool)
 
 
-def make_torso(encoder_ctor, rnn_ctor=None, fc_layer_params=(8, 3), **kwargs):
-    return Torso("Network", VECTOR, encoder_ctor, rnn_ctor, (0, 1), fc_layer_params, "tanh", **kwargs)
+def make_torso(encoder_ctor, rnn_ctor=None):
+    return Torso("Network", VECTOR, encoder_ctor, rnn_ctor, "float32", 0, (8, 3), "tanh")
 
 
 def double_ctor(calls):

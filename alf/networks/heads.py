@@ -1,0 +1,278 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Networks: one or more heads above a `Torso`.
+
+Each has a `state_spec`: nest of unbatched tensor specs of the recurrent state, () if there is none.
+"""
+
+import gin
+import tensorflow as tf
+
+from alf.errors import check_bool, check_int
+from alf.nest_utils import merge_leading_dims, split_leading_dim
+from alf.networks.compute_dtype import compute_in
+from alf.networks.copying import CopyableModule
+from alf.networks.encoders import ObservationEncoder
+from alf.networks.layers import Mlp, dense, split_seed
+from alf.networks.torso import Torso
+
+
+@gin.configurable(module="alf.networks")
+class ActorCriticNetwork(CopyableModule):
+    """A policy head and a value head above one `Torso`, or each above its own.
+
+    Args:
+        num_outputs: size of the policy head.
+        share_layers: whether policy and value share everything but the heads.
+        observation_spec and all others: as in `Torso`.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        num_outputs,
+        fc_layer_params=(64, 64),
+        activation="tanh",
+        share_layers=True,
+        layer_norm=False,
+        spectral_norm=False,
+        encoder_ctor=ObservationEncoder,
+        rnn_ctor=None,
+        compute_dtype="float32",
+        seed=None,
+    ):
+        super().__init__(name="actor_critic_network")
+        check_bool("share_layers", share_layers)
+        self._spec, self._num_outputs = observation_spec, num_outputs
+        settings = type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype
+        layers = fc_layer_params, activation, layer_norm, spectral_norm
+        seed, value_seed = split_seed(seed, 2)
+        torso = self._torso = Torso(*settings, seed, *layers)
+        # One product makes both heads where they share layers.
+        head_size = num_outputs + 1 if share_layers else num_outputs
+        self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)
+        self._value_torso, self._value_head, self.state_spec = None, None, torso.state_spec
+        self._has_two_states = not share_layers and self.state_spec != ()
+        if not share_layers:
+            torso = self._value_torso = Torso(*settings, value_seed, *layers)
+            self._value_head = dense(torso.size, 1, gain=0.01, seed=torso.head_seed)
+        if self._has_two_states:
+            self.state_spec = (self.state_spec, torso.state_spec)
+
+    @property
+    def value_variables(self):
+        """The trainable variables that the value alone depends on: none where layers are shared."""
+        if self._value_torso is None:
+            return ()
+        return self._value_torso.trainable_variables + tuple(self._value_head.trainable_variables)
+
+    def __call__(self, observation, state=(), is_first=None):
+        """A whole unroll, to train on; the arguments are as in a call of `PolicyNetwork`.
+
+        Returns float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
+        """
+        x, leading = merge_leading_dims(observation, self._spec)
+        state, value_state = self._split(state)
+        features, state = self._torso.unroll(x, state, is_first)
+        outputs = self._head(features)
+        if self._value_torso is None:
+            outputs, value = tf.split(outputs, [self._num_outputs, 1], axis=-1)
+        else:
+            features, value_state = self._value_torso.unroll(x, value_state, is_first)
+            value = self._value_head(features)
+        if self._has_two_states:
+            state = state, value_state
+        return split_leading_dim(outputs, leading), tf.reshape(value, leading), state
+
+    def policy(self, observation, state=()):
+        """One step, to act, as in `PolicyNetwork`; it computes no value."""
+        x, leading = merge_leading_dims(observation, self._spec)
+        state, value_state = self._split(state)
+        features, state = self._torso.step(x, state)
+        if self._has_two_states:  # The state that enters the next unroll must be the value's, too.
+            state = state, self._value_torso.step(x, value_state)[1]
+        outputs = self._head(features)
+        if self._value_torso is None:
+            outputs = outputs[:, : self._num_outputs]
+        return split_leading_dim(outputs, leading), state
+
+    def _split(self, state):
+        """The states of the policy's torso and of the value's, if that has one."""
+        if not self._has_two_states:
+            return state, ()
+        tf.nest.assert_same_structure(self.state_spec, state)
+        return state
+
+
+class _OneHeadNetwork(CopyableModule):
+    """A torso and one head."""
+
+    _head_gain = 0.01
+
+    def __init__(
+        self,
+        observation_spec,
+        num_outputs,
+        fc_layer_params=(256, 256),
+        activation="relu",
+        layer_norm=False,
+        encoder_ctor=ObservationEncoder,
+        rnn_ctor=None,
+        compute_dtype="float32",
+        seed=None,
+    ):
+        super().__init__()
+        name, layers = type(self).__name__, (fc_layer_params, activation, layer_norm)
+        torso = Torso(name, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed, *layers)
+        self._spec = observation_spec
+        self._torso, self.state_spec = torso, torso.state_spec
+        self._head = dense(torso.size, num_outputs, self._head_gain, torso.head_seed)
+
+    def __call__(self, observation, state=(), is_first=None, training=True):
+        """A whole sequence.
+
+        Without a recurrent layer, `state` and `is_first` are ignored, and any leading dimensions will do in
+        place of [T, B].
+
+        Args:
+            observation: nest of [T, B, *shape]; T is known when this is traced.
+            state: nest of [B, ...] like `state_spec`, which entered row 0.
+            is_first: bool [T, B], where the state becomes zeros before the step.
+            training: whether the call trains, for layers to which it matters.
+
+        Returns:
+            float32 [T, B, num_outputs], and the final state.
+        """
+        x, leading = merge_leading_dims(observation, self._spec)
+        x, state = self._torso.unroll(x, state, is_first, training)
+        return split_leading_dim(self._outputs(x), leading), state
+
+    def policy(self, observation, state=()):
+        """One step, to act: nest of [B, *shape] -> float32 [B, num_outputs], and the new state.
+
+        `state`, nest of [B, ...], is zeros where an episode begins.
+        """
+        x, leading = merge_leading_dims(observation, self._spec)
+        x, state = self._torso.step(x, state)
+        return split_leading_dim(self._outputs(x), leading), state
+
+    def _outputs(self, features):
+        return self._head(features)
+
+
+@gin.configurable(module="alf.networks")
+class PolicyNetwork(_OneHeadNetwork):
+    """The parameters of a policy, without a value.
+
+    Args:
+        num_outputs: size of the head.
+        observation_spec and all others: as in `Torso`.
+    """
+
+
+@gin.configurable(module="alf.networks")
+class QValueNetwork(_OneHeadNetwork):
+    """The value of each of n actions.
+
+    Args:
+        num_outputs: n.
+        dueling: whether the head makes the state's value and each action's advantage, of which the mean is
+            subtracted: Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
+        observation_spec and all others: as in `Torso`.
+    """
+
+    _head_gain = 0.1
+
+    def __init__(
+        self,
+        observation_spec,
+        num_outputs,
+        dueling=True,
+        fc_layer_params=(128, 128),
+        activation="relu",
+        layer_norm=False,
+        encoder_ctor=ObservationEncoder,
+        rnn_ctor=None,
+        compute_dtype="float32",
+        seed=None,
+    ):
+        check_bool("QValueNetwork.dueling", dueling)
+        head_size = num_outputs + 1 if dueling else num_outputs
+        layers = fc_layer_params, activation, layer_norm
+        super().__init__(observation_spec, head_size, *layers, encoder_ctor, rnn_ctor, compute_dtype, seed)
+        self._dueling = dueling
+
+    def _outputs(self, features):
+        x = self._head(features)
+        if not self._dueling:
+            return x
+        value, advantage = x[:, :1], x[:, 1:]
+        return value + advantage - tf.reduce_mean(advantage, axis=-1, keepdims=True)
+
+
+@gin.configurable(module="alf.networks")
+class CriticsNetwork(CopyableModule):
+    """Several critics, which differ in their initial weights: action values of one observation and action.
+
+    All critics share a `Torso` without hidden layers: an encoder and, if wanted, a recurrent layer. Each has
+    hidden layers of its own, of these features and the action.
+
+    Args:
+        action_size: numbers of an action; 0 if there is a value for each of `num_outputs` actions.
+        num_outputs: values that each critic makes.
+        num_critics: how many critics; 2 are the twins of arXiv 1802.09477.
+        observation_spec and all others: as in `Torso`; the hidden layers are those of each critic.
+    """
+
+    def __init__(
+        self,
+        observation_spec,
+        action_size,
+        num_outputs=1,
+        num_critics=2,
+        fc_layer_params=(256, 256),
+        activation="relu",
+        layer_norm=False,
+        encoder_ctor=ObservationEncoder,
+        rnn_ctor=None,
+        compute_dtype="float32",
+        seed=None,
+    ):
+        super().__init__()
+        check_int("num_critics", num_critics)
+        self._spec = observation_spec
+        torso = Torso(type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed)
+        self._torso, self.state_spec = torso, torso.state_spec
+        self._critics = []  # hidden layers and head of each
+        for critic_seed in split_seed(torso.head_seed, num_critics):
+            layers_seed, head_seed = split_seed(critic_seed, 2)
+            with compute_in("compute_dtype", compute_dtype):
+                layers = Mlp(torso.size + action_size, fc_layer_params, activation, layers_seed, layer_norm)
+            self._critics.append([layers, dense(layers.size, num_outputs, gain=0.1, seed=head_seed)])
+
+    def features(self, observation, state=(), is_first=None, training=True):
+        """What the critics see of a whole sequence, float32 [T, B, F], and the final state.
+
+        The arguments are as in a call of `PolicyNetwork`.
+        """
+        x, leading = merge_leading_dims(observation, self._spec)
+        x, state = self._torso.unroll(x, state, is_first, training)
+        return split_leading_dim(x, leading), state
+
+    def advance(self, observation, state):
+        """One step of the recurrent state: nest of [B, *shape], state [B, ...] -> state."""
+        if self.state_spec == ():
+            return ()
+        x, _ = merge_leading_dims(observation, self._spec)
+        return self._torso.step(x, state)[1]
+
+    def values(self, features, action=None):
+        """Q of each critic: features float32 [T, B, F] -> float32 [num_critics, T, B, num_outputs].
+
+        `action` is float32 [T, B, action_size], or None if `action_size` is 0.
+        """
+        x = features if action is None else tf.concat([features, action], axis=-1)
+        leading = tf.shape(x)[:-1]
+        x = tf.reshape(x, (-1, x.shape[-1]))
+        # Stacked kernels and a batched product were not faster than one product after another.
+        values = tf.stack([head(layers(x)) for layers, head in self._critics])
+        return tf.reshape(values, tf.concat([[len(self._critics)], leading, [values.shape[-1]]], axis=0))
