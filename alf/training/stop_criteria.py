@@ -26,22 +26,20 @@ class StopCriteria:
             check_number(f"StopCriteria.{name}", limit, above=0, optional=True)
         check_number("StopCriteria.target_return", target_return, optional=True)
         self.num_env_steps = num_env_steps
-        self.target_return = target_return
         self._limits = limits
+        self._target_return = target_return
 
     def reached(self, num_iterations, num_env_steps, max_seconds, average_return):
         """Returns a text that names the criterion that is reached, or None.
 
-        Args:
-            num_iterations, num_env_steps, max_seconds: the counts and seconds until now.
-            average_return: an `AverageReturn`.
+        The counts and seconds are those until now, `average_return` is an `AverageReturn`.
         """
-        values = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
-        for name, value in values.items():
-            if self._limits[name] is not None and value >= self._limits[name]:
-                return f"{name}={self._limits[name]} reached"
-        if self.target_return is None or not average_return.full:
+        values = (num_iterations, num_env_steps, max_seconds)
+        for (name, limit), value in zip(self._limits.items(), values, strict=True):
+            if limit is not None and value >= limit:
+                return f"{name}={limit} reached"
+        if self._target_return is None or not average_return.full:
             return None
-        if average_return.result() >= self.target_return:
-            return f"target_return={self.target_return} reached: {average_return.result():.1f}"
-        return None
+        average = average_return.result()
+        reached = average >= self._target_return
+        return f"target_return={self._target_return} reached: {average:.1f}" if reached else None

@@ -2,7 +2,7 @@
 """Trainer: the loop of a training run."""
 
 import contextlib
-import os
+import math
 import time
 
 import gin
@@ -14,10 +14,6 @@ from alf.training.checkpointer import Checkpointer
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir, check_dead_bindings
 from alf.training.stop_criteria import StopCriteria
-from alf.training.summaries import write_summaries
-
-# How long to wait where nothing was collected and no update was due.
-_IDLE_SECONDS = 0.001
 
 
 @gin.configurable(module="alf.training")
@@ -25,7 +21,7 @@ class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
     It writes nothing before everything that can be wrong has been checked. If a check fails, it stops the
-    driver.
+    driver. `driver` and its `learner` are attributes.
 
     Args:
         root_dir: where the run writes; a run that is there is continued.
@@ -37,9 +33,6 @@ class Trainer:
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
         checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
             written while training goes on.
-
-    Attributes:
-        driver, learner: as above.
 
     Raises:
         ConfigError: if a setting is wrong, a gin binding has no effect, or `root_dir` holds another run.
@@ -70,8 +63,7 @@ class Trainer:
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
             self._run_dir.check_config()
-            checkpoints = os.path.join(self._run_dir.path, "checkpoints")
-            self._checkpointer = Checkpointer(checkpoints, driver, checkpoint_replay_buffer)
+            self._checkpointer = Checkpointer(self._run_dir.checkpoints, driver, checkpoint_replay_buffer)
             self._restored = self._checkpointer.restore()
             self._run_dir.write_config()
             if not gin.config_is_locked():  # it is after an earlier run in this process
@@ -103,19 +95,16 @@ class Trainer:
         if self._restored:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.summaries)
-        writer = tf.summary.create_file_writer(self._run_dir.summaries)
         try:
             self.driver.start()
             throughput = Throughput()
-            env_steps = int(self.learner.progress.env_steps)
-            bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, env_steps)
-            with contextlib.closing(bar):
+            bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
+            writer = tf.summary.create_file_writer(self._run_dir.summaries)
+            with contextlib.closing(writer), contextlib.closing(bar):
                 finished, reason = self._loop(bar, throughput, writer)
         except BaseException:
             self._stop_quietly()
             raise
-        finally:
-            writer.close()
         try:
             self._checkpointer.wait_for_replay_buffer()  # of the checkpoint before
             self._checkpointer.save()
@@ -130,35 +119,32 @@ class Trainer:
         started = saved = summarized = time.monotonic()
         first_trained, summary = None, None
         metrics = {metric.name: metric for metric in self.driver.get_metrics()}
-        env_steps = int(self.learner.progress.env_steps)
-
-        def summarize():
-            write_summaries(writer, self.driver, summary, throughput.rates(), self._checkpointer.iterations)
-
+        env_steps = self.counters["env_steps"]
         while True:
             now = time.monotonic()
             reason = self._stop_criteria.reached(
                 self._checkpointer.iterations, env_steps, now - started, metrics["AverageReturn"]
             )
             if reason or self._interrupted:
-                if first_trained is not None:
-                    logging.info("%.2f s since the first train step", now - first_trained)
-                if summary is not None:
-                    summarize()
-                return bool(reason), reason or self._interrupted
+                break
             summary = self._iterate(throughput)
             if summary is None:
                 return False, self._interrupted
             if summary and first_trained is None:
                 first_trained = time.monotonic()
-            env_steps = int(self.learner.progress.env_steps)
+            env_steps = self.counters["env_steps"]
             bar.update(env_steps, {name: metric.result() for name, metric in metrics.items()}, summary)
             if now - summarized >= self._summary_interval:
-                summarize()
+                self._write_summaries(writer, summary, throughput.rates())
                 summarized = now
             if now - saved >= self._checkpoint_interval:
                 self._checkpointer.save()
                 saved = now
+        if first_trained is not None:
+            logging.info("%.2f s since the first train step", now - first_trained)
+        if summary is not None:
+            self._write_summaries(writer, summary, throughput.rates())
+        return bool(reason), reason or self._interrupted
 
     def _iterate(self, throughput):
         """One train iteration; returns the learner's summary, or None if it was interrupted meanwhile."""
@@ -169,11 +155,25 @@ class Trainer:
                 return None
             raise
         summary = self.learner.train()
-        if not summary and not steps:
-            time.sleep(_IDLE_SECONDS)
+        if not summary and not steps:  # nothing was collected and no update was due
+            time.sleep(0.001)
         self._checkpointer.iterations += 1
         throughput.add(steps)
         return summary
+
+    def _write_summaries(self, writer, summary, rates):
+        """Writes scalars for TensorBoard; the x axis is the environment steps learned from."""
+        values = {f"metrics/{metric.name}": metric.result() for metric in self.driver.get_metrics()}
+        values |= {f"train/{name}": value for name, value in summary.items()}
+        values |= {f"throughput/steps_per_second_{window}": rate for window, rate in rates.items()}
+        values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
+        values["environments/worker_restarts"] = self.driver.num_restarts
+        values["train/iterations"] = self._checkpointer.iterations
+        with writer.as_default(step=self.learner.progress.env_steps.read_value()):
+            for name, value in values.items():
+                # The averages of episodes have no value before the first episode has ended.
+                if not (name.startswith("metrics/") and math.isnan(value)):
+                    tf.summary.scalar(name, value)
 
     def _stop_quietly(self):
         """Stops after an error, which is the one to report."""
