@@ -4,8 +4,6 @@
 import contextlib
 import ctypes
 
-_M_ARENA_MAX = -8  # from glibc's malloc.h
-
 
 def share_heaps():
     """Makes all threads of this process share two heaps. Call it before the threads start.
@@ -15,4 +13,4 @@ def share_heaps():
     with two heaps. With another C library this function does nothing.
     """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+        ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX, from glibc's malloc.h

@@ -14,23 +14,19 @@ from alf.errors import ConfigError, DivergedError
 class Checkpointer(tf.train.experimental.PythonState):
     """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
 
+    The attribute `iterations`, an int, counts the train iterations of all runs in the directory.
+
     Args:
         path: directory of the checkpoints.
         driver: `Driver`; its learner is saved, too.
         saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`.
+            ConfigError is raised if the replayer keeps nothing that could be saved.
         max_to_keep: checkpoints kept; of replay buffers there is one.
-
-    Attributes:
-        iterations: int; train iterations over all runs in the directory.
-
-    Raises:
-        ConfigError: if the replayer keeps nothing that could be saved.
     """
 
     def __init__(self, path, driver, saves_replay_buffer=False, max_to_keep=3):
         self.iterations = 0
         self._driver = driver
-        self._learner = driver.learner
         self._replayer = driver.learner.replayer if saves_replay_buffer else None
         if saves_replay_buffer and not hasattr(self._replayer, "save"):
             raise ConfigError(
@@ -40,19 +36,16 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._replay_path = os.path.join(path, "replay_buffer.npz")
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
         self._replay_saved = None  # a future
-        checkpoint = tf.train.Checkpoint(learner=self._learner, state=self)  # see `serialize`
+        checkpoint = tf.train.Checkpoint(learner=driver.learner, state=self)  # see `serialize`
         self._manager = tf.train.CheckpointManager(checkpoint, path, max_to_keep)
 
     def save(self):
         """Writes a checkpoint of now; returns its path. One that is cut off leaves the one before in force.
 
-        The replay buffer is written in the background, while experience is added. One at a time.
-
-        Raises:
-            DivergedError: if a weight is not finite, because no run could continue from it.
-            OSError: if the replay buffer of the checkpoint before could not be written.
+        A weight that is not finite raises DivergedError, because no run could continue from it. The replay
+        buffer is written in the background; OSError is raised if the one before could not be written.
         """
-        for variable in self._learner.trainable_variables:
+        for variable in self._driver.learner.trainable_variables:
             if not bool(tf.reduce_all(tf.math.is_finite(variable))):
                 raise DivergedError(
                     f"{variable.name} is not finite, so no checkpoint was written: lower the "
@@ -72,11 +65,7 @@ class Checkpointer(tf.train.experimental.PythonState):
             self._replay_saved.result()
 
     def restore(self):
-        """Restores the newest checkpoint, if there is one; returns its path or None.
-
-        Raises:
-            ConfigError: if it does not fit the learner.
-        """
+        """Restores the newest checkpoint; returns its path or None. ConfigError if it does not fit."""
         path = self._manager.latest_checkpoint
         if path is None:
             return None
@@ -92,11 +81,11 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def serialize(self):
         """What Python keeps, as JSON: TensorFlow calls this to save, and `deserialize` to restore."""
-        driver, learner = self._driver.get_state(), self._learner.get_state()
+        driver, learner = self._driver.get_state(), self._driver.learner.get_state()
         return json.dumps({"iterations": self.iterations, "driver": driver, "learner": learner})
 
     def deserialize(self, string_value):
         state = json.loads(string_value)
         self.iterations = state["iterations"]
         self._driver.set_state(state["driver"])
-        self._learner.set_state(state["learner"])
+        self._driver.learner.set_state(state["learner"])

@@ -5,6 +5,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
@@ -14,20 +15,15 @@ from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
-from alf.replay import (
-    HybridReplayer,
-    UnrollReplayer,
-    check_same_rows,
-    load_replayer,
-    make_replayer,
-    read_row_spec,
-)
 from alf.seeds import spawn_seeds
 
 
 @gin.configurable(module="alf.training")
 class Experiment:
     """Builds environments, policy, algorithm, replayer, learner and driver, in this order.
+
+    `policy`, `algorithm`, `learner` and `driver` are attributes; the driver owns the environments. A wrong
+    setting raises ConfigError and closes the environments.
 
     Args:
         env_ctor: callable (seed=int) -> batched environment.
@@ -36,20 +32,13 @@ class Experiment:
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
         algorithm_ctor: callable (policy) -> `Algorithm`.
-        exp_replayer: where experience waits for the learner: "one_time", "cyclic_one_time", "mix_in",
-            "uniform" or "prioritized", see `alf.replay`.
+        exp_replayer: where experience waits for the learner, a name as in `alf.replay.make_replayer`.
         offline_buffer: path of a file of a replay buffer. It is all the experience, or with environments a
             part of every batch, see `HybridReplayer`.
         learner_ctor: callable (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
         seed: of the run; every environment gets one of its own from it. None draws one.
-
-    Attributes:
-        policy, algorithm, learner, driver: the parts. The driver owns the environments.
-
-    Raises:
-        ConfigError: if a setting is wrong. The environments are closed then.
     """
 
     def __init__(
@@ -76,16 +65,16 @@ class Experiment:
         try:
             for env_seed in seed_everything(seed, num_envs):
                 envs.append(env_ctor(seed=env_seed))
-            specs = EnvSpecs(envs) if envs else read_row_spec(offline_buffer)
+            specs = EnvSpecs(envs) if envs else replay.read_row_spec(offline_buffer)
             transformer = Pipeline(specs.observation, specs.reward, data_transformers)
             observation_spec = transformer.observation_spec
             self.policy = policy_ctor(observation_spec, specs.action, data_transformer=transformer)
             self.algorithm = algorithm_ctor(self.policy)
-            replayer = _make_replayer(
-                self.policy, specs, exp_replayer, num_envs, unroll_length, offline_buffer
-            )
-            training_ctor = UnrollTraining if isinstance(replayer, UnrollReplayer) else ReplayTraining
-            self.learner = learner_ctor(self.algorithm, training=training_ctor(replayer))
+            unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1)) if envs else None
+            replayer = _make_replayer(self.policy, exp_replayer, unroll_spec, num_envs, offline_buffer)
+            is_unrolls = isinstance(replayer, replay.UnrollReplayer)
+            training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
+            self.learner = learner_ctor(self.algorithm, training=training)
             if envs:
                 self.driver = driver_ctor(envs, self.learner, unroll_length=unroll_length)
             else:
@@ -96,19 +85,18 @@ class Experiment:
             raise
 
 
-def _make_replayer(policy, specs, exp_replayer, num_envs, unroll_length, offline_buffer):
+def _make_replayer(policy, exp_replayer, unroll_spec, num_envs, offline_buffer):
     """Makes the replayer: of fresh experience, of a file, or of both."""
     context = policy.data_transformer.context
     if not num_envs:
-        replayer = load_replayer(offline_buffer, context)
+        replayer = replay.load_replayer(offline_buffer, context)
         needed = replayer.row_spec._replace(info=policy.info_spec, state=PolicyState((), policy.state_spec))
-        check_same_rows(needed, replayer.row_spec)
+        replay.check_same_rows(needed, replayer.row_spec)
         return replayer
-    unroll_spec = specs.unroll_spec(policy, max(unroll_length, 1))
-    replayer = make_replayer(exp_replayer, unroll_spec, num_envs, context)
+    replayer = replay.make_replayer(exp_replayer, unroll_spec, num_envs, context)
     if offline_buffer is None:
         return replayer
-    return HybridReplayer(replayer, load_replayer(offline_buffer, context))
+    return replay.HybridReplayer(replayer, replay.load_replayer(offline_buffer, context))
 
 
 def seed_everything(seed, num_envs):

@@ -43,31 +43,27 @@ class Throughput:
 
 
 class ProgressBar:
-    """Shows a run's progress on stderr.
+    """Shows a run's progress on stderr, every 5 seconds, on a terminal four times a second.
 
     Args:
         throughput: the `Throughput` of the run.
         total_steps: number of environment steps at which the run ends, or None.
         initial_steps: number of environment steps of earlier runs.
-        interval: seconds between two lines if stderr is no terminal. A bar changes four times a second.
     """
 
-    def __init__(self, throughput, total_steps=None, initial_steps=0, interval=5.0):
+    def __init__(self, throughput, total_steps=None, initial_steps=0):
         self._throughput = throughput
         self._shown = time.monotonic()
         columns = shutil.get_terminal_size().columns  # never 0: with 0, tqdm would show nothing
         # With `disable=None` there is a bar on a terminal alone.
         settings = dict(unit="step", unit_scale=True, ncols=columns, disable=None)
         self._bar = tqdm(total=total_steps, initial=initial_steps, **settings)
-        self._interval = interval if self._bar.disable else 0.25
+        self._interval = 5.0 if self._bar.disable else 0.25
 
     def update(self, env_steps, metrics, summary):
-        """Shows the current numbers, unless the last ones are too recent.
+        """Shows the environment steps learned from, results of metrics by name, the last summary of `train`.
 
-        Args:
-            env_steps: number of all environment steps learned from.
-            metrics: dict of metric results.
-            summary: the last result of `Algorithm.train`.
+        It does nothing if the last time is too recent.
         """
         now = time.monotonic()
         if now - self._shown < self._interval:
@@ -77,28 +73,26 @@ class ProgressBar:
             logging.info("%s", self.line(env_steps, metrics, summary))
             return
         self._bar.n = env_steps
-        self._bar.set_postfix_str(f"{_format_return(metrics)} {_format_lag(summary)}", refresh=False)
-        self._bar.refresh()
+        self._bar.set_postfix_str(" ".join(_format(metrics, summary)))
 
     def line(self, env_steps, metrics, summary):
         """Returns a line with steps, steps/s over 10 s / 1 min / 5 min, return, episodes and policy lag."""
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
+        average, lag = _format(metrics, summary)
         return (
-            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
-            f"| {_format_return(metrics)} | episodes {metrics['NumberOfEpisodes']:,} | {_format_lag(summary)}"
+            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) | {average} "
+            f"| episodes {metrics['NumberOfEpisodes']:,} | {lag}"
         )
 
     def close(self):
         self._bar.close()
 
 
-def _format_return(metrics):
+def _format(metrics, summary):
+    """The average return and the policy lag as texts."""
     average = metrics["AverageReturn"]
-    return "return -" if math.isnan(average) else f"return {average:.1f}"
-
-
-def _format_lag(summary):
+    average = "return -" if math.isnan(average) else f"return {average:.1f}"
     if not summary:
-        return "no update yet"
+        return average, "no update yet"
     lag = [float(summary[f"policy_lag_{k}"]) for k in ("min", "mean", "max")]
-    return "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)
+    return average, "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)

@@ -16,14 +16,9 @@ _MAY_CHANGE = ("StopCriteria.", "Trainer.summary_interval", "Trainer.checkpoint_
 
 
 class RunDir:
-    """Where a run writes.
+    """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
 
-    Args:
-        path: the directory; made if it does not exist. ConfigError is raised if it cannot be written to.
-
-    Attributes:
-        path: the absolute path.
-        summaries, checkpoints: paths of its folders; TensorBoard looks into `summaries`.
+    The directory is made if it does not exist. If it cannot be written to, ConfigError is raised.
     """
 
     def __init__(self, path):
@@ -37,12 +32,7 @@ class RunDir:
             raise ConfigError(f"root_dir {path!r} cannot be written to: {error.strerror}") from None
 
     def check_config(self):
-        """Refuses to mix two experiments.
-
-        Raises:
-            ConfigError: if the directory holds a run whose operative configuration differs; the message
-                shows the settings that do.
-        """
+        """Raises ConfigError, which shows the differences, if there is a run of another configuration."""
         path = os.path.join(self.path, _CONFIG_FILE)
         if not os.path.exists(path):
             return
@@ -68,9 +58,8 @@ class RunDir:
 
 def git_revision():
     """The commit of the code that runs, "-dirty" if it was changed since; "unknown" outside a repository."""
-    here = os.path.dirname(os.path.abspath(__file__))
     try:
-        command = ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=40"]
+        command = ["git", "-C", os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -20,8 +20,9 @@ from alf.training.stop_criteria import StopCriteria
 class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
-    It writes nothing before everything that can be wrong has been checked. If a check fails, it stops the
-    driver. `driver` and its `learner` are attributes.
+    It writes nothing before everything that can be wrong has been checked: a wrong setting, a gin binding
+    without effect or a `root_dir` with another run raises ConfigError and stops the driver. `driver` and its
+    `learner` are attributes.
 
     Args:
         root_dir: where the run writes; a run that is there is continued.
@@ -33,9 +34,6 @@ class Trainer:
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
         checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
             written while training goes on.
-
-    Raises:
-        ConfigError: if a setting is wrong, a gin binding has no effect, or `root_dir` holds another run.
     """
 
     def __init__(
@@ -51,7 +49,7 @@ class Trainer:
         self.driver = driver
         self.learner = driver.learner
         self._interrupted = None  # the reason
-        try:
+        with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
             check_number("Trainer.summary_interval", summary_interval, at_least=0)
@@ -68,9 +66,6 @@ class Trainer:
             self._run_dir.write_config()
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
-        except BaseException:
-            self._stop_quietly()
-            raise
 
     @property
     def counters(self):
@@ -86,25 +81,19 @@ class Trainer:
     def train(self):
         """Trains until a stop criterion holds or `interrupt` is called, then saves.
 
-        Returns:
-            (finished, reason): whether a stop criterion holds, and which, as a text.
-
-        Raises:
-            Exception: whatever ended the run; earlier checkpoints are left as they are.
+        Returns (finished, reason): whether a stop criterion holds, and which, as a text. Any other end of the
+        run is an exception, which leaves earlier checkpoints as they are.
         """
         if self._restored:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.summaries)
-        try:
+        with self._stop_on_error():
             self.driver.start()
             throughput = Throughput()
             bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
             writer = tf.summary.create_file_writer(self._run_dir.summaries)
             with contextlib.closing(writer), contextlib.closing(bar):
                 finished, reason = self._loop(bar, throughput, writer)
-        except BaseException:
-            self._stop_quietly()
-            raise
         try:
             self._checkpointer.wait_for_replay_buffer()  # of the checkpoint before
             self._checkpointer.save()
@@ -127,9 +116,17 @@ class Trainer:
             )
             if reason or self._interrupted:
                 break
-            summary = self._iterate(throughput)
-            if summary is None:
-                return False, self._interrupted
+            try:
+                steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
+            except Exception:
+                if self._interrupted:
+                    return False, self._interrupted
+                raise
+            summary = self.learner.train()
+            if not summary and not steps:  # nothing was collected and no update was due
+                time.sleep(0.001)
+            self._checkpointer.iterations += 1
+            throughput.add(steps)
             if summary and first_trained is None:
                 first_trained = time.monotonic()
             env_steps = self.counters["env_steps"]
@@ -146,21 +143,6 @@ class Trainer:
             self._write_summaries(writer, summary, throughput.rates())
         return bool(reason), reason or self._interrupted
 
-    def _iterate(self, throughput):
-        """One train iteration; returns the learner's summary, or None if it was interrupted meanwhile."""
-        try:
-            steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
-        except Exception:
-            if self._interrupted:
-                return None
-            raise
-        summary = self.learner.train()
-        if not summary and not steps:  # nothing was collected and no update was due
-            time.sleep(0.001)
-        self._checkpointer.iterations += 1
-        throughput.add(steps)
-        return summary
-
     def _write_summaries(self, writer, summary, rates):
         """Writes scalars for TensorBoard; the x axis is the environment steps learned from."""
         values = {f"metrics/{metric.name}": metric.result() for metric in self.driver.get_metrics()}
@@ -175,9 +157,14 @@ class Trainer:
                 if not (name.startswith("metrics/") and math.isnan(value)):
                     tf.summary.scalar(name, value)
 
-    def _stop_quietly(self):
-        """Stops after an error, which is the one to report."""
+    @contextlib.contextmanager
+    def _stop_on_error(self):
+        """Stops the driver after an error, which is the one to report."""
         try:
-            self.driver.stop()
-        except Exception as error:
-            logging.warning("while stopping: %s", error)
+            yield
+        except BaseException:
+            try:
+                self.driver.stop()
+            except Exception as error:
+                logging.warning("while stopping: %s", error)
+            raise
