@@ -15,9 +15,9 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
-from alf.bin.malloc import share_heaps
 from alf.bin.signals import on_signal
 from alf.errors import ConfigError, DivergedError
+from alf.tf_runtime import share_heaps
 from alf.training import Experiment, Trainer
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "Path of a gin file; may be repeated.")
@@ -26,10 +26,7 @@ _ROOT_DIR = flags.DEFINE_string("root_dir", None, "Directory for summaries and c
 
 
 def parse_config(gin_files, gin_params):
-    """Reads gin files, which may import Python modules that lie beside them, and bindings.
-
-    ConfigError is raised if a file is missing or a name is unknown.
-    """
+    """Reads gin files, which may import Python modules beside them, and bindings; may raise ConfigError."""
     for path in gin_files:
         if not os.path.isfile(path):  # gin would say so too, after a line of its own
             raise ConfigError(f"--gin_file: there is no file {path!r}")
@@ -44,10 +41,9 @@ def parse_config(gin_files, gin_params):
 
 
 def build(root_dir):
-    """Makes the `Trainer` that gin's bindings describe. If a setting is wrong, ConfigError is raised.
+    """Makes the `Trainer` that gin's bindings describe; raises ConfigError if one of them is wrong.
 
-    That is so, too, where a setting means that a call lacks an argument or has an unknown one, or a module is
-    missing.
+    Wrong is also one that makes a call lack an argument, have an unknown one, or need a missing module.
     """
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")
