@@ -5,33 +5,21 @@ import contextlib
 import os
 import sys
 
-_KERAS_SWITCH = "TF_USE_LEGACY_KERAS"
-
-
-def _use_legacy_keras():
-    """Makes `tf.keras` Keras 2, which TF-Agents needs; must happen before TensorFlow is imported."""
-    if os.environ.get(_KERAS_SWITCH, "").lower() in ("1", "true"):
-        return
+# Makes `tf.keras` Keras 2, which TF-Agents needs; must happen before TensorFlow is imported.
+if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() not in ("1", "true"):
     if "tensorflow" in sys.modules:
         raise ImportError(
             "TensorFlow was imported before ALF and uses Keras 3, which TF-Agents cannot work with: "
-            f"import alf first, or set {_KERAS_SWITCH}=1 in the environment."
+            "import alf first, or set TF_USE_LEGACY_KERAS=1 in the environment."
         )
-    os.environ[_KERAS_SWITCH] = "1"
-
-
-def _silence_gym():
-    """Empties the notice that Gym prints when TF-Agents imports it. ALF uses Gymnasium."""
-    with contextlib.suppress(ImportError):
-        from gym_notices import notices
-
-        notices.notices.clear()
-
-
-_use_legacy_keras()
-_silence_gym()
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
 # Hides TensorFlow's start-up notices about CPU features and absent GPUs; errors still show.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Empties the notice that Gym prints when TF-Agents imports it. ALF uses Gymnasium.
+with contextlib.suppress(ImportError):
+    import gym_notices.notices
+
+    gym_notices.notices.notices.clear()
 
 from alf.version import __version__  # noqa: E402
 

@@ -7,11 +7,8 @@ from fractions import Fraction
 class Credit:
     """Counts how many whole units a fractional rate has earned and nobody has taken.
 
-    For example, at a replay ratio of 0.3 every 10 environment steps earn exactly 3 updates. The arithmetic is
-    exact, because floats would lose a unit now and then.
-
-    Args:
-        rate: number, units earned for each count. A float means its decimal digits: 0.1 is 1/10.
+    For example, at a `rate` of 0.3 every 10 counts earn exactly 3 units. A float means its decimal digits:
+    0.1 is 1/10. The arithmetic is exact, because floats would lose a unit now and then.
     """
 
     def __init__(self, rate):

@@ -17,23 +17,14 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 class TimeStep(NamedTuple):
-    """What a policy sees: one step of B environments.
+    """What a policy sees: one step of B environments."""
 
-    Attributes:
-        step_type: int32 [B]; 0 FIRST, 1 MID, 2 LAST.
-        reward: float32 [B], or [B, R] for vector rewards.
-        discount: float32 [B].
-        observation: nest of [B, ...].
-        prev_action: nest of [B, ...]; zeros where `step_type` is FIRST.
-        env_id: int32 [B]; unique over all environments of a driver.
-    """
-
-    step_type: Any
-    reward: Any
-    discount: Any
-    observation: Any
-    prev_action: Any
-    env_id: Any
+    step_type: Any  # int32 [B]; 0 FIRST, 1 MID, 2 LAST
+    reward: Any  # float32 [B], or [B, R] for vector rewards
+    discount: Any  # float32 [B]
+    observation: Any  # nest of [B, ...]
+    prev_action: Any  # nest of [B, ...]; zeros where `step_type` is FIRST
+    env_id: Any  # int32 [B]; unique over all environments of a driver
 
     def is_first(self):
         return tf.equal(self.step_type, FIRST)
@@ -43,63 +34,39 @@ class TimeStep(NamedTuple):
 
 
 class PolicyStep(NamedTuple):
-    """What a policy answers.
-
-    Attributes:
-        action: nest of [B, ...].
-        state: nest of [B, ...]; the recurrent state that enters the next step, () if there is none.
-        info: nest of [B, ...]; what training needs, e.g. the behaviour distribution's parameters.
-    """
+    """What a policy answers: nests of [B, ...]."""
 
     action: Any
-    state: Any = ()
-    info: Any = ()
+    state: Any = ()  # the recurrent state that enters the next step, () if there is none
+    info: Any = ()  # what training needs, e.g. the behaviour distribution's parameters
 
 
 class PolicyState(NamedTuple):
-    """What is kept of each environment between two of its steps: nests of [B, ...].
+    """What is kept of each environment between two of its steps: nests of [B, ...]."""
 
-    Attributes:
-        transformer: the state of the data transformer.
-        train: the policy's recurrent state, like `Policy.state_spec`. Training starts from it, too.
-    """
-
-    transformer: Any = ()
-    train: Any = ()
+    transformer: Any = ()  # the state of the data transformer
+    train: Any = ()  # the policy's recurrent state, like `Policy.state_spec`; training starts from it, too
 
 
 class Frame(NamedTuple):
-    """One step of an environment and the policy's answer to it: a row of an unroll in the making.
+    """One step of an environment and the policy's answer to it: a row of an unroll in the making."""
 
-    Attributes:
-        time_step: `TimeStep` of [B, ...], whose env_id is (): it follows from the environment's index.
-        state: `PolicyState` of [B, ...] that entered the policy at this step.
-        policy_step: `PolicyStep` of [B, ...], the answer.
-        version: int64 scalar; how many updates the weights that answered had seen.
-    """
-
-    time_step: Any
-    state: Any
-    policy_step: Any
-    version: Any
+    time_step: Any  # `TimeStep` of [B, ...], whose env_id is (): it follows from the environment's index
+    state: Any  # `PolicyState` of [B, ...] that entered the policy at this step
+    policy_step: Any  # `PolicyStep` of [B, ...], the answer
+    version: Any  # int64 scalar; how many updates the weights that answered had seen
 
 
 class ActionRequest(NamedTuple):
-    """What an environment sends to its actor.
+    """What an environment sends to its actor."""
 
-    Attributes:
-        env_index: int32 scalar; which environment asks, so where the answer goes.
-        time_step: `TimeStep` of [B, ...], whose env_id is (): it follows from `env_index`.
-        state: `PolicyState` of [B, ...].
-    """
-
-    env_index: Any
-    time_step: Any
-    state: Any
+    env_index: Any  # int32 scalar; which environment asks, so where the answer goes
+    time_step: Any  # as in `Frame`
+    state: Any  # as in `Frame`
 
 
 class ActionReply(NamedTuple):
-    """What an actor answers: a `PolicyStep` of [B, ...], and the version of the weights, int64 scalar."""
+    """What an actor answers; the fields are those of `Frame`."""
 
     policy_step: Any
     version: Any
@@ -111,69 +78,44 @@ class Experience(NamedTuple):
     An unroll is T transitions, so T + 1 time steps: row T bootstraps, and is row 0 of the same
     environment's next unroll. Shapes below are one unroll's; `get_training_exps` stacks Q of them
     in front, training merges Q into B.
-
-    Attributes:
-        step_type, reward, discount, observation, prev_action, env_id: as in `TimeStep`, [T+1, B, ...].
-        action, info: the policy's answer to each time step, [T+1, B, ...].
-        policy_version: int64 [T+1, B]; how many updates the weights that answered had seen.
-        state: `PolicyState` of [B, ...] that entered row 0.
-        weight: float32 [T+1, B], the weight in the loss of the transition from each row to the next one. The
-            learner sets it before training: 0 where there is nothing to learn (row T, a step to a FIRST row,
-            a step that is too old), the importance weight in prioritized replay, else 1.
     """
 
-    step_type: Any
+    step_type: Any  # from here to `env_id`: as in `TimeStep`, but [T+1, B, ...]
     reward: Any
     discount: Any
     observation: Any
     prev_action: Any
     env_id: Any
-    action: Any
-    info: Any
-    policy_version: Any
-    state: Any = PolicyState()
+    action: Any  # nest of [T+1, B, ...]; this and `info` answer each time step, as in `PolicyStep`
+    info: Any  # nest of [T+1, B, ...]
+    policy_version: Any  # int64 [T+1, B]; as `Frame.version`
+    state: Any = PolicyState()  # of [B, ...]; entered row 0
+    # float32 [T+1, B], the weight in the loss of the transition from each row to the next one. The learner
+    # sets it before training: 0 where there is nothing to learn (row T, a step to a FIRST row, a step that is
+    # too old), the importance weight in prioritized replay, else 1.
     weight: Any = ()
 
 
 class LossInfo(NamedTuple):
-    """A loss.
+    """A loss."""
 
-    Attributes:
-        loss: float32 scalar, what is minimised.
-        extra: dict of float32 scalars to show.
-        priority: float32 [B] of the batch's sequences, for prioritised replay; () if there is none.
-    """
-
-    loss: Any
-    extra: Any = ()
-    priority: Any = ()
+    loss: Any  # float32 scalar, what is minimised
+    extra: Any = ()  # dict of float32 scalars to show
+    priority: Any = ()  # float32 [B] of the batch's sequences, for prioritised replay; () if there is none
 
 
 class LogRecord(NamedTuple):
-    """The part of an unroll that metrics need: every time step exactly once, in order, per env.
+    """The part of an unroll that metrics need: every time step exactly once, in order, per env."""
 
-    Attributes:
-        step_type: int32 [T, B].
-        reward: float32 [T, B] or [T, B, R], as the environment gave it.
-        discount: float32 [T, B].
-        env_id: int32 [B].
-    """
-
-    step_type: Any
-    reward: Any
-    discount: Any
-    env_id: Any
+    step_type: Any  # int32 [T, B]
+    reward: Any  # float32 [T, B] or [T, B, R], as the environment gave it
+    discount: Any  # float32 [T, B]
+    env_id: Any  # int32 [B]
 
 
 def count_transitions(step_type):
-    """How many environment steps unrolls hold.
+    """Counts the environment steps of unrolls, int32 [..., T+1, B] -> int64 scalar.
 
     A FIRST row is a reset, not a step. So row t -> t+1 counts unless row t+1 is FIRST.
-
-    Args:
-        step_type: int32 [..., T+1, B].
-
-    Returns:
-        int64 scalar.
     """
     return tf.math.count_nonzero(tf.not_equal(step_type[..., 1:, :], FIRST))

@@ -6,6 +6,7 @@ The command line prints the message of such an error without a traceback.
 
 import math
 import numbers
+from operator import ge, gt, le
 
 
 class ConfigError(ValueError):
@@ -24,27 +25,15 @@ def check_int(name, value, at_least=1):
 
 
 def check_number(name, value, at_least=None, above=None, at_most=None, optional=False):
-    """Raises ConfigError unless `value` is a finite number (no bool) within the bounds.
-
-    Args:
-        name: of the setting.
-        value: what to check.
-        at_least, above, at_most: bounds, None for no bound.
-        optional: whether None is right too.
-    """
+    """Raises ConfigError unless `value` is a finite number (no bool) in the bounds, or optionally None."""
     if value is None and optional:
         return
-    bounds = {"at least": at_least, "above": above, "at most": at_most}
-    rules = [f"{text} {bound}" for text, bound in bounds.items() if bound is not None]
+    checks = [("at least", at_least, ge), ("above", above, gt), ("at most", at_most, le)]
+    checks = [(text, bound, holds) for text, bound, holds in checks if bound is not None]
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if (
-        not is_number
-        or (at_least is not None and value < at_least)
-        or (above is not None and value <= above)
-        or (at_most is not None and value > at_most)
-    ):
-        rule = " ".join(["a number", " and ".join(rules)]).strip() + (", or None" if optional else "")
-        raise ConfigError(f"{name} is {value!r}: it must be {rule}")
+    if not is_number or not all(holds(value, bound) for _, bound, holds in checks):
+        rules = " and".join(f" {text} {bound}" for text, bound, _ in checks)
+        raise ConfigError(f"{name} is {value!r}: it must be a number{rules}{', or None' if optional else ''}")
 
 
 def check_bool(name, value):

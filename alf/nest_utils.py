@@ -8,32 +8,23 @@ import numpy as np
 import tensorflow as tf
 from tf_agents.specs.tensor_spec import BoundedTensorSpec, from_spec
 
-
-def to_tensor_spec(spec):
-    """Turns a nest of TF-Agents array specs into tensor specs; bounds are kept."""
-    return from_spec(spec)
+to_tensor_spec = from_spec  # turns a nest of TF-Agents array specs into tensor specs; bounds are kept
 
 
 def add_leading_dims(spec, *dims, keep_bounds=False):
     """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped, or kept."""
-
-    def add(s):
-        if keep_bounds and isinstance(s, BoundedTensorSpec):
-            return BoundedTensorSpec((*dims, *s.shape), s.dtype, s.minimum, s.maximum, s.name)
-        return tf.TensorSpec((*dims, *s.shape), s.dtype)
-
-    return tf.nest.map_structure(add, spec)
+    return tf.nest.map_structure(lambda s: _with_shape(s, (*dims, *s.shape), keep_bounds), spec)
 
 
 def remove_leading_dims(spec, num_dims):
     """Removes the first `num_dims` dimensions of every spec in a nest. Bounds are kept."""
+    return tf.nest.map_structure(lambda s: _with_shape(s, s.shape[num_dims:], keep_bounds=True), spec)
 
-    def remove(s):
-        if isinstance(s, BoundedTensorSpec):
-            return BoundedTensorSpec(s.shape[num_dims:], s.dtype, s.minimum, s.maximum, s.name)
-        return tf.TensorSpec(s.shape[num_dims:], s.dtype, s.name)
 
-    return tf.nest.map_structure(remove, spec)
+def _with_shape(spec, shape, keep_bounds):
+    if keep_bounds and isinstance(spec, BoundedTensorSpec):
+        return BoundedTensorSpec(shape, spec.dtype, spec.minimum, spec.maximum, spec.name)
+    return tf.TensorSpec(shape, spec.dtype)
 
 
 def zeros_from_spec(spec, *dims):
@@ -42,15 +33,7 @@ def zeros_from_spec(spec, *dims):
 
 
 def zero_where(condition, nest):
-    """Replaces rows of a nest by zeros.
-
-    Args:
-        condition: bool [B].
-        nest: of [B, ...].
-
-    Returns:
-        the nest, with zeros in the rows where `condition` holds.
-    """
+    """Returns a nest of [B, ...] with zeros in the rows where `condition`, bool [B], holds."""
 
     def zero(x):
         rows = tf.reshape(condition, (-1, *[1] * (x.shape.rank - 1)))
@@ -108,8 +91,7 @@ def find_mismatch(nest, spec):
     Returns:
         None if structure, dtypes and shapes agree, else a text that says what differs.
     """
-    mismatch = find_structure_mismatch(nest, spec)
-    if mismatch:
+    if mismatch := find_structure_mismatch(nest, spec):
         return mismatch
     for x, s in zip(tf.nest.flatten(nest), tf.nest.flatten(spec), strict=True):
         x = x if hasattr(x, "dtype") else np.asarray(x)

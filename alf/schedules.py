@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Schedules: settings that change during a run, where a plain number would stay constant.
 
-In gin, several schedules need scopes:
+A wrong argument of a schedule raises ConfigError. In gin, several schedules need scopes:
 
     ImpalaAlgorithm.entropy_weight = @entropy/LinearSchedule()
     entropy/LinearSchedule.start = 0.01
@@ -20,15 +20,10 @@ from alf.errors import ConfigError, check_bool, check_number
 
 
 class Progress(NamedTuple):
-    """How far a run is.
+    """How far a run is: int64 scalars."""
 
-    Attributes:
-        env_steps: int64 scalar; number of environment steps learned from.
-        updates: int64 scalar; number of updates of the weights.
-    """
-
-    env_steps: Any
-    updates: Any
+    env_steps: Any  # environment steps learned from
+    updates: Any  # updates of the weights
 
 
 class Schedule(abc.ABC):
@@ -37,15 +32,12 @@ class Schedule(abc.ABC):
     Args:
         values: numbers; the schedule stays between the smallest and the largest.
         by: the count it depends on, "env_steps" or "updates".
-
-    Raises:
-        ConfigError: if `by` is anything else.
     """
 
     def __init__(self, values, by):
-        name = type(self).__name__
         if by not in Progress._fields:
-            raise ConfigError(f"{name}.by is {by!r}: it must be one of {', '.join(Progress._fields)}")
+            name = f"{type(self).__name__}.by"
+            raise ConfigError(f"{name} is {by!r}: it must be one of {', '.join(Progress._fields)}")
         self.values = tuple(values)
         self._by = by
 
@@ -68,9 +60,6 @@ class LinearSchedule(Schedule):
         start, end: numbers.
         over: number of env steps or updates from start to end, at least 1.
         by: "env_steps" or "updates".
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
 
     def __init__(self, start, end, over, by="env_steps"):
@@ -96,14 +85,15 @@ class PiecewiseSchedule(Schedule):
         interpolate: whether it changes at a constant rate between two boundaries; else it keeps each value
             until the next boundary.
         by: "env_steps" or "updates".
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
 
     def __init__(self, boundaries, values, interpolate=False, by="env_steps"):
-        _check_numbers("PiecewiseSchedule.boundaries", boundaries)
-        _check_numbers("PiecewiseSchedule.values", values)
+        settings = {"PiecewiseSchedule.boundaries": boundaries, "PiecewiseSchedule.values": values}
+        for name, setting in settings.items():
+            if not isinstance(setting, (list, tuple)) or not setting:
+                raise ConfigError(f"{name} is {setting!r}: it must be a list of numbers")
+            for i, number in enumerate(setting):
+                check_number(f"{name}[{i}]", number)
         if any(a >= b for a, b in zip(boundaries, boundaries[1:])):
             raise ConfigError(
                 f"PiecewiseSchedule.boundaries is {boundaries}: each must be larger than the one before"
@@ -131,18 +121,12 @@ class PiecewiseSchedule(Schedule):
 
 
 def as_schedule(setting_name, value, **bounds):
-    """Turns a setting, a number or a `Schedule`, into a function of the progress.
+    """Turns a setting into a function of the progress: callable (`Progress`) -> float32 scalar.
 
     Args:
         setting_name: for the error.
-        value: number or `Schedule`.
+        value: number or `Schedule`; anything else raises ConfigError.
         **bounds: as in `check_number`; all values of a schedule must be within them.
-
-    Returns:
-        callable (`Progress`) -> float32 scalar.
-
-    Raises:
-        ConfigError: if `value` is neither, or out of bounds.
     """
     if isinstance(value, Schedule):
         for x in value.values:
@@ -155,10 +139,3 @@ def as_schedule(setting_name, value, **bounds):
         )
     check_number(setting_name, value, **bounds)
     return lambda progress: tf.constant(value, tf.float32)
-
-
-def _check_numbers(name, values):
-    if not isinstance(values, (list, tuple)) or not values:
-        raise ConfigError(f"{name} is {values!r}: it must be a list of numbers")
-    for i, value in enumerate(values):
-        check_number(f"{name}[{i}]", value)

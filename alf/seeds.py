@@ -5,14 +5,9 @@ import numpy as np
 
 
 def spawn_seeds(entropy, count):
-    """Makes independent seeds from one or several numbers, by NumPy's SeedSequence.
+    """Makes a list of `count` independent seeds, ints in [0, 2^31), by NumPy's SeedSequence.
 
-    Args:
-        entropy: int or list of ints; None lets the operating system choose.
-        count: number of seeds.
-
-    Returns:
-        list of ints in [0, 2^31).
+    `entropy` is an int or a list of ints; None lets the operating system choose.
     """
     children = np.random.SeedSequence(entropy).spawn(count)
     return [int(child.generate_state(1)[0] >> 1) for child in children]

@@ -18,17 +18,13 @@ _thread = threading.local()
 def keep_python_thread():
     """Lets Python remember the calling thread, one of TensorFlow's pool, until the process ends.
 
-    A callback from such a thread makes a Python thread state and deletes it when it returns, which costs
-    more than 100 us a call. An acquisition of the GIL that is never released keeps the state: one for
-    each thread of the pool, so a bounded number. (PyGILState_Ensure in Python's C API.)
+    A callback from such a thread makes a Python thread state and deletes it when it returns, which costs more
+    than 100 us a call. An acquisition of the GIL (PyGILState_Ensure) that is never released keeps the state:
+    one for each thread of the pool, so a bounded number.
     """
     if not getattr(_thread, "kept", False):
         ctypes.pythonapi.PyGILState_Ensure()
         _thread.kept = True
-
-
-def _asarray(values, dtype=None, order=None, copy=None):
-    return np.asarray(values, dtype=dtype, order=order)
 
 
 def spare_version_checks():
@@ -37,5 +33,9 @@ def spare_version_checks():
     TensorFlow parses NumPy's version for every one of them, to choose between two ways of conversion.
     This is the way that it takes for NumPy 1, without the question.
     """
+
+    def asarray(values, dtype=None, order=None, copy=None):
+        return np.asarray(values, dtype=dtype, order=order)
+
     if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        numpy_compat.np_asarray = _asarray
+        numpy_compat.np_asarray = asarray

@@ -19,11 +19,10 @@ import tensorflow as tf
 from absl import app, flags
 
 from alf import __version__
-from alf.bin.malloc import share_heaps
 from alf.data_structures import FIRST, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import single_threaded
+from alf.tf_runtime import share_heaps, single_threaded
 from benchmarks.workloads import WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")

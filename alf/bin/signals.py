@@ -9,23 +9,20 @@ import threading
 
 @contextlib.contextmanager
 def on_signal(signums, callback):
-    """Calls `callback(signum)` in a separate thread when the first of `signums` arrives.
+    """Calls `callback(signum)` in a separate thread when the first of the signals `signums` arrives.
 
     Python runs signal handlers between two instructions of the main thread, which may wait for a queue for a
     long time. The interpreter's C handler writes to a file descriptor at once, and a thread reads it. The
     second signal goes to the handler that was installed before.
-
-    Args:
-        signums: numbers of the signals.
-        callback: callable (signum), called at most once.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     previous = {signum: signal.getsignal(signum) for signum in signums}
 
-    def handler(signum, frame):
-        # The thread calls `callback`; the handler from before gets the next signal.
-        _restore(previous)
+    def restore(*_):
+        """Installs the handlers from before. As a handler it does no more: the thread calls `callback`."""
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)
 
     def watch():
         # Python writes the number of every signal that it handles, also of others than `signums`.
@@ -35,7 +32,7 @@ def on_signal(signums, callback):
                 return
 
     for signum in signums:
-        signal.signal(signum, handler)
+        signal.signal(signum, restore)
     old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     thread = threading.Thread(target=watch, name="SignalThread", daemon=True)
     thread.start()
@@ -43,12 +40,7 @@ def on_signal(signums, callback):
         yield
     finally:
         signal.set_wakeup_fd(old_fd)
-        _restore(previous)
+        restore()
         os.close(writer)  # ends the thread: `os.read` returns nothing
         thread.join()
         os.close(reader)
-
-
-def _restore(handlers):
-    for signum, handler in handlers.items():
-        signal.signal(signum, handler)

@@ -15,29 +15,25 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
-from alf.bin.malloc import share_heaps
 from alf.bin.signals import on_signal
 from alf.errors import ConfigError, DivergedError
+from alf.tf_runtime import share_heaps
 from alf.training import Experiment, Trainer
 
-_GIN_FILE = flags.DEFINE_multi_string("gin_file", None, "Path of a gin file; may be repeated.")
-_GIN_PARAM = flags.DEFINE_multi_string("gin_param", None, "A gin binding, NAME=VALUE; may be repeated.")
+_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "Path of a gin file; may be repeated.")
+_GIN_PARAM = flags.DEFINE_multi_string("gin_param", [], "A gin binding, NAME=VALUE; may be repeated.")
 _ROOT_DIR = flags.DEFINE_string("root_dir", None, "Directory for summaries and checkpoints.")
 
 
 def parse_config(gin_files, gin_params):
-    """Reads gin files and bindings. A gin file may import a Python module that lies beside it.
-
-    Raises:
-        ConfigError: names the file that is missing or the name that is unknown.
-    """
-    for path in gin_files or []:
+    """Reads gin files, which may import Python modules beside them, and bindings; may raise ConfigError."""
+    for path in gin_files:
         if not os.path.isfile(path):  # gin would say so too, after a line of its own
             raise ConfigError(f"--gin_file: there is no file {path!r}")
-    beside = [os.path.dirname(os.path.abspath(path)) for path in gin_files or []]
+    beside = [os.path.dirname(os.path.abspath(path)) for path in gin_files]
     sys.path[:0] = [folder for folder in beside if folder not in sys.path]
     try:
-        gin.parse_config_files_and_bindings(gin_files or [], gin_params or [], finalize_config=False)
+        gin.parse_config_files_and_bindings(gin_files, gin_params, finalize_config=False)
     except OSError as error:
         raise ConfigError(f"--gin_file: {error}") from None
     except (KeyError, ValueError, SyntaxError, ImportError) as error:
@@ -45,11 +41,9 @@ def parse_config(gin_files, gin_params):
 
 
 def build(root_dir):
-    """Makes the `Trainer` that gin's bindings describe.
+    """Makes the `Trainer` that gin's bindings describe; raises ConfigError if one of them is wrong.
 
-    Raises:
-        ConfigError: if a setting is wrong, also where a function was called with too few or with
-            unknown arguments, or a module is missing, because of it.
+    Wrong is also one that makes a call lack an argument, have an unknown one, or need a missing module.
     """
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")
@@ -57,7 +51,7 @@ def build(root_dir):
         return Trainer(root_dir, Experiment().driver)
     except (ImportError, TypeError) as error:
         wrong_call = re.search("No values supplied by Gin|[Uu]nexpected keyword", str(error))
-        if not wrong_call and not isinstance(error, ImportError):
+        if isinstance(error, TypeError) and not wrong_call:
             raise
         called = re.findall("In call to configurable '(.*?)'", str(error))
         raise ConfigError(f"{', '.join(called[:1])}: {_first_line(error)}") from error

@@ -5,6 +5,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
@@ -14,14 +15,6 @@ from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
-from alf.replay import (
-    HybridReplayer,
-    UnrollReplayer,
-    check_same_rows,
-    load_replayer,
-    make_replayer,
-    read_row_spec,
-)
 from alf.seeds import spawn_seeds
 
 
@@ -29,27 +22,23 @@ from alf.seeds import spawn_seeds
 class Experiment:
     """Builds environments, policy, algorithm, replayer, learner and driver, in this order.
 
+    `policy`, `algorithm`, `learner` and `driver` are attributes; the driver owns the environments. A wrong
+    setting raises ConfigError and closes the environments.
+
     Args:
         env_ctor: callable (seed=int) -> batched environment.
-        num_envs: batched environments. 0 learns from `offline_buffer` alone.
+        num_envs: number of batched environments. 0 learns from `offline_buffer` alone.
         data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
         algorithm_ctor: callable (policy) -> `Algorithm`.
-        exp_replayer: where experience waits for the learner: "one_time", "cyclic_one_time", "mix_in",
-            "uniform" or "prioritized", see `alf.replay`.
+        exp_replayer: where experience waits for the learner, a name as in `alf.replay.make_replayer`.
         offline_buffer: path of a file of a replay buffer. It is all the experience, or with environments a
             part of every batch, see `HybridReplayer`.
         learner_ctor: callable (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
         seed: of the run; every environment gets one of its own from it. None draws one.
-
-    Attributes:
-        policy, algorithm, learner, driver: the parts. The driver owns the environments.
-
-    Raises:
-        ConfigError: if a setting is wrong. The environments are closed then.
     """
 
     def __init__(
@@ -68,34 +57,22 @@ class Experiment:
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
         if not num_envs and offline_buffer is None:
-            raise ConfigError(
-                "Experiment.num_envs is 0: without environments there must be an offline_buffer"
-            )
+            raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
         check_unroll_length("Experiment.unroll_length", unroll_length)
-        if seed is not None:
-            check_int("Experiment.seed", seed, at_least=0)
         # Before anything starts TensorFlow, which fixes its number of threads.
         reserve_threads(2 * num_envs + 8)
-        env_seeds = seed_everything(seed, num_envs)
-
         envs = []
         try:
-            for env_seed in env_seeds:
+            for env_seed in seed_everything(seed, num_envs):
                 envs.append(env_ctor(seed=env_seed))
-            specs = EnvSpecs(envs) if envs else read_row_spec(offline_buffer)
+            specs = EnvSpecs(envs) if envs else replay.read_row_spec(offline_buffer)
             transformer = Pipeline(specs.observation, specs.reward, data_transformers)
-            self.policy = policy_ctor(
-                transformer.observation_spec, specs.action, data_transformer=transformer
-            )
+            observation_spec = transformer.observation_spec
+            self.policy = policy_ctor(observation_spec, specs.action, data_transformer=transformer)
             self.algorithm = algorithm_ctor(self.policy)
-            replayer = None
-            if envs:
-                unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1))
-                replayer = make_replayer(exp_replayer, unroll_spec, num_envs, transformer.context)
-            if offline_buffer is not None:
-                offline = load_replayer(offline_buffer, transformer.context)
-                replayer = HybridReplayer(replayer, offline) if envs else _check_rows(offline, self.policy)
-            is_unrolls = isinstance(replayer, UnrollReplayer)
+            unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1)) if envs else None
+            replayer = _make_replayer(self.policy, exp_replayer, unroll_spec, num_envs, offline_buffer)
+            is_unrolls = isinstance(replayer, replay.UnrollReplayer)
             training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
             self.learner = learner_ctor(self.algorithm, training=training)
             if envs:
@@ -108,24 +85,24 @@ class Experiment:
             raise
 
 
-def _check_rows(replayer, policy):
-    """Returns an offline replayer if it holds the info and the recurrent state that the policy needs."""
-    needed = replayer.row_spec._replace(info=policy.info_spec, state=PolicyState((), policy.state_spec))
-    check_same_rows(needed, replayer.row_spec)
-    return replayer
+def _make_replayer(policy, exp_replayer, unroll_spec, num_envs, offline_buffer):
+    """Makes the replayer: of fresh experience, of a file, or of both."""
+    context = policy.data_transformer.context
+    if not num_envs:
+        replayer = replay.load_replayer(offline_buffer, context)
+        needed = replayer.row_spec._replace(info=policy.info_spec, state=PolicyState((), policy.state_spec))
+        replay.check_same_rows(needed, replayer.row_spec)
+        return replayer
+    replayer = replay.make_replayer(exp_replayer, unroll_spec, num_envs, context)
+    if offline_buffer is None:
+        return replayer
+    return replay.HybridReplayer(replayer, replay.load_replayer(offline_buffer, context))
 
 
 def seed_everything(seed, num_envs):
-    """Seeds TensorFlow and NumPy, and makes a seed for each environment.
-
-    Args:
-        seed: int, or None to draw one.
-        num_envs: how many seeds.
-
-    Returns:
-        list of ints, see `spawn_seeds`.
-    """
+    """Seeds TensorFlow and NumPy with an int, or not with None; returns a seed for each environment."""
     if seed is not None:
+        check_int("Experiment.seed", seed, at_least=0)
         tf.random.set_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 (environments and algorithms may draw from it)
     return spawn_seeds(seed, num_envs)

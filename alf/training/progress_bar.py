@@ -5,7 +5,6 @@ import bisect
 import collections
 import math
 import shutil
-import sys
 import time
 
 from absl import logging
@@ -15,11 +14,7 @@ _WINDOWS = {"10s": 10.0, "1min": 60.0, "5min": 300.0}
 
 
 class Throughput:
-    """Measures steps per second over the last 10 seconds, minute and 5 minutes.
-
-    Args:
-        clock: callable that returns seconds.
-    """
+    """Measures steps per second over the last 10 seconds, minute and 5 minutes. `clock` returns seconds."""
 
     def __init__(self, clock=time.monotonic):
         self._clock = clock
@@ -39,74 +34,65 @@ class Throughput:
     def rates(self):
         """Returns steps per second, a dict by window; a window longer than the run is the whole run."""
         end, total = self._clock(), self._points[-1][1]
-        times = [t for t, _ in self._points]
         rates = {}
         for name, window in _WINDOWS.items():
-            start, before = self._points[max(0, bisect.bisect_right(times, end - window) - 1)]
+            after = bisect.bisect_right(self._points, end - window, key=lambda point: point[0])
+            start, before = self._points[max(0, after - 1)]
             rates[name] = (total - before) / max(end - start, 1e-9)
         return rates
 
 
 class ProgressBar:
-    """Shows a run's progress on stderr.
+    """Shows a run's progress on stderr, every 5 seconds, on a terminal four times a second.
 
     Args:
         throughput: the `Throughput` of the run.
         total_steps: number of environment steps at which the run ends, or None.
         initial_steps: number of environment steps of earlier runs.
-        interval: seconds between two lines if stderr is no terminal.
     """
 
-    def __init__(self, throughput, total_steps=None, initial_steps=0, interval=5.0):
+    def __init__(self, throughput, total_steps=None, initial_steps=0):
         self._throughput = throughput
-        self._interval = interval
         self._shown = time.monotonic()
-        self._bar = None
-        if sys.stderr.isatty():
-            columns = shutil.get_terminal_size().columns  # never 0: with 0, tqdm would show nothing
-            self._bar = tqdm(
-                total=total_steps, initial=initial_steps, unit="step", unit_scale=True, ncols=columns
-            )
+        columns = shutil.get_terminal_size().columns  # never 0: with 0, tqdm would show nothing
+        # With `disable=None` there is a bar on a terminal alone.
+        settings = dict(unit="step", unit_scale=True, ncols=columns, disable=None)
+        self._bar = tqdm(total=total_steps, initial=initial_steps, **settings)
+        self._interval = 5.0 if self._bar.disable else 0.25
 
     def update(self, env_steps, metrics, summary):
-        """Shows the current numbers, at most every `interval` seconds (a bar: four times a second).
+        """Shows the environment steps learned from, results of metrics by name, the last summary of `train`.
 
-        Args:
-            env_steps: number of all environment steps learned from.
-            metrics: dict of metric results.
-            summary: the last result of `Algorithm.train`.
+        It does nothing if the last time is too recent.
         """
         now = time.monotonic()
-        if now - self._shown < (0.25 if self._bar is not None else self._interval):
+        if now - self._shown < self._interval:
             return
         self._shown = now
-        if self._bar is not None:
-            self._bar.n = env_steps
-            self._bar.set_postfix_str(f"{_format_return(metrics)} {_format_lag(summary)}", refresh=False)
-            self._bar.refresh()
-        else:
+        if self._bar.disable:
             logging.info("%s", self.line(env_steps, metrics, summary))
+            return
+        self._bar.n = env_steps
+        self._bar.set_postfix_str(" ".join(_format(metrics, summary)))
 
     def line(self, env_steps, metrics, summary):
         """Returns a line with steps, steps/s over 10 s / 1 min / 5 min, return, episodes and policy lag."""
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
+        average, lag = _format(metrics, summary)
         return (
-            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
-            f"| {_format_return(metrics)} | episodes {metrics['NumberOfEpisodes']:,} | {_format_lag(summary)}"
+            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) | {average} "
+            f"| episodes {metrics['NumberOfEpisodes']:,} | {lag}"
         )
 
     def close(self):
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
 
-def _format_return(metrics):
+def _format(metrics, summary):
+    """The average return and the policy lag as texts."""
     average = metrics["AverageReturn"]
-    return "return -" if math.isnan(average) else f"return {average:.1f}"
-
-
-def _format_lag(summary):
+    average = "return -" if math.isnan(average) else f"return {average:.1f}"
     if not summary:
-        return "no update yet"
+        return average, "no update yet"
     lag = [float(summary[f"policy_lag_{k}"]) for k in ("min", "mean", "max")]
-    return "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)
+    return average, "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)

@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+import tempfile
 
 import gin
 
@@ -15,38 +16,23 @@ _MAY_CHANGE = ("StopCriteria.", "Trainer.summary_interval", "Trainer.checkpoint_
 
 
 class RunDir:
-    """Where a run writes.
+    """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
 
-    Args:
-        path: the directory; made if it does not exist.
-
-    Raises:
-        ConfigError: if it cannot be written to.
+    The directory is made if it does not exist. If it cannot be written to, ConfigError is raised.
     """
 
     def __init__(self, path):
         self.path = os.path.abspath(os.path.expanduser(path))
+        self.summaries = os.path.join(self.path, "train")
+        self.checkpoints = os.path.join(self.path, "checkpoints")
         try:
             os.makedirs(self.path, exist_ok=True)
-            probe = os.path.join(self.path, ".writable")
-            with open(probe, "w"):
-                pass
-            os.remove(probe)
+            tempfile.TemporaryFile(dir=self.path).close()
         except OSError as error:
             raise ConfigError(f"root_dir {path!r} cannot be written to: {error.strerror}") from None
 
-    @property
-    def summaries(self):
-        """Where TensorBoard looks."""
-        return os.path.join(self.path, "train")
-
     def check_config(self):
-        """Refuses to mix two experiments.
-
-        Raises:
-            ConfigError: if the directory holds a run whose operative configuration differs; the message
-                shows the settings that do.
-        """
+        """Raises ConfigError, which shows the differences, if there is a run of another configuration."""
         path = os.path.join(self.path, _CONFIG_FILE)
         if not os.path.exists(path):
             return
@@ -62,32 +48,25 @@ class RunDir:
 
     def write_config(self):
         """Writes the operative configuration and the revision of the code."""
-        self._write(_CONFIG_FILE, gin.operative_config_str())
-        self._write("git_revision.txt", git_revision() + "\n")
-
-    def _write(self, name, text):
-        path = os.path.join(self.path, name)
-        with open(path + ".tmp", "w") as file:
-            file.write(text)
-        os.replace(path + ".tmp", path)
+        texts = {_CONFIG_FILE: gin.operative_config_str(), "git_revision.txt": git_revision() + "\n"}
+        for name, text in texts.items():
+            path = os.path.join(self.path, name)
+            with open(path + ".tmp", "w") as file:
+                file.write(text)
+            os.replace(path + ".tmp", path)
 
 
 def git_revision():
     """The commit of the code that runs, "-dirty" if it was changed since; "unknown" outside a repository."""
-    here = os.path.dirname(os.path.abspath(__file__))
     try:
-        command = ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=40"]
+        command = ["git", "-C", os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 
 
 def check_dead_bindings():
-    """Refuses bindings that nothing has read, once everything is built.
-
-    Raises:
-        ConfigError: names them.
-    """
+    """Raises ConfigError, once everything is built, that names the bindings that nothing has read."""
     bound = _parse_settings(gin.config_str())
     # A name without a dot is a macro's.
     dead = {name for name in bound if "." in name.rpartition("/")[2]}
@@ -102,10 +81,7 @@ def check_dead_bindings():
 
 def _parse_settings(config):
     """The bindings of a config text as a dict, without comments."""
-    settings = {}
     # Gin indents the lines that continue a value.
-    for statement in re.sub(r"\\?\n +", " ", config).splitlines():
-        name, separator, value = statement.partition("=")
-        if separator and not name.startswith("#"):
-            settings[name.strip()] = " ".join(value.split())
-    return settings
+    statements = re.sub(r"\\?\n +", " ", config).splitlines()
+    pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
+    return {name.strip(): " ".join(value.split()) for name, value in pairs}

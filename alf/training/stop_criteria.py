@@ -1,47 +1,39 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """StopCriteria: when training ends."""
 
+import dataclasses
+
 import gin
 
 from alf.errors import check_number
 
 
 @gin.configurable(module="alf.training")
+@dataclasses.dataclass(frozen=True)
 class StopCriteria:
     """Training ends when the first criterion is reached. A criterion of None is never reached.
 
-    Args:
-        num_iterations: number of train iterations, over all runs in a root_dir.
-        num_env_steps: number of environment steps learned from, over all runs in a root_dir.
-        max_seconds: seconds of training in this run.
-        target_return: sufficient average return of the last 100 episodes.
-
-    Raises:
-        ConfigError: if a limit is not a number above 0, or `target_return` is not a number.
+    ConfigError is raised if a limit is not a number above 0, or `target_return` is not a number.
     """
 
-    def __init__(self, num_iterations=None, num_env_steps=None, max_seconds=None, target_return=None):
-        limits = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
-        for name, limit in limits.items():
-            check_number(f"StopCriteria.{name}", limit, above=0, optional=True)
-        check_number("StopCriteria.target_return", target_return, optional=True)
-        self.num_env_steps = num_env_steps
-        self.target_return = target_return
-        self._limits = limits
+    num_iterations: int | None = None  # train iterations, over all runs in a root_dir
+    num_env_steps: int | None = None  # environment steps learned from, over all runs in a root_dir
+    max_seconds: float | None = None  # of training in this run
+    target_return: float | None = None  # sufficient average return of the last 100 episodes
+
+    def __post_init__(self):
+        for name, limit in vars(self).items():
+            above = None if name == "target_return" else 0
+            check_number(f"StopCriteria.{name}", limit, above=above, optional=True)
 
     def reached(self, num_iterations, num_env_steps, max_seconds, average_return):
-        """Returns a text that names the criterion that is reached, or None.
-
-        Args:
-            num_iterations, num_env_steps, max_seconds: the counts and seconds until now.
-            average_return: an `AverageReturn`.
-        """
+        """Returns a text that names the criterion reached or None. `average_return`: an `AverageReturn`."""
         values = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
         for name, value in values.items():
-            if self._limits[name] is not None and value >= self._limits[name]:
-                return f"{name}={self._limits[name]} reached"
-        if self.target_return is None or not average_return.full:
-            return None
-        if average_return.result() >= self.target_return:
-            return f"target_return={self.target_return} reached: {average_return.result():.1f}"
+            limit = getattr(self, name)
+            if limit is not None and value >= limit:
+                return f"{name}={limit} reached"
+        target = self.target_return
+        if target is not None and average_return.full and average_return.result() >= target:
+            return f"target_return={target} reached: {average_return.result():.1f}"
         return None

@@ -2,7 +2,7 @@
 """Trainer: the loop of a training run."""
 
 import contextlib
-import os
+import math
 import time
 
 import gin
@@ -14,18 +14,15 @@ from alf.training.checkpointer import Checkpointer
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir, check_dead_bindings
 from alf.training.stop_criteria import StopCriteria
-from alf.training.summaries import write_summaries
-
-# How long to wait where nothing was collected and no update was due.
-_IDLE_SECONDS = 0.001
 
 
 @gin.configurable(module="alf.training")
 class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
-    It writes nothing before everything that can be wrong has been checked. If a check fails, it stops the
-    driver.
+    It writes nothing before everything that can be wrong has been checked: a wrong setting, a gin binding
+    without effect or a `root_dir` with another run raises ConfigError and stops the driver. `driver` and its
+    `learner` are attributes.
 
     Args:
         root_dir: where the run writes; a run that is there is continued.
@@ -37,12 +34,6 @@ class Trainer:
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
         checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
             written while training goes on.
-
-    Attributes:
-        driver, learner: as above.
-
-    Raises:
-        ConfigError: if a setting is wrong, a gin binding has no effect, or `root_dir` holds another run.
     """
 
     def __init__(
@@ -58,7 +49,7 @@ class Trainer:
         self.driver = driver
         self.learner = driver.learner
         self._interrupted = None  # the reason
-        try:
+        with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
             check_number("Trainer.summary_interval", summary_interval, at_least=0)
@@ -70,15 +61,11 @@ class Trainer:
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
             self._run_dir.check_config()
-            checkpoints = os.path.join(self._run_dir.path, "checkpoints")
-            self._checkpointer = Checkpointer(checkpoints, driver, checkpoint_replay_buffer)
+            self._checkpointer = Checkpointer(self._run_dir.checkpoints, driver, checkpoint_replay_buffer)
             self._restored = self._checkpointer.restore()
             self._run_dir.write_config()
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
-        except BaseException:
-            self._stop_quietly()
-            raise
 
     @property
     def counters(self):
@@ -94,28 +81,19 @@ class Trainer:
     def train(self):
         """Trains until a stop criterion holds or `interrupt` is called, then saves.
 
-        Returns:
-            (finished, reason): whether a stop criterion holds, and which, as a text.
-
-        Raises:
-            Exception: whatever ended the run; earlier checkpoints are left as they are.
+        Returns (finished, reason): whether a stop criterion holds, and which, as a text. Any other end of the
+        run is an exception, which leaves earlier checkpoints as they are.
         """
         if self._restored:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.summaries)
-        writer = tf.summary.create_file_writer(self._run_dir.summaries)
-        try:
+        with self._stop_on_error():
             self.driver.start()
             throughput = Throughput()
-            env_steps = int(self.learner.progress.env_steps)
-            bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, env_steps)
-            with contextlib.closing(bar):
+            bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
+            writer = tf.summary.create_file_writer(self._run_dir.summaries)
+            with contextlib.closing(writer), contextlib.closing(bar):
                 finished, reason = self._loop(bar, throughput, writer)
-        except BaseException:
-            self._stop_quietly()
-            raise
-        finally:
-            writer.close()
         try:
             self._checkpointer.wait_for_replay_buffer()  # of the checkpoint before
             self._checkpointer.save()
@@ -130,54 +108,63 @@ class Trainer:
         started = saved = summarized = time.monotonic()
         first_trained, summary = None, None
         metrics = {metric.name: metric for metric in self.driver.get_metrics()}
-        env_steps = int(self.learner.progress.env_steps)
-
-        def summarize():
-            write_summaries(writer, self.driver, summary, throughput.rates(), self._checkpointer.iterations)
-
+        env_steps = self.counters["env_steps"]
         while True:
             now = time.monotonic()
             reason = self._stop_criteria.reached(
                 self._checkpointer.iterations, env_steps, now - started, metrics["AverageReturn"]
             )
             if reason or self._interrupted:
-                if first_trained is not None:
-                    logging.info("%.2f s since the first train step", now - first_trained)
-                if summary is not None:
-                    summarize()
-                return bool(reason), reason or self._interrupted
-            summary = self._iterate(throughput)
-            if summary is None:
-                return False, self._interrupted
+                break
+            try:
+                steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
+            except Exception:
+                if self._interrupted:
+                    return False, self._interrupted
+                raise
+            summary = self.learner.train()
+            if not summary and not steps:  # nothing was collected and no update was due
+                time.sleep(0.001)
+            self._checkpointer.iterations += 1
+            throughput.add(steps)
             if summary and first_trained is None:
                 first_trained = time.monotonic()
-            env_steps = int(self.learner.progress.env_steps)
+            env_steps = self.counters["env_steps"]
             bar.update(env_steps, {name: metric.result() for name, metric in metrics.items()}, summary)
             if now - summarized >= self._summary_interval:
-                summarize()
+                self._write_summaries(writer, summary, throughput.rates())
                 summarized = now
             if now - saved >= self._checkpoint_interval:
                 self._checkpointer.save()
                 saved = now
+        if first_trained is not None:
+            logging.info("%.2f s since the first train step", now - first_trained)
+        if summary is not None:
+            self._write_summaries(writer, summary, throughput.rates())
+        return bool(reason), reason or self._interrupted
 
-    def _iterate(self, throughput):
-        """One train iteration; returns the learner's summary, or None if it was interrupted meanwhile."""
+    def _write_summaries(self, writer, summary, rates):
+        """Writes scalars for TensorBoard; the x axis is the environment steps learned from."""
+        values = {f"metrics/{metric.name}": metric.result() for metric in self.driver.get_metrics()}
+        values |= {f"train/{name}": value for name, value in summary.items()}
+        values |= {f"throughput/steps_per_second_{window}": rate for window, rate in rates.items()}
+        values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
+        values["environments/worker_restarts"] = self.driver.num_restarts
+        values["train/iterations"] = self._checkpointer.iterations
+        with writer.as_default(step=self.learner.progress.env_steps.read_value()):
+            for name, value in values.items():
+                # The averages of episodes have no value before the first episode has ended.
+                if not (name.startswith("metrics/") and math.isnan(value)):
+                    tf.summary.scalar(name, value)
+
+    @contextlib.contextmanager
+    def _stop_on_error(self):
+        """Stops the driver after an error, which is the one to report."""
         try:
-            steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
-        except Exception:
-            if self._interrupted:
-                return None
+            yield
+        except BaseException:
+            try:
+                self.driver.stop()
+            except Exception as error:
+                logging.warning("while stopping: %s", error)
             raise
-        summary = self.learner.train()
-        if not summary and not steps:
-            time.sleep(_IDLE_SECONDS)
-        self._checkpointer.iterations += 1
-        throughput.add(steps)
-        return summary
-
-    def _stop_quietly(self):
-        """Stops after an error, which is the one to report."""
-        try:
-            self.driver.stop()
-        except Exception as error:
-            logging.warning("while stopping: %s", error)

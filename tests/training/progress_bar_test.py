@@ -3,6 +3,7 @@
 
 import io
 import logging as std_logging
+import sys
 
 import pytest
 from absl import logging
@@ -104,7 +105,7 @@ def lines():
 
 def make_progress(monkeypatch, clock, isatty, **kwargs):
     stderr = _Stderr(isatty)
-    monkeypatch.setattr(progress_bar.sys, "stderr", stderr)
+    monkeypatch.setattr(sys, "stderr", stderr)
     throughput = Throughput(clock)
     clock.now += 2.0
     throughput.add(4000)
