@@ -17,14 +17,15 @@ class DivergedError(ArithmeticError):
 
 
 def check_int(name, value, at_least=1):
-    """Raises ConfigError unless `value` is an integer (no bool) that is large enough."""
+    """Returns `value`; raises ConfigError unless it is an integer (no bool) that is large enough."""
     is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_int or value < at_least:
         raise ConfigError(f"{name} is {value!r}: it must be an integer, at least {at_least}")
+    return value
 
 
 def check_number(name, value, at_least=None, above=None, at_most=None, optional=False):
-    """Raises ConfigError unless `value` is a finite number (no bool) within the bounds.
+    """Returns `value`; raises ConfigError unless it is a finite number (no bool) within the bounds.
 
     Args:
         name: of the setting.
@@ -33,7 +34,7 @@ def check_number(name, value, at_least=None, above=None, at_most=None, optional=
         optional: whether None is right too.
     """
     if value is None and optional:
-        return
+        return value
     bounds = {"at least": at_least, "above": above, "at most": at_most}
     rules = [f"{text} {bound}" for text, bound in bounds.items() if bound is not None]
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
@@ -45,9 +46,11 @@ def check_number(name, value, at_least=None, above=None, at_most=None, optional=
     ):
         rule = " ".join(["a number", " and ".join(rules)]).strip() + (", or None" if optional else "")
         raise ConfigError(f"{name} is {value!r}: it must be {rule}")
+    return value
 
 
 def check_bool(name, value):
-    """Raises ConfigError unless `value` is True or False."""
+    """Returns `value`; raises ConfigError unless it is True or False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}: it must be True or False")
+    return value
