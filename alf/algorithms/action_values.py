@@ -12,18 +12,12 @@ from alf.ops import returns
 
 
 class Transitions(NamedTuple):
-    """Transitions [R, B] of n steps, or of fewer where an episode ends. They start in R rows of a sequence.
+    """Transitions of n steps, or of fewer where an episode ends. They start in R rows of a sequence."""
 
-    Attributes:
-        reward, discount: float32, the sum of the discounted rewards, and the factor of the value at the end.
-        end: int32, the row where they end, counted from the first row that trains.
-        weight: float32, in the loss.
-    """
-
-    reward: Any
-    discount: Any
-    end: Any
-    weight: Any
+    reward: Any  # float32 [R, B], the discounted sum of the rewards
+    discount: Any  # float32 [R, B], the factor of the value at the end; 0 after a termination
+    end: Any  # int32 [R, B], the row where they end, counted from the first row that trains
+    weight: Any  # float32 [R, B], in the loss
 
 
 class NStep:
@@ -118,7 +112,7 @@ def action_to_unit_box(action, action_spec):
     radius = high / 2 - low / 2
     scale = np.divide(1.0, radius, out=np.zeros_like(radius), where=radius > 0)
     center = (low / 2 + high / 2).astype(action_spec.dtype.as_numpy_dtype)
-    rank = action_spec.shape.rank
-    leading = tf.shape(action)[: action.shape.rank - rank]
-    flat = tf.reshape(action, tf.concat([leading, [radius.size]], axis=0)) if rank != 1 else action
-    return tf.cast(flat - center, tf.float32) * tf.constant(scale, tf.float32)
+    if action_spec.shape.rank != 1:
+        leading = tf.shape(action)[: action.shape.rank - action_spec.shape.rank]
+        action = tf.reshape(action, tf.concat([leading, [radius.size]], axis=0))
+    return tf.cast(action - center, tf.float32) * tf.constant(scale, tf.float32)

@@ -67,9 +67,9 @@ class DqnAlgorithm(Algorithm):
         they end. Only the first pass a gradient.
         """
         transitions = self._n_step.make_transitions(experience)
-        rows = experience, state, transitions.end
-        q, next_q = self._n_step.evaluate_starts_and_ends(self.policy.network, *rows)
-        _, next_target_q = self._n_step.evaluate_starts_and_ends(self._target_network, *rows)
+        evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
+        q, next_q = evaluate(self.policy.network, experience, state, end)
+        _, next_target_q = evaluate(self._target_network, experience, state, end)
         return transitions, q, next_q, next_target_q
 
     def calc_loss(self, experience, train_info):

@@ -16,21 +16,14 @@ from alf.schedules import as_schedule
 
 
 class PPOInfo(NamedTuple):
-    """What all updates of a batch use, [T+1, B, ...], computed before the first of them.
+    """What all updates of a batch use, computed before the first of them."""
 
-    Attributes:
-        raw: nest, the actions, see `ActionInfo.raw`.
-        proximal: nest, the parameters of the proximal policy's distribution, see `PPOAlgorithm`.
-        importance: float32, the limited ratio of the proximal policy to the one that acted.
-        value, target, advantage: float32; the targets of the values and the advantages are 0 in row T.
-    """
-
-    raw: Any
-    proximal: Any
-    importance: Any
-    value: Any
-    target: Any
-    advantage: Any
+    raw: Any  # nest of [T+1, B, ...], the actions, see `ActionInfo.raw`
+    proximal: Any  # nest of [T+1, B, ...], the parameters of the proximal policy's distribution
+    importance: Any  # float32 [T+1, B], the limited ratio of the proximal policy to the one that acted
+    value: Any  # float32 [T+1, B]
+    target: Any  # float32 [T+1, B], of the value; 0 in row T
+    advantage: Any  # float32 [T+1, B]; 0 in row T
 
 
 @gin.configurable(module="alf.algorithms")

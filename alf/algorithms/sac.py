@@ -18,14 +18,11 @@ from alf.ops import losses, td_losses
 
 
 class EvaluatedActions(NamedTuple):
-    """N actions of the policy in each row: all discrete actions, or one sample of a box; float32 [R, B, N].
+    """N actions of the policy in each row: all discrete actions, or one sample of a box."""
 
-    `prob` is 1 for a sample, `q` the smallest value of all critics.
-    """
-
-    prob: Any
-    log_prob: Any
-    q: Any
+    prob: Any  # float32 [R, B, N]; 1 for a sample
+    log_prob: Any  # float32 [R, B, N]
+    q: Any  # float32 [R, B, N], the smallest value of all critics
 
 
 @gin.configurable(module="alf.algorithms")
@@ -116,12 +113,10 @@ class SacAlgorithm(Algorithm):
         """
         transitions = self._n_step.make_transitions(experience)
         actor_state, critic_state = self.policy.split_state(state)
-        evaluate = functools.partial(
-            self._n_step.evaluate_starts_and_ends, experience=experience, end=transitions.end
-        )
-        outputs, next_outputs = evaluate(self.policy.network, state=actor_state)
-        features, _ = evaluate(self._critic.features, state=critic_state)
-        _, next_features = evaluate(self._target_critic.features, state=critic_state)
+        evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
+        outputs, next_outputs = evaluate(self.policy.network, experience, actor_state, end)
+        features, _ = evaluate(self._critic.features, experience, critic_state, end)
+        _, next_features = evaluate(self._target_critic.features, experience, critic_state, end)
         taken, (noise, next_noise) = self._n_step.select_starts((experience.action, experience.info))
         q, actions = self._evaluate_actions(self._critic, features, outputs, noise, taken)
         _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
