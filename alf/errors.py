@@ -18,25 +18,31 @@ class DivergedError(ArithmeticError):
 
 
 def check_int(name, value, at_least=1):
-    """Raises ConfigError unless `value` is an integer (no bool) that is large enough."""
+    """Returns `value`; raises ConfigError unless it is an integer (no bool) that is large enough."""
     is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_int or value < at_least:
         raise ConfigError(f"{name} is {value!r}: it must be an integer, at least {at_least}")
+    return value
 
 
 def check_number(name, value, at_least=None, above=None, at_most=None, optional=False):
-    """Raises ConfigError unless `value` is a finite number (no bool) in the bounds, or optionally None."""
+    """Returns `value`; raises ConfigError unless it is a finite number (no bool) in the bounds.
+
+    None is right too if it is `optional`.
+    """
     if value is None and optional:
-        return
+        return value
     checks = [("at least", at_least, ge), ("above", above, gt), ("at most", at_most, le)]
     checks = [(text, bound, holds) for text, bound, holds in checks if bound is not None]
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not all(holds(value, bound) for _, bound, holds in checks):
         rules = " and".join(f" {text} {bound}" for text, bound, _ in checks)
         raise ConfigError(f"{name} is {value!r}: it must be a number{rules}{', or None' if optional else ''}")
+    return value
 
 
 def check_bool(name, value):
-    """Raises ConfigError unless `value` is True or False."""
+    """Returns `value`; raises ConfigError unless it is True or False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}: it must be True or False")
+    return value

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Algorithms: what computes the loss from experience."""
+"""Algorithms: what computes the loss from experience. A wrong setting of one is a `ConfigError`."""
 
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.dqn import DqnAlgorithm

@@ -5,15 +5,16 @@ import abc
 
 import tensorflow as tf
 
+from alf.errors import check_int, check_number
+
 
 class Algorithm(tf.Module, abc.ABC):
     """The hooks that say how a policy learns.
 
     A subclass implements `train_step` and `calc_loss`, and overrides what else it needs. It owns the
-    variables that only training needs, such as critics and target networks. Every hook but
-    `after_train_iter` runs inside a `tf.function` of the learner.
-
-    Variables must exist when `__init__` returns, because a checkpoint holds them.
+    variables that only training needs, such as critics and target networks. They must exist when `__init__`
+    returns, because a checkpoint holds them. Every hook but `after_train_iter` runs inside a `tf.function` of
+    the learner.
 
     Args:
         policy: the `Policy` that learns.
@@ -30,46 +31,33 @@ class Algorithm(tf.Module, abc.ABC):
         return self.policy.progress
 
     def parameter_groups(self):
-        """Says which variables an optimizer of its own may change.
+        """Returns a dict from name to list of variables. Default: one group with all trainable variables.
 
-        Returns:
-            dict from name to list of variables. `Learner.optimizer` is one optimizer for all groups, or a
-            dict with one for each of these names. Default: one group with all trainable variables.
+        `Learner.optimizer` is one optimizer for all groups, or a dict with one for each of these names.
         """
         return {"all": list(self.trainable_variables)}
 
     def preprocess(self, experience, state):
         """Prepares a batch once before its updates, for example computes advantages with the current weights.
 
-        Args:
-            experience, state: as in `train_step`.
-
-        Returns:
-            `Experience` for `train_step` and `calc_loss`; every leaf has the dimensions [T+1, B].
+        Arguments as in `train_step`. Returns the `Experience` for `train_step` and `calc_loss`, where every
+        leaf has the dimensions [T+1, B].
         """
-        del state
         return experience
 
     @abc.abstractmethod
     def train_step(self, experience, state):
-        """Computes what `calc_loss` needs, under a gradient tape.
+        """Computes what `calc_loss` needs, a nest of the algorithm's own, under a gradient tape.
 
         Args:
             experience: time-major `Experience` of [T+1, B, ...], transformed.
             state: nest of [B, ...] like `Policy.state_spec` that entered row 0; not yet zeros where row 0 is
                 FIRST.
-
-        Returns:
-            a nest of the algorithm's own.
         """
 
     @abc.abstractmethod
     def calc_loss(self, experience, train_info):
-        """Computes the loss from what `train_step` returned.
-
-        Returns:
-            `LossInfo`.
-        """
+        """Computes the `LossInfo` from what `train_step` returned."""
 
     def update_with_gradient(self, loss_info, gradients, optimizer):
         """Changes the weights by one step. The loss and its gradient are finite.
@@ -80,27 +68,71 @@ class Algorithm(tf.Module, abc.ABC):
                 the loss does not depend on a variable.
             optimizer: the learner's `GroupOptimizer`; None if the learner has none.
         """
-        del loss_info
         optimizer.apply(gradients)
 
     def after_update(self, experience, train_info):
         """Runs in the graph after each update, for example to move a target network."""
 
     def stops_early(self, summary):
-        """Says whether the learner skips the remaining updates of a batch.
+        """Whether the learner skips the remaining updates of a batch, bool scalar.
 
-        Args:
-            summary: dict of float32 scalars of the last update.
-
-        Returns:
-            bool scalar.
+        `summary` is the dict of float32 scalars of the last update.
         """
-        del summary
         return tf.constant(False)
 
     def after_train_iter(self, experience):
         """Runs in Python after each call of `Learner.train` that made an update.
 
-        Args:
-            experience: the `Experience` of [Q, T+1, B, ...] that it used, () if it came from a replay buffer.
+        `experience` is the `Experience` of [Q, T+1, B, ...] that it used, () if it came from a replay buffer.
         """
+
+
+def group_actor_critic_variables(policy):
+    """Groups the trainable variables of an `ActorCriticPolicy` for `Algorithm.parameter_groups`.
+
+    "value" holds the variables that only the value depends on, "policy" the others. If policy and value share
+    their layers, there is no group "value".
+    """
+    value_variables = list(policy.value_variables)
+    value_ids = {id(variable) for variable in value_variables}
+    others = [variable for variable in policy.trainable_variables if id(variable) not in value_ids]
+    return {"policy": others, "value": value_variables} if value_variables else {"policy": others}
+
+
+class TargetUpdater(tf.Module):
+    """Moves the variables of a target network: `target <- tau * source + (1 - tau) * target`.
+
+    Args:
+        source, target: modules with variables of the same number and shapes, else there is a ValueError. The
+            constructor copies the source's variables to the target's, and makes the latter not trainable:
+            `tf.Module.trainable_variables` leaves them out.
+        tau: in (0, 1]; 1 copies.
+        period: every so many calls the target moves.
+    """
+
+    def __init__(self, source, target, tau=1.0, period=1):
+        super().__init__(name="target_updater")
+        self._tau = check_number("tau", tau, above=0, at_most=1)
+        self._period = check_int("target_update_period", period)
+        self._pairs = list(zip(source.variables, target.variables, strict=True))
+        self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
+        for learned, moved in self._pairs:
+            moved.assign(learned)
+            # TensorFlow has no public way to change this later. If the target were made with trainable=False,
+            # a Keras layer would list it at another position than its source.
+            moved._trainable = False
+
+    def __call__(self):
+        """Counts one update, in the graph, and moves the target if the period is over."""
+        if self._period == 1:
+            self._move()
+        else:
+            is_due = tf.equal(self._calls.assign_add(1) % self._period, 0)
+            tf.cond(is_due, self._move, lambda: None)
+
+    def _move(self):
+        for learned, moved in self._pairs:
+            value = learned.read_value()
+            if self._tau < 1 and moved.dtype.is_floating:
+                value = self._tau * value + (1.0 - self._tau) * moved
+            moved.assign(value)

@@ -2,35 +2,15 @@
 """DQN (Mnih et al. 2015, Nature 518) and its extensions: double, dueling, n steps, recurrent."""
 
 import copy
-import functools
-from typing import Any, NamedTuple
 
 import gin
 import tensorflow as tf
 
-from alf.algorithms.algorithm import Algorithm
-from alf.algorithms.critic_actions import action_to_index
-from alf.algorithms.n_step import NStep
-from alf.algorithms.target_update import TargetUpdater
+from alf.algorithms.action_values import NStep, action_to_index
+from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.data_structures import LossInfo
 from alf.errors import check_bool, check_number
 from alf.ops import losses, td_losses
-
-
-class DqnInfo(NamedTuple):
-    """The transitions of a batch of sequences, and the values of all A actions at their two ends.
-
-    Attributes:
-        transitions: `Transitions` of [R, B].
-        q: float32 [R, B, A], where they start.
-        next_q: float32 [R, B, A], where they end; passes no gradient.
-        next_target_q: float32 [R, B, A], of the target network, where they end; passes no gradient.
-    """
-
-    transitions: Any
-    q: Any
-    next_q: Any
-    next_target_q: Any
 
 
 @gin.configurable(module="alf.algorithms")
@@ -45,9 +25,8 @@ class DqnAlgorithm(Algorithm):
     Without `double`, Q_target chooses the action, too. Nothing corrects for the policy that acted.
 
     `QValueNetwork` is dueling (arXiv 1511.06581). It may be recurrent: then a sequence starts from the stored
-    state, and the first `burn_in` rows compute that state again with the present weights (R2D2, Kapturowski
-    et al., ICLR 2019). A sequence of `mini_batch_length` L gives L - burn_in - n_step + 1 transitions. The
-    mean of their absolute TD errors is the priority of the sequence.
+    state. A sequence of `mini_batch_length` L gives L - burn_in - n_step + 1 transitions. The mean of their
+    absolute TD errors is the priority of the sequence.
 
     Args:
         policy: `EpsilonGreedyPolicy`.
@@ -58,10 +37,8 @@ class DqnAlgorithm(Algorithm):
         huber_delta: above this absolute TD error the loss is linear; None makes it the square everywhere.
         tau: in (0, 1], how far each move takes the target network towards the network that learns; 1 copies.
         target_update_period: updates between two moves of the target network.
-        burn_in: rows at the start of a sequence that only compute the recurrent state.
-
-    Raises:
-        ConfigError: if a setting is wrong.
+        burn_in: rows at the start of a sequence that do not train. They only compute the recurrent state with
+            the present weights: the stored state came from older ones (R2D2, Kapturowski et al., ICLR 2019).
     """
 
     def __init__(
@@ -75,32 +52,30 @@ class DqnAlgorithm(Algorithm):
         target_update_period=500,
         burn_in=0,
     ):
-        check_bool("DqnAlgorithm.double", double)
-        check_number("DqnAlgorithm.huber_delta", huber_delta, above=0, optional=True)
         super().__init__(policy, name="dqn")
+        self._double = check_bool("DqnAlgorithm.double", double)
+        self._huber_delta = check_number("DqnAlgorithm.huber_delta", huber_delta, above=0, optional=True)
         network = policy.network
-        self._target_network = copy.deepcopy(network)
-        self._update_target = TargetUpdater(
-            network.variables, self._target_network.variables, tau, target_update_period
-        )
         self._n_step = NStep("DqnAlgorithm", discount, n_step, burn_in, network.state_spec != ())
-        self._double = double
-        self._huber_delta = huber_delta
+        self._target_network = copy.deepcopy(network)
+        self._update_target = TargetUpdater(network, self._target_network, tau, target_update_period)
 
     def train_step(self, experience, state):
+        """Returns the `Transitions` [R, B], and values of all A actions, float32 [R, B, A].
+
+        The values are those where transitions start, those where they end, and the target network's where
+        they end. Only the first pass a gradient.
+        """
         transitions = self._n_step.make_transitions(experience)
-        evaluate = functools.partial(
-            self._n_step.evaluate_starts_and_ends, experience=experience, state=state, end=transitions.end
-        )
-        q, next_q = evaluate(self.policy.network)
-        _, next_target_q = evaluate(self._target_network)
-        return DqnInfo(transitions, q, next_q, next_target_q)
+        evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
+        q, next_q = evaluate(self.policy.network, experience, state, end)
+        _, next_target_q = evaluate(self._target_network, experience, state, end)
+        return transitions, q, next_q, next_target_q
 
     def calc_loss(self, experience, train_info):
         """Computes the weighted mean loss of the TD errors, and the priorities of the sequences."""
         transitions, q, next_q, next_target_q = train_info
-        action = self._n_step.select_starts(experience, experience.action)
-        action = action_to_index(action, self.policy.action_spec)
+        action = action_to_index(self._n_step.select_starts(experience.action), self.policy.action_spec)
         q = td_losses.value_of_action(q, action)
         next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
         td_error = td_losses.td_target(transitions.reward, transitions.discount, next_value) - q

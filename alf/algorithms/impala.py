@@ -6,8 +6,7 @@ import functools
 import gin
 import tensorflow as tf
 
-from alf.algorithms.actor_critic import group_actor_critic_variables
-from alf.algorithms.algorithm import Algorithm
+from alf.algorithms.algorithm import Algorithm, group_actor_critic_variables
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.ops import losses, returns
@@ -18,9 +17,9 @@ from alf.schedules import as_schedule
 class ImpalaAlgorithm(Algorithm):
     """V-trace actor-critic.
 
-    `returns.vtrace` has the recursion of the value targets v and the advantages A. They depend on the
-    importance ratio of each step, rho = pi(a|x) / mu(a|x), where pi is the policy that learns and mu the one
-    that acted. The loss is the mean over transitions of
+    The value targets v and the advantages A, see `returns.vtrace`, depend on the importance ratio of each
+    step, rho = pi(a|x) / mu(a|x), where pi is the policy that learns and mu the one that acted. The loss is
+    the mean over transitions of
 
         -A log pi(a|x) + value_loss_weight (v - V(x))^2 / 2 - entropy_weight entropy(pi(x))
 
@@ -35,11 +34,7 @@ class ImpalaAlgorithm(Algorithm):
         value_loss_weight: weight of the value loss. The policy loss has weight 1.
         entropy_weight: weight of the entropy bonus. Number or schedule.
         drop_last_ts: whether the loss leaves out the last transition of each unroll, as in RLlib. Its target
-            has a single reward before it bootstraps, so it is the most biased. Needs an unroll_length of at
-            least 2.
-
-    Raises:
-        ConfigError: if a setting is wrong.
+            has a single reward, so it is the most biased. Needs an unroll_length of at least 2.
     """
 
     def __init__(
@@ -54,67 +49,53 @@ class ImpalaAlgorithm(Algorithm):
         entropy_weight=0.01,
         drop_last_ts=False,
     ):
-        check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
-        check_number("ImpalaAlgorithm.vtrace_lambda", vtrace_lambda, at_least=0, at_most=1)
-        check_number("ImpalaAlgorithm.clip_rho_threshold", clip_rho_threshold, above=0)
-        check_number("ImpalaAlgorithm.clip_c_threshold", clip_c_threshold, above=0)
-        check_number("ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0)
-        check_number("ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
-        check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
         super().__init__(policy, name="impala")
-        self._discount = discount
+        self._discount = check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
         self._vtrace = dict(
-            lambda_=vtrace_lambda,
             clip_rho_threshold=clip_rho_threshold,
             clip_c_threshold=clip_c_threshold,
             clip_pg_rho_threshold=clip_pg_rho_threshold,
         )
-        self._value_loss_weight = value_loss_weight
-        self._drop_last_ts = drop_last_ts
+        for name, threshold in self._vtrace.items():
+            check_number(f"ImpalaAlgorithm.{name}", threshold, above=0)
+        self._lambda = check_number("ImpalaAlgorithm.vtrace_lambda", vtrace_lambda, at_least=0, at_most=1)
+        self._value_loss_weight = check_number(
+            "ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0
+        )
         self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight)
+        self._drop_last_ts = check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
 
     def parameter_groups(self):
-        """Returns "policy" and "value" if the network has separate layers for them, else only "policy"."""
         return group_actor_critic_variables(self.policy)
 
     def train_step(self, experience, state):
         return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
-        """Computes the policy gradient, value and entropy losses, averaged over the transitions."""
         actions = self.policy.actions
         params, behaviour = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behaviour.raw)
-        is_first = tf.equal(experience.step_type, FIRST)
         trace = returns.vtrace(
             log_rho_tm1=log_prob - actions.log_prob(behaviour.params, behaviour.raw),
             values=train_info.value,
             r_t=experience.reward[1:],
             discount_t=self._discount * experience.discount[1:],
-            is_first=is_first,
+            is_first=tf.equal(experience.step_type, FIRST),
+            lambda_=self._lambda,
             **self._vtrace,
         )
-        parts = {
-            "policy_loss": losses.policy_gradient_loss(log_prob, trace.pg_advantages),
-            "value_loss": losses.value_loss(train_info.value[:-1], trace.value_targets),
-            "entropy": actions.entropy(params),
-        }
+        policy_loss = losses.policy_gradient_loss(log_prob, trace.pg_advantages)
+        value_loss = losses.value_loss(train_info.value[:-1], trace.value_targets)
+        entropy = actions.entropy(params)
         entropy_weight = self._entropy_weight(self.progress)
-        loss = (
-            parts["policy_loss"]
-            + self._value_loss_weight * parts["value_loss"]
-            - entropy_weight * parts["entropy"]
-        )
+        loss = policy_loss + self._value_loss_weight * value_loss - entropy_weight * entropy
+        weight = experience.weight[:-1]
+        if self._drop_last_ts:
+            if weight.shape[0] == 1:
+                raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll_length of 1")
+            weight = tf.pad(weight[:-1], [[0, 1], [0, 0]])
         # One mean for the gradient instead of three; the means of the parts are for display.
-        mean = functools.partial(losses.weighted_mean, weight=self._weight(experience))
+        mean = functools.partial(losses.weighted_mean, weight=weight)
+        parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         shown = {name: mean(tf.stop_gradient(part)) for name, part in parts.items()}
         return LossInfo(mean(loss), {**shown, "entropy_weight": entropy_weight})
-
-    def _weight(self, experience):
-        """Computes the weight of each transition in the loss, float32 [T, B]."""
-        weight = experience.weight[:-1]
-        if not self._drop_last_ts:
-            return weight
-        if weight.shape[0] == 1:
-            raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll_length of 1")
-        return tf.pad(weight[:-1], [[0, 1], [0, 0]])

@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.algorithms.actor_critic import group_actor_critic_variables
-from alf.algorithms.algorithm import Algorithm
-from alf.algorithms.target_update import TargetUpdater
+from alf.algorithms.algorithm import Algorithm, TargetUpdater, group_actor_critic_variables
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.nest_utils import zeros_from_spec
@@ -18,26 +16,14 @@ from alf.schedules import as_schedule
 
 
 class PPOInfo(NamedTuple):
-    """What all updates of a batch use. It is computed before the first of them.
+    """What all updates of a batch use, computed before the first of them."""
 
-    The proximal policy is the one that the new policy stays near to: the policy that acted, or the target
-    policy.
-
-    Attributes:
-        raw: nest of [T+1, B, ...]; the actions, see `ActionInfo.raw`.
-        proximal: nest of [T+1, B, ...]; the parameters of the proximal policy's distribution.
-        importance: float32 [T+1, B]; the limited ratio of the proximal policy to the one that acted.
-        value: float32 [T+1, B]; the values.
-        target: float32 [T+1, B]; the targets of the values, 0 in row T.
-        advantage: float32 [T+1, B]; 0 in row T.
-    """
-
-    raw: Any
-    proximal: Any
-    importance: Any
-    value: Any
-    target: Any
-    advantage: Any
+    raw: Any  # nest of [T+1, B, ...], the actions, see `ActionInfo.raw`
+    proximal: Any  # nest of [T+1, B, ...], the parameters of the proximal policy's distribution
+    importance: Any  # float32 [T+1, B], the limited ratio of the proximal policy to the one that acted
+    value: Any  # float32 [T+1, B]
+    target: Any  # float32 [T+1, B], of the value; 0 in row T
+    advantage: Any  # float32 [T+1, B]; 0 in row T
 
 
 @gin.configurable(module="alf.algorithms")
@@ -59,27 +45,22 @@ class PPOAlgorithm(Algorithm):
 
     Args:
         policy: `ActorCriticPolicy`.
-        discount: gamma, in [0, 1].
+        discount, lambda_: gamma, and lambda of V-trace or GAE; both in [0, 1].
         use_vtrace: whether V-trace computes targets and advantages, which corrects for old policies. If not,
             GAE does (arXiv 1506.02438).
-        lambda_: of V-trace or GAE, in [0, 1].
         clip_range: how far the probability ratio may move from 1, see above. Number or schedule.
         value_clip_range: how far a value may move in one batch before its loss has no gradient. The right
             number depends on the scale of the returns. None for no limit.
-        value_loss_weight: weight of the value loss. The policy loss has weight 1.
+        value_loss_weight, kl_weight: weights in the loss, where the policy loss has weight 1.
         entropy_weight: weight of the exploration bonus. Number or schedule.
         exploration: the bonus. "entropy" is the entropy; "symmetric_kl", for integer actions alone, is minus
             the symmetric KL divergence to the uniform policy.
-        kl_weight: weight of the KL divergence from the proximal policy to the new one.
-        target_kl: the remaining updates of a batch are skipped once this divergence is larger. None never
-            skips them.
+        target_kl: the remaining updates of a batch are skipped once the KL divergence from the proximal
+            policy to the new one is larger. None never skips them.
         normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1.
         target_update_period: updates after which the target policy becomes a copy of the policy again. None
             for no target policy.
         clip_target_ratio: the largest importance with a target policy.
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
 
     def __init__(
@@ -99,38 +80,30 @@ class PPOAlgorithm(Algorithm):
         target_update_period=None,
         clip_target_ratio=2.0,
     ):
-        check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
-        check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
-        check_number("PPOAlgorithm.value_clip_range", value_clip_range, above=0, optional=True)
-        check_number("PPOAlgorithm.value_loss_weight", value_loss_weight, at_least=0)
-        check_number("PPOAlgorithm.kl_weight", kl_weight, at_least=0)
-        check_number("PPOAlgorithm.target_kl", target_kl, above=0, optional=True)
-        check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
-        check_bool("PPOAlgorithm.normalize_advantages", normalize_advantages)
-        check_number("PPOAlgorithm.clip_target_ratio", clip_target_ratio, above=0)
-        _check_exploration(exploration, policy.actions)
         super().__init__(policy, name="ppo")
+        self._discount = check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
+        self._use_vtrace = check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
+        self._lambda = check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
+        self._clip_range = as_schedule("PPOAlgorithm.clip_range", clip_range, above=0)
+        self._value_clip_range = check_number(
+            "PPOAlgorithm.value_clip_range", value_clip_range, above=0, optional=True
+        )
+        self._value_loss_weight = check_number(
+            "PPOAlgorithm.value_loss_weight", value_loss_weight, at_least=0
+        )
+        self._entropy_weight = as_schedule("PPOAlgorithm.entropy_weight", entropy_weight, at_least=0)
+        self._exploration = exploration
+        _check_exploration(exploration, policy.actions)
+        self._kl_weight = check_number("PPOAlgorithm.kl_weight", kl_weight, at_least=0)
+        self._target_kl = check_number("PPOAlgorithm.target_kl", target_kl, above=0, optional=True)
+        self._normalize_advantages = check_bool("PPOAlgorithm.normalize_advantages", normalize_advantages)
+        self._clip_target_ratio = check_number("PPOAlgorithm.clip_target_ratio", clip_target_ratio, above=0)
         self._target_policy = None
         if target_update_period is not None:
             self._target_policy = policy.copy()
-            self._update_target = TargetUpdater(
-                policy.variables, self._target_policy.variables, period=target_update_period
-            )
-        self._clip_target_ratio = clip_target_ratio
-        self._discount = discount
-        self._use_vtrace = use_vtrace
-        self._lambda = lambda_
-        self._clip_range = as_schedule("PPOAlgorithm.clip_range", clip_range, above=0)
-        self._value_clip_range = value_clip_range
-        self._value_loss_weight = value_loss_weight
-        self._entropy_weight = as_schedule("PPOAlgorithm.entropy_weight", entropy_weight, at_least=0)
-        self._exploration = exploration
-        self._kl_weight = kl_weight
-        self._target_kl = target_kl
-        self._normalize_advantages = normalize_advantages
+            self._update_target = TargetUpdater(policy, self._target_policy, period=target_update_period)
 
     def parameter_groups(self):
-        """Returns "policy" and "value" if the network has separate layers for them, else only "policy"."""
         return group_actor_critic_variables(self.policy)
 
     def preprocess(self, experience, state):
@@ -167,8 +140,7 @@ class PPOAlgorithm(Algorithm):
         return self.policy.unroll(experience, state)
 
     def calc_loss(self, experience, train_info):
-        """Computes the loss, averaged over the transitions: see the class."""
-        actions, progress = self.policy.actions, self.progress
+        actions = self.policy.actions
         weight = experience.weight[:-1]
         mean = functools.partial(losses.weighted_mean, weight=weight)
         info = tf.nest.map_structure(lambda x: x[:-1], experience.info)
@@ -177,7 +149,7 @@ class PPOAlgorithm(Algorithm):
         advantage = info.advantage
         if self._normalize_advantages:
             advantage = losses.normalize_advantages(advantage, weight > 0)
-        clip_range = self._clip_range(progress)
+        clip_range = self._clip_range(self.progress)
         surrogate = losses.ppo_policy_loss(log_ratio, advantage, clip_range)
         if self._value_clip_range is None:
             value_loss = losses.value_loss(value, info.target)
@@ -193,13 +165,9 @@ class PPOAlgorithm(Algorithm):
         bonus = parts["entropy"]
         if self._exploration == "symmetric_kl":
             bonus = -mean(actions.symmetric_kl_to_uniform(params))
-        entropy_weight = self._entropy_weight(progress)
-        loss = (
-            parts["policy_loss"]
-            + self._value_loss_weight * parts["value_loss"]
-            - entropy_weight * bonus
-            + self._kl_weight * parts["kl"]
-        )
+        entropy_weight = self._entropy_weight(self.progress)
+        loss = parts["policy_loss"] + self._value_loss_weight * parts["value_loss"] - entropy_weight * bonus
+        loss += self._kl_weight * parts["kl"]
         return LossInfo(loss, {**parts, "clip_range": clip_range, "entropy_weight": entropy_weight})
 
     def after_update(self, experience, train_info):
@@ -207,9 +175,7 @@ class PPOAlgorithm(Algorithm):
             self._update_target()
 
     def stops_early(self, summary):
-        if self._target_kl is None:
-            return tf.constant(False)
-        return summary["kl"] > self._target_kl
+        return tf.constant(False) if self._target_kl is None else summary["kl"] > self._target_kl
 
 
 def _check_exploration(exploration, actions):

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.algorithms.algorithm import Algorithm
-from alf.algorithms.critic_actions import action_to_index, action_to_unit_box
-from alf.algorithms.n_step import NStep
-from alf.algorithms.target_update import TargetUpdater
+from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_box
+from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.data_structures import LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.networks import CriticsNetwork
@@ -20,33 +18,11 @@ from alf.ops import losses, td_losses
 
 
 class EvaluatedActions(NamedTuple):
-    """N actions of the policy in each row, with their values: all discrete actions, or one sample of a box.
+    """N actions of the policy in each row: all discrete actions, or one sample of a box."""
 
-    Attributes:
-        prob: float32 [R, B, N]; the probability of each discrete action, or 1 for a sample.
-        log_prob: float32 [R, B, N].
-        q: float32 [R, B, N], the smallest value of all critics.
-    """
-
-    prob: Any
-    log_prob: Any
-    q: Any
-
-
-class SacInfo(NamedTuple):
-    """The transitions of a batch of sequences, and actions and values at their two ends.
-
-    Attributes:
-        transitions: `Transitions` of [R, B].
-        q: float32 [num_critics, R, B], the values of the actions that were taken where transitions start.
-        actions: `EvaluatedActions` where they start.
-        next_actions: `EvaluatedActions` where they end, with the values of the target critics.
-    """
-
-    transitions: Any
-    q: Any
-    actions: Any
-    next_actions: Any
+    prob: Any  # float32 [R, B, N]; 1 for a sample
+    log_prob: Any  # float32 [R, B, N]
+    q: Any  # float32 [R, B, N], the smallest value of all critics
 
 
 @gin.configurable(module="alf.algorithms")
@@ -67,28 +43,20 @@ class SacAlgorithm(Algorithm):
     The action is one box of floats with finite bounds, or one integer. Densities and entropies of a box are
     those of the action scaled to [-1, 1], whatever the bounds.
 
-    Networks may be recurrent: then a sequence starts from the stored state, and the first `burn_in` rows
-    compute that state again with the present weights (R2D2, Kapturowski et al., ICLR 2019). A sequence of
-    `mini_batch_length` L gives L - burn_in - n_step + 1 transitions. The mean of their absolute TD errors,
-    also over the critics, is the priority of the sequence.
+    Networks may be recurrent, and sequences have transitions and priorities, as in `DqnAlgorithm`. The
+    priority is a mean over the critics, too.
 
     Args:
         policy: `SacPolicy`.
         critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like `CriticsNetwork`.
             None takes the policy's recurrent critics if there are any, else `CriticsNetwork`.
-        discount: gamma, in [0, 1].
-        n_step: n, rewards of a target before it bootstraps; fewer where an episode ends.
+        discount, n_step, burn_in: as in `DqnAlgorithm`.
         initial_alpha: the first temperature, which is the weight of entropy against reward.
         train_alpha: whether the temperature is trained. If not, it stays `initial_alpha`.
         target_entropy: in nats; training moves the temperature until the policy has this entropy. None means
             -D for a box of D numbers, and 0.98 log N for N discrete actions, which is nearly the uniform
             policy: set a lower one if the task needs a less random policy.
-        tau: in (0, 1], how far each move takes the target critics towards the critics; 1 copies.
-        target_update_period: updates between two moves of the target critics.
-        burn_in: rows at the start of a sequence that only compute the recurrent state.
-
-    Raises:
-        ConfigError: if a setting is wrong.
+        tau, target_update_period: as in `DqnAlgorithm`, of the target critics.
     """
 
     def __init__(
@@ -104,17 +72,15 @@ class SacAlgorithm(Algorithm):
         target_update_period=1,
         burn_in=0,
     ):
+        super().__init__(policy, name="sac")
         check_number("SacAlgorithm.initial_alpha", initial_alpha, above=0)
         check_number("SacAlgorithm.target_entropy", target_entropy, optional=True)
         check_bool("SacAlgorithm.train_alpha", train_alpha)
-        super().__init__(policy, name="sac")
-        self._critic = _make_critic(policy, critic_ctor)
-        self._target_critic = copy.deepcopy(self._critic)
-        self._update_target = TargetUpdater(
-            self._critic.variables, self._target_critic.variables, tau, target_update_period
-        )
         is_recurrent = bool(tf.nest.flatten(policy.state_spec))
         self._n_step = NStep("SacAlgorithm", discount, n_step, burn_in, is_recurrent)
+        self._critic = _make_critic(policy, critic_ctor)
+        self._target_critic = copy.deepcopy(self._critic)
+        self._update_target = TargetUpdater(self._critic, self._target_critic, tau, target_update_period)
         self._log_alpha = tf.Variable(math.log(initial_alpha), trainable=train_alpha, name="log_alpha")
         action_size, num_actions = policy.critic_sizes
         self._is_discrete = action_size == 0
@@ -124,17 +90,15 @@ class SacAlgorithm(Algorithm):
 
     def parameter_groups(self):
         """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
-        groups = {
-            "actor": list(self.policy.network.trainable_variables),
-            "critic": list(self._critic.trainable_variables),
-        }
+        modules = {"actor": self.policy.network, "critic": self._critic}
+        groups = {name: list(module.trainable_variables) for name, module in modules.items()}
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
     def preprocess(self, experience, state):
-        """Draws the noise of the sampled actions where transitions start and end, and puts it into `info`.
+        """Puts the noise of the sampled actions where transitions start and end into `info`.
 
-        The noise is a pair of float32 [L+1, B, D], or of () for discrete actions. XLA may compile
-        `train_step`, and random numbers in there would not follow the seed.
+        It is a pair of float32 [L+1, B, D], or of () for discrete actions. XLA may compile `train_step`, and
+        random numbers in there would not follow the seed.
         """
         if self._is_discrete:
             return experience._replace(info=((), ()))
@@ -142,21 +106,21 @@ class SacAlgorithm(Algorithm):
         return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
 
     def train_step(self, experience, state):
+        """Returns the `Transitions` [R, B], values, and the `EvaluatedActions` at both their ends.
+
+        The values, float32 [num_critics, R, B], are those of the actions that were taken where transitions
+        start. Where they end, the target critics evaluate.
+        """
         transitions = self._n_step.make_transitions(experience)
         actor_state, critic_state = self.policy.split_state(state)
-        evaluate = functools.partial(
-            self._n_step.evaluate_starts_and_ends, experience=experience, end=transitions.end
-        )
-        outputs, next_outputs = evaluate(self.policy.network, state=actor_state)
-        features, _ = evaluate(self._critic.features, state=critic_state)
-        _, next_features = evaluate(self._target_critic.features, state=critic_state)
-        taken, (noise, next_noise) = self._n_step.select_starts(
-            experience, (experience.action, experience.info)
-        )
-        evaluate_actions = self._evaluate_all_actions if self._is_discrete else self._evaluate_sample
-        q, actions = evaluate_actions(self._critic, features, outputs, noise, taken)
-        _, next_actions = evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
-        return SacInfo(transitions, q, actions, next_actions)
+        evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
+        outputs, next_outputs = evaluate(self.policy.network, experience, actor_state, end)
+        features, _ = evaluate(self._critic.features, experience, critic_state, end)
+        _, next_features = evaluate(self._target_critic.features, experience, critic_state, end)
+        taken, (noise, next_noise) = self._n_step.select_starts((experience.action, experience.info))
+        q, actions = self._evaluate_actions(self._critic, features, outputs, noise, taken)
+        _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
+        return transitions, q, actions, next_actions
 
     def calc_loss(self, experience, train_info):
         """Computes the sum of the losses of critics, actor and temperature, and the priorities."""
@@ -179,48 +143,32 @@ class SacAlgorithm(Algorithm):
             "entropy": losses.weighted_mean(entropy, is_trained),
             "q": losses.weighted_mean(tf.reduce_mean(q, axis=0), is_trained),
         }
-        loss = tf.add_n(list(parts.values()))
         td_error = tf.reduce_mean(tf.abs(q - target), axis=0)
-        return LossInfo(loss, {**parts, **shown}, td_losses.mean_priority(td_error, transitions.weight))
+        priority = td_losses.mean_priority(td_error, transitions.weight)
+        return LossInfo(tf.add_n(list(parts.values())), {**parts, **shown}, priority)
 
     def after_update(self, experience, train_info):
         self._update_target()
 
-    def _evaluate_all_actions(self, critic, features, outputs, noise, taken=None):
-        """Evaluates all discrete actions.
-
-        Args:
-            critic: network like `CriticsNetwork`.
-            features: float32 [R, B, F], what the critics see.
-            outputs: float32 [R, B, num_outputs] of the actor's network.
-            noise: float32 [R, B, D], of a sample of a box; () for discrete actions.
-            taken: [R, B, ...], the actions that were taken; None if their values are not needed.
-
-        Returns:
-            the values of `taken`, float32 [num_critics, R, B] or None; and `EvaluatedActions`.
-        """
-        del noise
-        q = critic.values(features)
-        log_prob = tf.nn.log_softmax(self.policy.actions.params(outputs))
-        smallest_q = tf.stop_gradient(tf.reduce_min(q, axis=0))
-        actions = EvaluatedActions(tf.exp(log_prob), log_prob, smallest_q)
-        if taken is None:
-            return None, actions
-        return td_losses.value_of_action(q, action_to_index(taken, self.policy.action_spec)), actions
-
-    def _evaluate_sample(self, critic, features, outputs, noise, taken=None):
-        """Evaluates one sampled action of a box; arguments and results as in `_evaluate_all_actions`."""
-        params = self.policy.actions.params(outputs)
-        raw = self.policy.actions.draw(params, noise)
-        log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
-        prob = tf.ones_like(log_prob)
+    def _evaluate_actions(self, critic, features, outputs, noise, taken=None):
+        """Returns the values of the actions `taken`, if they are given, and `EvaluatedActions`."""
+        params, spec = self.policy.actions.params(outputs), self.policy.action_spec
+        if self._is_discrete:
+            values = critic.values(features)
+            log_prob = tf.nn.log_softmax(params)
+            q = None if taken is None else td_losses.value_of_action(values, action_to_index(taken, spec))
+            smallest_q = tf.stop_gradient(tf.reduce_min(values, axis=0))
+            return q, EvaluatedActions(tf.exp(log_prob), log_prob, smallest_q)
 
         def smallest_q(action):
             return tf.reduce_min(critic.values(features, action), axis=0)
 
+        raw = self.policy.actions.draw(params, noise)
+        log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
+        prob = tf.ones_like(log_prob)
         if taken is None:
             return None, EvaluatedActions(prob, log_prob, smallest_q(tf.tanh(raw)))
-        q = critic.values(features, action_to_unit_box(taken, self.policy.action_spec))[..., 0]
+        q = critic.values(features, action_to_unit_box(taken, spec))[..., 0]
         # The actor's loss must not change the critics.
         sample_q = pass_gradient_to_input_only(smallest_q, tf.tanh(raw))
         return q, EvaluatedActions(prob, log_prob, sample_q)
@@ -229,15 +177,8 @@ class SacAlgorithm(Algorithm):
 def pass_gradient_to_input_only(function, x):
     """Computes `function(x)` so that its gradient reaches `x`, but no variable inside the function.
 
-    It is cheaper than to compute the gradients of all those variables and to drop them.
-
-    Args:
-        function: callable (float32 [..., D]) -> float32 [..., 1]; each row of the result depends only on the
-            same row of the argument.
-        x: float32 [..., D].
-
-    Returns:
-        float32 [..., 1].
+    It is cheaper than to compute the gradients of all those variables and to drop them. `function` maps
+    float32 [..., D] to float32 [..., 1]; each row of its result depends only on the same row of `x`.
     """
     constant_x = tf.stop_gradient(x)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -248,11 +189,7 @@ def pass_gradient_to_input_only(function, x):
 
 
 def _make_critic(policy, critic_ctor):
-    """Returns the recurrent critics of the policy, or makes critics without a recurrent layer.
-
-    Raises:
-        ConfigError: if both have critics, or `critic_ctor` makes recurrent ones.
-    """
+    """Returns the recurrent critics of the policy, or makes critics without a recurrent layer."""
     if policy.recurrent_critic is not None:
         if critic_ctor is not None:
             raise ConfigError(

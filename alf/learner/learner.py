@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: from observed experience to updated weights."""
 
+import re
+
 import gin
 import tensorflow as tf
 
@@ -12,7 +14,7 @@ from alf.learner.optimizers import GroupOptimizer
 from alf.learner.unroll_training import UnrollTraining
 from alf.tf_runtime import single_threaded
 
-_NOT_FINITE = "ALF: not finite"
+_NOT_FINITE = "ALF: not finite: "
 
 
 @gin.configurable(module="alf")
@@ -25,8 +27,7 @@ class Learner(tf.Module):
     Args:
         algorithm: `Algorithm`.
         optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict with one for each of
-            `Algorithm.parameter_groups`. It may be None if the algorithm has an `update_with_gradient` of its
-            own.
+            `Algorithm.parameter_groups`. None if the algorithm has an `update_with_gradient` of its own.
         training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
             batch of unrolls makes one update.
         max_grad_norm: limit of the gradient's global norm, of the variables of each optimizer; None for no
@@ -39,11 +40,10 @@ class Learner(tf.Module):
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
+        replayer: keeps the experience between `observe` and `train`.
+        needs_fresh_experience: whether `train` learns only from what was observed since the last call.
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
         dropped_steps: int64 variable; steps that were older than `max_policy_lag`.
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
 
     def __init__(
@@ -60,11 +60,6 @@ class Learner(tf.Module):
         if max_policy_lag is not None:
             check_int("Learner.max_policy_lag", max_policy_lag, at_least=0)
         check_bool("Learner.jit_compile", jit_compile)
-        if optimizer is None and type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
-            raise ConfigError(
-                f"Learner.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "
-                "alf.Learner.optimizer = @Adam()"
-            )
         self.algorithm = algorithm
         self.policy = algorithm.policy
         self.progress = algorithm.progress
@@ -73,6 +68,11 @@ class Learner(tf.Module):
         self._optimizer = None
         if optimizer is not None:
             self._optimizer = GroupOptimizer(optimizer, self._groups, self.progress, max_grad_norm)
+        elif type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
+            raise ConfigError(
+                f"Learner.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "
+                "alf.Learner.optimizer = @Adam()"
+            )
         elif max_grad_norm is not None:
             raise ConfigError(
                 f"Learner.max_grad_norm is {max_grad_norm}: it has no effect without an optimizer"
@@ -80,25 +80,16 @@ class Learner(tf.Module):
         self._max_policy_lag = max_policy_lag
         self._own_counter = train_step_counter
         self._training = training or UnrollTraining()
+        self.replayer = self._training.replayer
+        self.needs_fresh_experience = isinstance(self._training, UnrollTraining)
         if jit_compile:
-            self._loss_and_gradients = tf.function(
-                self._loss_and_gradients, autograph=False, jit_compile=True
-            )
+            compiled = tf.function(self._loss_and_gradients, autograph=False, jit_compile=True)
+            self._loss_and_gradients = compiled
 
     @property
     def train_step_counter(self):
         """int64 variable that counts updates: `progress.updates`."""
         return self.progress.updates
-
-    @property
-    def replayer(self):
-        """The replayer that keeps the experience between `observe` and `train`."""
-        return self._training.replayer
-
-    @property
-    def needs_fresh_experience(self):
-        """Whether `train` learns only from what was observed since the last call."""
-        return isinstance(self._training, UnrollTraining)
 
     def check_batch_size(self, batch_size):
         """Raises ConfigError if a batch of so many environments cannot be trained on."""
@@ -112,20 +103,26 @@ class Learner(tf.Module):
             self._training.observe(experience)
 
     def train(self):
-        """Makes the updates that are due.
+        """Makes the updates that are due; raises DivergedError in place of one that is not finite.
 
         Returns:
             dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate and policy
             lag, averaged over the updates, and the number of dropped steps. Empty if no update was due.
-
-        Raises:
-            DivergedError: if the loss or its gradient is not finite; that update was not made.
         """
         with single_threaded():
             try:
                 summary, experience = self._training.train(self)
             except tf.errors.InvalidArgumentError as error:
-                raise self._explain(error) from None
+                found = re.search(f"{_NOT_FINITE}(reward|observation)?", str(error))
+                if not found:
+                    raise
+                message = f"the loss is not finite, because the environment's {found[1]} is not"
+                if not found[1]:
+                    message = (
+                        f"the loss or its gradient is not finite after {int(self.progress.updates)} updates: "
+                        "lower the optimizer's learning_rate or set max_grad_norm"
+                    )
+                raise DivergedError(message) from None
         if summary:
             self.algorithm.after_train_iter(experience)
             if self._max_policy_lag is not None:
@@ -145,21 +142,22 @@ class Learner(tf.Module):
         """Prepares a batch for its updates, in the graph: transforms, weights and preprocesses it.
 
         Args:
-            batch: `Experience` of [context + T + 1, B, ...] as the environments gave it, with a
-                `PolicyState`.
+            batch: `Experience` of [context + T + 1, B, ...] as the environments gave it.
             context: the first rows, which only the data transformer needs.
             weight: float32 scalar or [B], of each column in the loss.
 
         Returns:
-            `Experience` of [T+1, B, ...], whose state is the policy's recurrent state, and the policy lag
-            of its steps, a dict of float32 scalars.
+            `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
+            scalars, the policy lag: the updates between the weights that acted and those that learn now.
         """
         state = batch.state.train
         batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
         batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
         lag = self.progress.updates - batch.policy_version[:-1]
-        summary = summarize_lag(lag, is_trained)
+        shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
+        reductions = {"min": tf.reduce_min, "mean": tf.reduce_mean, "max": tf.reduce_max}
+        summary = {f"policy_lag_{name}": reduce(shown) for name, reduce in reductions.items()}
         if self._max_policy_lag is not None:
             is_old = is_trained & (lag > self._max_policy_lag)
             is_trained &= ~is_old
@@ -168,24 +166,19 @@ class Learner(tf.Module):
         return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
 
     def update(self, batch):
-        """Makes one update, in the graph.
+        """Makes one update in the graph, with an `Experience` of [T+1, B, ...] from `prepare`.
 
-        Args:
-            batch: `Experience` of [T+1, B, ...] from `prepare`.
-
-        Returns:
-            dict of float32 scalars to show, and `LossInfo.priority`.
+        Returns a dict of float32 scalars to show, and `LossInfo.priority`.
         """
         train_info, loss_info, gradients = self._loss_and_gradients(batch)
-        optimizer = self._optimizer
-        learning_rates = {} if optimizer is None else optimizer.learning_rates()
-        norms = (
-            optimizer.norms(gradients) if optimizer else [tf.linalg.global_norm(tf.nest.flatten(gradients))]
-        )
+        optimizer, loss = self._optimizer, loss_info.loss
+        if optimizer is None:
+            learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
+        else:
+            learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
         norm = tf.linalg.global_norm(norms)
-        is_checked = _check_finite(loss_info.loss, norm, batch)
-        extra = dict(loss_info.extra or {})
-        summary = {"loss": loss_info.loss, **extra, "gradient_norm": norm, **learning_rates}
+        is_checked = _check_finite(loss, norm, batch)
+        summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
         # The single-threaded executor runs operations that do not depend on each other in any order.
         with tf.control_dependencies([is_checked]):
             gradients = optimizer.limit(gradients, norms) if optimizer else gradients
@@ -209,51 +202,17 @@ class Learner(tf.Module):
             loss_info = self.algorithm.calc_loss(batch, train_info)
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
 
-    def _explain(self, error):
-        """Returns the error to raise in place of TensorFlow's: `DivergedError` if a number was not finite."""
-        if _NOT_FINITE not in str(error):
-            return error
-        for culprit in ("reward", "observation"):
-            if f"{_NOT_FINITE}: {culprit}" in str(error):
-                return DivergedError(f"the loss is not finite, because the environment's {culprit} is not")
-        return DivergedError(
-            f"the loss or its gradient is not finite after {int(self.progress.updates)} updates: lower the "
-            "optimizer's learning_rate or set max_grad_norm"
-        )
-
-
-def summarize_lag(lag, is_trained):
-    """Summarizes how many updates are between the weights that acted and the weights that learn now.
-
-    Args:
-        lag: int64 [T, B].
-        is_trained: bool [T, B], which steps count.
-
-    Returns:
-        dict of float32 scalars: policy_lag_min, policy_lag_mean, policy_lag_max.
-    """
-    lag = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
-    return {
-        "policy_lag_min": tf.reduce_min(lag),
-        "policy_lag_mean": tf.reduce_mean(lag),
-        "policy_lag_max": tf.reduce_max(lag),
-    }
-
 
 def _check_finite(loss, norm, batch):
-    """Fails in the graph if the loss or the gradient is not finite. The error names the cause if it is known.
-
-    Returns:
-        bool scalar. What must not run after a failure has to depend on it.
-    """
+    """Fails in the graph if a number is not finite; what comes after must depend on the bool it returns."""
 
     def all_finite(nest):
         floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
         return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])
 
     def fail():
-        culprit = tf.where(all_finite(batch.observation), "", ": observation")
-        culprit = tf.where(all_finite(batch.reward), culprit, ": reward")
+        culprit = tf.where(all_finite(batch.observation), "", "observation")
+        culprit = tf.where(all_finite(batch.reward), culprit, "reward")
         failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([_NOT_FINITE, culprit])])
         with tf.control_dependencies([failed]):
             return tf.constant(False)

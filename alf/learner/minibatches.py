@@ -25,18 +25,10 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     see the steps in their order.
 
     Args:
-        update: callable (part of the batch) -> dict of float32 scalars, the same keys every time.
+        update: callable (part of the batch) -> dict of float32 scalars, averaged and returned in the end.
         batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
-        num_epochs: passes over the batch.
-        num_minibatches: parts of a pass; must divide B.
-        stop: callable (what `update` returned) -> bool scalar, whether to skip the remaining updates. None
-            never skips them.
-
-    Returns:
-        what `update` returned, averaged.
-
-    Raises:
-        ConfigError: if `num_minibatches` does not divide B.
+        num_epochs, num_minibatches: passes over the batch, and parts of a pass.
+        stop: as in `repeat_update`.
     """
     if num_epochs * num_minibatches == 1:
         return update(batch)
@@ -44,18 +36,20 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     check_num_minibatches(num_minibatches, batch_size)
 
     def update_with_part(i, order):
-        columns, order = select_part(i, order, batch_size // num_minibatches)
-        return update(_columns(batch, columns)), order
+        part, order = select_part(i, order, batch_size // num_minibatches)
+        rows = tf.nest.map_structure(lambda x: tf.gather(x, part, axis=1), batch._replace(state=()))
+        state = tf.nest.map_structure(lambda x: tf.gather(x, part), batch.state)
+        return update(rows._replace(state=state)), order
 
     return repeat_update(update_with_part, num_epochs * num_minibatches, tf.range(batch_size), stop)
 
 
 def select_part(i, order, size):
-    """Selects the `i`-th part of passes over N elements. The elements are shuffled for every pass.
+    """Selects the `i`-th part of passes over N elements, which are shuffled for every pass.
 
     Args:
         i: int32 scalar, from 0.
-        order: int32 [N]; for the first part any order of the elements' numbers, then the returned order.
+        order: int32 [N], the elements' numbers in any order for the first part, then the returned order.
         size: int, elements of a part. A pass leaves out the N % size last elements of its order.
 
     Returns:
@@ -67,17 +61,14 @@ def select_part(i, order, size):
 
 
 def repeat_update(update, num_updates, carried, stop=None):
-    """Updates several times, in the graph.
+    """Updates several times, in the graph; returns the average of what `update` returned.
 
     Args:
         update: callable (i, carried) -> dict of float32 scalars, the same keys every time, and carried.
         num_updates: int32 scalar, at least 1.
-        carried: tensor, or nest of tensors, that goes from one update to the next.
+        carried: nest of tensors that goes from one update to the next.
         stop: callable (what `update` returned) -> bool scalar, whether to skip the remaining updates. None
             never skips them.
-
-    Returns:
-        what `update` returned, averaged.
     """
     stop = stop or (lambda summary: tf.constant(False))
     # A function of its own, because TensorFlow does not use oneDNN for operations directly in the body of a
@@ -107,9 +98,3 @@ def check_num_minibatches(num_minibatches, batch_size):
             f"num_minibatches is {num_minibatches}: it must divide the environments of a batch, "
             f"learn_queue_cap (or, in a sync driver, num_envs) * batch_size = {batch_size}"
         )
-
-
-def _columns(batch, columns):
-    """Selects the environments `columns`, int32 [b], of a batch."""
-    rows = tf.nest.map_structure(lambda x: tf.gather(x, columns, axis=1), batch._replace(state=()))
-    return rows._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, columns), batch.state))

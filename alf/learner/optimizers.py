@@ -23,48 +23,41 @@ class GroupOptimizer(tf.Module):
     """Applies one optimizer to all groups of variables, or one to each.
 
     Args:
-        optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict from the name of a group to one of
-            its own.
+        optimizer, max_grad_norm: as in `Learner`.
         groups: dict from name to list of variables, see `Algorithm.parameter_groups`.
         progress: `Progress` that schedules of the learning rate follow.
-        max_grad_norm: limit of the gradient's global norm, of all variables of each optimizer; None: no
-            limit.
-
-    Raises:
-        ConfigError: if an optimizer is missing, unknown, used twice or wrong.
     """
 
     def __init__(self, optimizer, groups, progress, max_grad_norm=None):
         super().__init__(name="group_optimizer")
-        check_number("Learner.max_grad_norm", max_grad_norm, above=0, optional=True)
-        self._max_grad_norm = max_grad_norm
+        self._max_grad_norm = check_number("Learner.max_grad_norm", max_grad_norm, above=0, optional=True)
         self._groups = groups
-        if isinstance(optimizer, dict):
-            _check_groups(optimizer, groups)
-            self._optimizers = dict(optimizer)
-        else:
-            self._optimizers = {"": optimizer}
+        self._optimizers = dict(optimizer) if isinstance(optimizer, dict) else {"": optimizer}
+        if isinstance(optimizer, dict) and optimizer.keys() != groups.keys():
+            raise ConfigError(
+                f"Learner.optimizer has the keys {sorted(optimizer)}: there must be one optimizer for each "
+                f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share "
+                "their layers, there is no group 'value'.)"
+            )
+        if len({id(one) for one in self._optimizers.values()}) < len(self._optimizers):
+            raise ConfigError(
+                "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
+                "each @Adam() makes one"
+            )
         for name, one in self._optimizers.items():
             _prepare_optimizer(name, one, progress)
 
     def norms(self, gradients):
         """Computes the global norm of the gradients of each optimizer, a list of float32 scalars.
 
-        Args:
-            gradients: dict from the name of a group to a list of gradients, None where there is none.
+        `gradients` is a dict from the name of a group to a list of gradients, None where there is none.
         """
         return [tf.linalg.global_norm(self._select(name, gradients)) for name in self._optimizers]
 
     def limit(self, gradients, norms):
-        """Scales the gradients of each optimizer down to `max_grad_norm`.
+        """Scales the gradients of each optimizer, which have these `norms`, down to `max_grad_norm`.
 
-        Args:
-            gradients: as in `norms`.
-            norms: what `norms` returned.
-
-        Returns:
-            gradients, as in `norms`. They are new tensors, so that control dependencies around this call hold
-            for everything that uses them.
+        It returns new tensors: control dependencies around this call hold for everything that uses them.
         """
         limited = {}
         for name, norm in zip(self._optimizers, norms, strict=True):
@@ -92,20 +85,6 @@ class GroupOptimizer(tf.Module):
             "_".join(filter(None, ("learning_rate", name))): tf.cast(one._decayed_lr(tf.float32), tf.float32)
             for name, one in self._optimizers.items()
         }
-
-
-def _check_groups(optimizers, groups):
-    if optimizers.keys() != groups.keys():
-        raise ConfigError(
-            f"Learner.optimizer has the keys {sorted(optimizers)}: there must be one optimizer for each "
-            f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share their "
-            "layers, there is no group 'value'.)"
-        )
-    if len({id(one) for one in optimizers.values()}) < len(optimizers):
-        raise ConfigError(
-            "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, each "
-            "@Adam() makes one"
-        )
 
 
 def _prepare_optimizer(name, optimizer, progress):

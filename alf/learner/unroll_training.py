@@ -18,17 +18,12 @@ class UnrollTraining:
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass. The batch is split by environments, which are shuffled.
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
 
     def __init__(self, replayer=None, num_epochs=1, num_minibatches=1):
-        check_int("UnrollTraining.num_epochs", num_epochs)
-        check_int("UnrollTraining.num_minibatches", num_minibatches)
         self.replayer = replayer or OneTimeReplayer()
-        self._num_epochs = num_epochs
-        self._num_minibatches = num_minibatches
+        self._num_epochs = check_int("UnrollTraining.num_epochs", num_epochs)
+        self._num_minibatches = check_int("UnrollTraining.num_minibatches", num_minibatches)
 
     def check_batch_size(self, batch_size):
         """Raises ConfigError if a batch of so many environments cannot be split into `num_minibatches`."""
@@ -41,8 +36,8 @@ class UnrollTraining:
     def train(self, learner):
         """Makes the updates of one batch.
 
-        Returns:
-            dict of float32 scalars, averaged over the updates; and the `Experience` of [Q, T+1, B, ...].
+        Returns the mean of their summaries, a dict of float32 scalars; and the `Experience` of
+        [Q, T+1, B, ...].
         """
         experience, num_fresh = self.replayer.replay_all()
         return self._train_on(learner, experience, num_fresh), experience
@@ -51,19 +46,14 @@ class UnrollTraining:
     def _train_on(self, learner, experience, num_fresh):
         """Makes the updates; the first `num_fresh` unrolls were never trained on before."""
         batch, lag = learner.prepare(merge_unrolls(experience))
-        summary = train_in_minibatches(
-            lambda part: learner.update(part)[0],
-            batch,
-            self._num_epochs,
-            self._num_minibatches,
-            learner.algorithm.stops_early,
-        )
+        splits, stop = (self._num_epochs, self._num_minibatches), learner.algorithm.stops_early
+        summary = train_in_minibatches(lambda part: learner.update(part)[0], batch, *splits, stop)
         with tf.control_dependencies(tf.nest.flatten(summary)):
             learner.progress.env_steps.assign_add(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
 
     def get_state(self):
-        """Returns an empty dict: there is no state between two calls of `train`."""
+        """Returns an empty dict: no state outlives a call of `train`."""
         return {}
 
     def set_state(self, state):

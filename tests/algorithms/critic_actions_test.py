@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
-from alf.algorithms.critic_actions import action_to_index, action_to_unit_box
+from alf.algorithms.action_values import action_to_index, action_to_unit_box
 from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
 
 BOXES = {

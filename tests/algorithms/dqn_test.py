@@ -219,11 +219,11 @@ def test_recurrent_loss_follows_the_stored_state():
             rows.append(q)
         return np.stack(rows)
 
-    info = algorithm.train_step(experience, experience.state)
+    _, start_q, next_q, next_target_q = algorithm.train_step(experience, experience.state)
     q, target_q = values(algorithm.policy.network), values(algorithm._target_network)
-    np.testing.assert_allclose(info.q, q[:-1], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(info.next_q, q[1:], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(info.next_target_q, target_q[1:], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(start_q, q[:-1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(next_q, q[1:], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(next_target_q, target_q[1:], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])

@@ -238,9 +238,9 @@ def test_drop_last_ts_leaves_the_last_transition_of_each_unroll_out():
     loss = make_algorithm(**SETTINGS, drop_last_ts=True).calc_loss(experience, info)
     whole = make_algorithm(**SETTINGS).calc_loss(experience, info)
     assert loss.loss == expected.loss != whole.loss
-    short = experience._replace(weight=experience.weight[:2])
+    short = tf.nest.map_structure(lambda x: x[:2], (experience, info))
     with pytest.raises(ConfigError, match="drop_last_ts leaves nothing"):
-        make_algorithm(**SETTINGS, drop_last_ts=True)._weight(short)
+        make_algorithm(**SETTINGS, drop_last_ts=True).calc_loss(*short)
 
 
 @pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])

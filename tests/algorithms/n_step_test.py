@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms.n_step import NStep
+from alf.algorithms.action_values import NStep
 from alf.data_structures import FIRST, LAST, MID, Experience
 from alf.errors import ConfigError
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms.target_update import TargetUpdater
+from alf.algorithms.algorithm import TargetUpdater
 from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder, NatureEncoder, QValueNetwork
@@ -15,10 +15,16 @@ from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder, NatureEnco
 KERAS = functools.partial(KerasEncoder, model_ctor=lambda spec: tf.keras.layers.Dense(8))
 
 
+def as_module(*variables):
+    module = tf.Module()
+    module.items = variables
+    return module
+
+
 def make(tau=1.0, period=1):
     source, target = tf.Variable([1.0, 2.0]), tf.Variable([5.0, 5.0], trainable=False)
     count, target_count = tf.Variable(3), tf.Variable(0, trainable=False)
-    updater = TargetUpdater([source, count], [target, target_count], tau, period)
+    updater = TargetUpdater(as_module(source, count), as_module(target, target_count), tau, period)
     return source, target, count, target_count, tf.function(updater.__call__), updater
 
 
@@ -77,9 +83,9 @@ def test_period_is_checked(period):
 
 def test_sources_and_targets_must_be_alike():
     with pytest.raises(ValueError):
-        TargetUpdater([tf.Variable(1.0)], [])
+        TargetUpdater(as_module(tf.Variable(1.0)), as_module())
     with pytest.raises(ValueError):
-        TargetUpdater([tf.Variable([1.0])], [tf.Variable([1.0, 2.0])])
+        TargetUpdater(as_module(tf.Variable([1.0])), as_module(tf.Variable([1.0, 2.0])))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_sources_and_targets_must_be_alike():
 )
 def test_target_network_is_a_copy_that_is_not_trainable(make_network):
     network, target = make_network(), make_network()
-    updater = TargetUpdater(network.variables, target.variables)
+    updater = TargetUpdater(network, target)
     assert network.trainable_variables and target.trainable_variables == ()
     for v in network.variables:
         v.assign_add(tf.ones_like(v))

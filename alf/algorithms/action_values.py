@@ -1,0 +1,118 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What algorithms with action values share: transitions of n steps, and actions in the form critics take."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from alf.data_structures import FIRST
+from alf.errors import ConfigError, check_int, check_number
+from alf.ops import returns
+
+
+class Transitions(NamedTuple):
+    """Transitions of n steps, or of fewer where an episode ends. They start in R rows of a sequence."""
+
+    reward: Any  # float32 [R, B], the discounted sum of the rewards
+    discount: Any  # float32 [R, B], the factor of the value at the end; 0 after a termination
+    end: Any  # int32 [R, B], the row where they end, counted from the first row that trains
+    weight: Any  # float32 [R, B], in the loss
+
+
+class NStep:
+    """Makes transitions of n steps from sequences of L + 1 rows, and evaluates networks at both their ends.
+
+    A transition starts in each of the R = L - burn_in - n + 1 rows after the first `burn_in` ones. The last n
+    rows have too few steps after them: the transitions only end there.
+
+    Args:
+        owner: name of the algorithm, for errors.
+        discount, n_step, burn_in: as in `DqnAlgorithm`.
+        is_recurrent: whether there is a recurrent state, which `burn_in` needs.
+    """
+
+    def __init__(self, owner, discount, n_step, burn_in, is_recurrent):
+        self._owner = owner
+        self._discount = check_number(f"{owner}.discount", discount, at_least=0, at_most=1)
+        self._n = check_int(f"{owner}.n_step", n_step)
+        self._burn_in = check_int(f"{owner}.burn_in", burn_in, at_least=0)
+        self._is_recurrent = is_recurrent
+        if burn_in and not is_recurrent:
+            raise ConfigError(f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network")
+
+    def make_transitions(self, experience):
+        """Makes the `Transitions` of an `Experience` of [L+1, B, ...]; a ConfigError if L is too small."""
+        b, n, length = self._burn_in, self._n, experience.step_type.shape[0] - 1
+        num_rows = length - b - n + 1
+        if num_rows < 1:
+            raise ConfigError(
+                f"mini_batch_length is {length}: {self._owner} needs at least burn_in + n_step = {b} + {n}"
+            )
+        is_first = tf.equal(experience.step_type, FIRST)
+        transitions = returns.n_step_transitions(
+            experience.reward[b + 1 :], self._discount * experience.discount[b + 1 :], is_first[b:], n
+        )
+        return Transitions(*(x[:num_rows] for x in (*transitions, experience.weight[b:])))
+
+    def select_starts(self, nest):
+        """Selects the rows where transitions start: nest of [L+1, B, ...] -> nest of [R, B, ...]."""
+        return tf.nest.map_structure(lambda x: x[self._burn_in : -self._n], nest)
+
+    def evaluate_starts_and_ends(self, network, experience, state, end):
+        """Evaluates a network in the rows where transitions start, and in the rows where they end.
+
+        Args:
+            network: callable (observation, state, is_first, training) -> (outputs [T, B, ...], state).
+            experience: `Experience` of [L+1, B, ...].
+            state: nest of [B, ...] that entered row 0.
+            end: `Transitions.end`.
+
+        Returns:
+            the outputs [R, B, ...] at the starts, and those at the ends, which pass no gradient.
+        """
+
+        def select_ends(x):  # row 0 of x is the first row that trains
+            return x[1:] if self._n == 1 else returns.take_time_steps(x, end)
+
+        b, observation = self._burn_in, experience.observation
+        if not self._is_recurrent:
+            ends = tf.nest.map_structure(select_ends, observation)
+            starts, _ = network(self.select_starts(observation), (), None, True)
+            return starts, tf.stop_gradient(network(ends, (), None, False)[0])
+        is_first = tf.equal(experience.step_type, FIRST)
+        if b:
+            before = tf.nest.map_structure(lambda x: x[:b], observation)
+            _, state = network(before, state, is_first[:b], False)
+            state = tf.nest.map_structure(tf.stop_gradient, state)
+        after = tf.nest.map_structure(lambda x: x[b:], observation)
+        outputs, _ = network(after, state, is_first[b:], True)
+        return outputs[: -self._n], tf.stop_gradient(select_ends(outputs))
+
+
+def action_to_index(action, action_spec):
+    """Numbers the integers [...] of a scalar spec with bounds from 0: int64 [...], 0 for the minimum."""
+    return tf.cast(action, tf.int64) - int(action_spec.minimum)
+
+
+def action_to_unit_box(action, action_spec):
+    """Scales the numbers of a box to [-1, 1]. `TanhGaussianActions.action` does the reverse after its tanh.
+
+    Args:
+        action: [..., *shape] of floating point.
+        action_spec: unbatched tensor spec with finite bounds.
+
+    Returns:
+        float32 [..., D], where D is the size of the box. A number whose bounds are equal becomes 0.
+    """
+    low, high = (
+        np.broadcast_to(bound, action_spec.shape).ravel().astype(np.float64)
+        for bound in (action_spec.minimum, action_spec.maximum)
+    )
+    radius = high / 2 - low / 2
+    scale = np.divide(1.0, radius, out=np.zeros_like(radius), where=radius > 0)
+    center = (low / 2 + high / 2).astype(action_spec.dtype.as_numpy_dtype)
+    if action_spec.shape.rank != 1:
+        leading = tf.shape(action)[: action.shape.rank - action_spec.shape.rank]
+        action = tf.reshape(action, tf.concat([leading, [radius.size]], axis=0))
+    return tf.cast(action - center, tf.float32) * tf.constant(scale, tf.float32)
