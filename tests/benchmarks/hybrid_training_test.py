@@ -8,9 +8,14 @@ from alf.data_structures import FIRST
 from benchmarks import hybrid_training as hybrid
 
 
-def test_the_demonstration_reaches_the_goal(tmp_path):
-    path = str(tmp_path / "demonstration.npz")
-    metrics = hybrid.demonstrate(path, 1)
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("demonstration") / "demonstration.npz")
+    return path, hybrid.demonstrate(path, 1)
+
+
+def test_the_demonstration_reaches_the_goal(demonstration):
+    path, metrics = demonstration
     assert metrics["AverageReturn"] > 80 and metrics["AverageEpisodeLength"] < 200
     with np.load(path) as file:
         rows = slice(*(int(file[name][0]) for name in ("begin", "end")))
@@ -21,9 +26,8 @@ def test_the_demonstration_reaches_the_goal(tmp_path):
 
 
 @pytest.mark.parametrize("kind", hybrid.KINDS)
-def test_each_kind_trains(kind, tmp_path):
-    path = str(tmp_path / "demonstration.npz")
-    hybrid.demonstrate(path, 1)
+def test_each_kind_trains(kind, demonstration):
+    path, _ = demonstration
     settings = dict(seed=0, num_updates=4, evaluate_every=2, updates_per_train_iter=2)
     updates, env_steps, seconds, returns = hybrid.run(kind, path, **settings)
     assert updates == [0, 2, 4]
