@@ -128,7 +128,8 @@ def _adam(learning_rate=3e-4):
 
 
 def _impala(**network):
-    network_ctor = functools.partial(ActorCriticNetwork, **network)
+    # Shared, as where speed matters, and as in the loops that ALF was compared with.
+    network_ctor = functools.partial(ActorCriticNetwork, share_layers=True, **network)
     return Agent(
         functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
         ImpalaAlgorithm,

@@ -22,7 +22,9 @@ class ActorCriticNetwork(CopyableModule):
 
     Args:
         num_outputs: size of the policy head.
-        share_layers: whether policy and value share everything but the heads.
+        share_layers: whether policy and value share everything but the heads. None: they do if there is a
+            recurrent layer or the encoder has weights, as for images. Hidden layers alone are cheap, and
+            better apart: where rewards are not scaled, the value's gradients swamp shared ones.
         observation_spec and all others: as in `Torso`.
     """
 
@@ -32,7 +34,7 @@ class ActorCriticNetwork(CopyableModule):
         num_outputs,
         fc_layer_params=(64, 64),
         activation="tanh",
-        share_layers=True,
+        share_layers=None,
         layer_norm=False,
         spectral_norm=False,
         encoder_ctor=ObservationEncoder,
@@ -41,12 +43,15 @@ class ActorCriticNetwork(CopyableModule):
         seed=None,
     ):
         super().__init__(name="actor_critic_network")
-        check_bool("share_layers", share_layers)
+        if share_layers is not None:
+            check_bool("share_layers", share_layers)
         self._spec, self._num_outputs = observation_spec, num_outputs
         settings = type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype
         layers = fc_layer_params, activation, layer_norm, spectral_norm
         seed, value_seed = split_seed(seed, 2)
         torso = self._torso = Torso(*settings, seed, *layers)
+        if share_layers is None:
+            share_layers = torso.state_spec != () or torso.encoder_has_weights
         # One product makes both heads where they share layers.
         head_size = num_outputs + 1 if share_layers else num_outputs
         self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)

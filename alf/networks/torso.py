@@ -32,6 +32,7 @@ class Torso(CopyableModule):
     Attributes:
         size: of the features.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+        encoder_has_weights: bool.
         head_seed: the seed for what is above.
 
     Raises:
@@ -60,6 +61,7 @@ class Torso(CopyableModule):
         with compute_in("compute_dtype", compute_dtype):
             self._encoder = encoder_ctor(observation_spec, seed=encoder_seed)
             size = self._encoder.size
+            self.encoder_has_weights = bool(self._encoder.trainable_variables)
             self._layers = Mlp(size, fc_layer_params, activation, seed, layer_norm, spectral_norm)
             self.size, self._rnn, self.state_spec = self._layers.size, None, ()
             if rnn_ctor is not None:

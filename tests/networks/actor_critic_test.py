@@ -34,8 +34,8 @@ nature_network = encoder_network(NatureEncoder)
 keras_network = encoder_network(functools.partial(KerasEncoder, model_ctor=make_model))
 
 
-def mlp_network(spec, num_outputs, **kwargs):
-    return ActorCriticNetwork(spec, num_outputs, fc_layer_params=(8,), **kwargs)
+def mlp_network(spec, num_outputs, share_layers=True, **kwargs):
+    return ActorCriticNetwork(spec, num_outputs, fc_layer_params=(8,), share_layers=share_layers, **kwargs)
 
 
 # Name: constructor, observation spec.
@@ -263,6 +263,23 @@ def test_shared_layers_are_shared_and_others_are_not(share_layers, rnn_ctor):
         assert sum(gradients[0]) == num_variables
 
 
+@pytest.mark.parametrize(
+    "spec, kwargs, is_shared",
+    [
+        (VECTOR, {}, False),
+        (NESTED, {}, False),
+        (VECTOR, {"rnn_ctor": GRU}, True),
+        (IMAGE, {"encoder_ctor": NatureEncoder}, True),
+        (IMAGE, {}, True),
+        (VECTOR, {"encoder_ctor": functools.partial(KerasEncoder, model_ctor=make_model)}, True),
+    ],
+)
+def test_layers_are_shared_by_default_with_memory_or_an_encoder_with_weights(spec, kwargs, is_shared):
+    network = ActorCriticNetwork(spec, 2, fc_layer_params=(8,), **kwargs)
+    assert len(heads(network)) == (1 if is_shared else 2)
+    assert bool(network.value_variables) == (not is_shared)
+
+
 @shared_or_not
 def test_initial_outputs_are_small(share_layers):
     network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_ctor=LSTM)
@@ -429,7 +446,7 @@ def test_settings_of_a_keras_network_are_checked():
 
 
 def test_a_network_may_be_linear():
-    network = ActorCriticNetwork(VECTOR, 3, fc_layer_params=())
+    network = ActorCriticNetwork(VECTOR, 3, fc_layer_params=(), share_layers=True)
     kernel, bias = (v.numpy() for v in network.variables)
     x = random_observation(VECTOR, B)
     expected = x.numpy() @ kernel + bias

@@ -42,7 +42,7 @@ def encoder_network(encoder_ctor):
 
 nature_network, res_network = encoder_network(NatureEncoder), encoder_network(ImpalaResEncoder)
 keras_network = encoder_network(functools.partial(KerasEncoder, model_ctor=make_model))
-mlp_network = functools.partial(ActorCriticNetwork, fc_layer_params=(16, 8))
+mlp_network = functools.partial(ActorCriticNetwork, fc_layer_params=(16, 8), share_layers=True)
 vector_encoder = functools.partial(ObservationEncoder, vector_layer_params=(8,))
 # Name: constructor, observation spec, number of layers one after another. A recurrent layer is one for all
 # inputs and one for each step.

@@ -132,7 +132,7 @@ def test_a_mask_that_is_not_there_or_does_not_fit_is_an_error(observation_spec, 
 def test_gin_chooses_the_distribution():
     gin.parse_config(
         "make_action_distribution.continuous = 'tanh_gaussian'\nmake_action_distribution.std = 'shared'\n"
-        "ActorCriticNetwork.fc_layer_params = (8,)"
+        "ActorCriticNetwork.fc_layer_params = (8,)\nActorCriticNetwork.share_layers = True"
     )
     policy = ActorCriticPolicy(OBSERVATION, CONTINUOUS)
     action = policy.rollout_step(time_step(500), ()).action
