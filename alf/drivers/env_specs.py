@@ -50,15 +50,10 @@ class EnvSpecs:
         return frame._replace(version=tf.TensorSpec((), tf.int64))
 
     def unroll_spec(self, policy, unroll_length, keep_bounds=True):
-        """Describes one unroll of a batched environment, for a replayer for instance.
+        """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
 
-        Args:
-            policy: `Policy` that acts.
-            unroll_length: T, int, at least 1, else it is a ConfigError.
-            keep_bounds: whether bounds of observations and actions are kept.
-
-        Returns:
-            `Experience` of tensor specs of [T+1, B, ...], with a state of [B, ...].
+        A ConfigError is raised unless T, `unroll_length`, is an integer of at least 1. With `keep_bounds` the
+        specs keep the bounds of observations and actions.
         """
         check_int("unroll_length", unroll_length)  # A replayer is made before the driver that checks it.
         version = tf.TensorSpec((), tf.int64)

@@ -22,9 +22,9 @@ class ActorCriticNetwork(CopyableModule):
 
     Args:
         num_outputs: size of the policy head.
-        share_layers: whether policy and value share everything but the heads. None: they do if there is a
-            recurrent layer or the encoder has weights, as for images. Hidden layers alone are cheap, and
-            better apart: where rewards are not scaled, the value's gradients swamp shared ones.
+        share_layers: whether policy and value share everything but the heads. None: they do with a recurrent
+            layer or an encoder that has weights. Hidden layers alone are better apart: where rewards are not
+            scaled, the value's gradients swamp shared ones (docs/learning_curves.md).
         observation_spec and all others: as in `Torso`.
     """
 
