@@ -41,8 +41,8 @@ def check_number(name, value, at_least=None, above=None, at_most=None, optional=
     return value
 
 
-def check_bool(name, value):
-    """Returns `value`; raises ConfigError unless it is True or False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} is {value!r}: it must be True or False")
+def check_bool(name, value, optional=False):
+    """Returns `value`; raises ConfigError unless it is True or False, or optionally None."""
+    if not isinstance(value, bool) and not (optional and value is None):
+        raise ConfigError(f"{name} is {value!r}: it must be True or False{', or None' if optional else ''}")
     return value

@@ -4,12 +4,12 @@
 import numpy as np
 import pytest
 
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_bool, check_int, check_number
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int32(1), np.int64(3)])
 def test_integers(value):
-    check_int("size", value)
+    assert check_int("size", value) is value
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, np.float32(2), "2", None, True, (1,), np.array([1])])
@@ -26,7 +26,7 @@ def test_lower_bound_of_integers():
 
 @pytest.mark.parametrize("value", [0, 0.0, 1, 1.0, 0.5, np.float32(0.5)])
 def test_numbers(value):
-    check_number("x", value, at_least=0, at_most=1)
+    assert check_number("x", value, at_least=0, at_most=1) is value
 
 
 @pytest.mark.parametrize("value", [-1e-9, 1.001, float("nan"), float("inf"), "0.5", None, True, (0.5,)])
@@ -42,7 +42,7 @@ def test_above_leaves_out_its_bound():
 
 
 def test_none_is_right_where_a_number_is_optional():
-    check_number("x", None, above=0, optional=True)
+    assert check_number("x", None, above=0, optional=True) is None
     with pytest.raises(ConfigError, match="x is -1: it must be a number above 0, or None$"):
         check_number("x", -1, above=0, optional=True)
 
@@ -51,3 +51,20 @@ def test_without_bounds_any_finite_number_is_right():
     check_number("x", -1e30)
     with pytest.raises(ConfigError, match="x is inf: it must be a number$"):
         check_number("x", float("inf"))
+
+
+def test_booleans():
+    assert check_bool("x", True) is check_bool("x", True, optional=True) is True
+    assert check_bool("x", False) is check_bool("x", False, optional=True) is False
+    assert check_bool("x", None, optional=True) is None
+
+
+@pytest.mark.parametrize("value", [0, 1, "True", np.bool_(True), None])
+def test_what_is_no_boolean(value):
+    with pytest.raises(ConfigError, match=r"^x is .*: it must be True or False$"):
+        check_bool("x", value)
+
+
+def test_what_is_neither_a_boolean_nor_none():
+    with pytest.raises(ConfigError, match="^x is 1: it must be True or False, or None$"):
+        check_bool("x", 1, optional=True)

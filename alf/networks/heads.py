@@ -43,8 +43,7 @@ class ActorCriticNetwork(CopyableModule):
         seed=None,
     ):
         super().__init__(name="actor_critic_network")
-        if share_layers is not None:
-            check_bool("share_layers", share_layers)
+        check_bool("share_layers", share_layers, optional=True)
         self._spec, self._num_outputs = observation_spec, num_outputs
         settings = type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype
         layers = fc_layer_params, activation, layer_norm, spectral_norm
