@@ -99,9 +99,9 @@ class Experience(NamedTuple):
 class LossInfo(NamedTuple):
     """A loss."""
 
-    loss: Any  # float32 scalar, what is minimised
+    loss: Any  # float32 scalar, what is minimized
     extra: Any = ()  # dict of float32 scalars to show
-    priority: Any = ()  # float32 [B] of the batch's sequences, for prioritised replay; () if there is none
+    priority: Any = ()  # float32 [B] of the batch's sequences, for prioritized replay; () if there is none
 
 
 class LogRecord(NamedTuple):

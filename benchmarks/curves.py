@@ -30,7 +30,7 @@ _EPISODES = 100  # that a return is the average of, once there are so many
 class Curve(NamedTuple):
     """What one run wrote, arrays [N].
 
-    Fields:
+    Attributes:
         env_steps: environment steps learned from, over all runs in the root_dir.
         seconds: wall time since the run began, without pauses between runs.
         returns: average return of the last 100 episodes.

@@ -105,7 +105,7 @@ class SpectralDense(tf.keras.layers.Dense):
     """A layer whose kernel is divided by its largest singular value (arXiv 1802.05957), always in float32.
 
     The value is |W u|, where u estimates the first right singular vector. A call in training makes one power
-    iteration, u <- normalised W'W u, and keeps u; another call uses the u that is there. So acting and
+    iteration, u <- normalized W'W u, and keeps u; another call uses the u that is there. So acting and
     training compute the same function of the same variables.
     """
 

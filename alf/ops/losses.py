@@ -2,7 +2,7 @@
 """Per-step losses of actor-critic algorithms: pure functions of tensors.
 
 Arguments and results are float32 [T, B], where nothing else is said; a `clip_range` is a float or a float32
-scalar tensor. Losses are to be minimised, and have no coefficients. Rows that are no transitions have a loss,
+scalar tensor. Losses are to be minimized, and have no coefficients. Rows that are no transitions have a loss,
 too: reduce with `weighted_mean` and the `weight` of the `Experience`.
 """
 
@@ -85,7 +85,7 @@ def clipped_value_loss(values, old_values, targets, clip_range):
 
 
 def entropy_loss(entropy):
-    """`-entropy` of the policy at each observation: minimising it keeps the policy exploring."""
+    """`-entropy` of the policy at each observation: minimizing it keeps the policy exploring."""
     (entropy,) = check_time_major(entropy=entropy)
     return -entropy
 

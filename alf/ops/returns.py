@@ -100,7 +100,7 @@ def transitions(is_first):
 
 
 def n_step_transitions(r_t, discount_t, is_first, n):
-    """Summarises the next n steps of each row as one transition.
+    """Summarizes the next n steps of each row as one transition.
 
     There are fewer than n steps where the episode ends (by termination or truncation) or the unroll ends. The
     last time step that the steps reach bootstraps. With m steps:

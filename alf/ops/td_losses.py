@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Targets and losses of action values, and SAC's: pure functions of tensors.
 
-Arguments and results are float32 [T, B], where nothing else is said. Losses are to be minimised, and have no
+Arguments and results are float32 [T, B], where nothing else is said. Losses are to be minimized, and have no
 coefficients; reduce them with `losses.weighted_mean`. n is the number of actions, C the number of critics.
 """
 
