@@ -38,7 +38,7 @@ class PolicyStep(NamedTuple):
 
     action: Any
     state: Any = ()  # the recurrent state that enters the next step, () if there is none
-    info: Any = ()  # what training needs, e.g. the behaviour distribution's parameters
+    info: Any = ()  # what training needs, e.g. the behavior distribution's parameters
 
 
 class PolicyState(NamedTuple):

@@ -73,10 +73,10 @@ class ImpalaAlgorithm(Algorithm):
 
     def calc_loss(self, experience, train_info):
         actions = self.policy.actions
-        params, behaviour = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
-        log_prob = actions.log_prob(params, behaviour.raw)
+        params, behavior = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
+        log_prob = actions.log_prob(params, behavior.raw)
         trace = returns.vtrace(
-            log_rho_tm1=log_prob - actions.log_prob(behaviour.params, behaviour.raw),
+            log_rho_tm1=log_prob - actions.log_prob(behavior.params, behavior.raw),
             values=train_info.value,
             r_t=experience.reward[1:],
             discount_t=self._discount * experience.discount[1:],

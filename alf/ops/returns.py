@@ -210,7 +210,7 @@ def vtrace(
 
     Args:
         log_rho_tm1: float32 [T, B], log-probability of the action taken, under the target policy *minus*
-            under the behaviour policy. For a composite action, of the sum over its parts.
+            under the behavior policy. For a composite action, of the sum over its parts.
         values, r_t, discount_t, is_first, lambda_: see the module; the values are the target policy's.
         clip_rho_threshold: float, rho-bar of the value targets: it determines which policy's values are the
             fixed point.
