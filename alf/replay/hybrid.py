@@ -28,7 +28,8 @@ class HybridReplayer(SequenceReplayer):
         check_number("HybridReplayer.offline_proportion", offline_proportion, above=0, at_most=1)
         if offline_proportion == 1:
             raise ConfigError(
-                "HybridReplayer.offline_proportion is 1: without fresh experience, set Trainer.num_envs = 0"
+                "HybridReplayer.offline_proportion is 1: without fresh experience, "
+                "set Experiment.num_envs = 0"
             )
         if not isinstance(online, SequenceReplayer):
             kinds = "'uniform' or 'prioritized' alone"

@@ -142,3 +142,8 @@ def test_a_one_time_replayer_cannot_be_mixed(tmp_path):
 def test_a_batch_of_one_cannot_be_mixed(tmp_path):
     with pytest.raises(ConfigError, match="mini_batch_size is 1"):
         make_hybrid(tmp_path).sample(1, 3, PROGRESS)
+
+
+def test_the_error_of_offline_experience_alone_names_a_setting_that_is_there(tmp_path):
+    with pytest.raises(ConfigError, match=r"set Experiment\.num_envs = 0\n"):
+        make_hybrid(tmp_path, 1)
