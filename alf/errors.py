@@ -17,6 +17,30 @@ class DivergedError(ArithmeticError):
     """The loss or its gradient is not finite; the weights are those from before that update."""
 
 
+class EnvError(RuntimeError):
+    """An environment breaks its contract, for example by an observation of a wrong shape.
+
+    The message names the environment, its step and what is wrong.
+    """
+
+
+class StallError(RuntimeError):
+    """A part of a run waits for longer than its time-out. The message names both."""
+
+
+def contain(error, name):
+    """Returns an exception that may be raised in place of `error`, which `name`, "environment 3" say, raised.
+
+    SystemExit, StopIteration and the like mean something to the code that they pass through: they become an
+    `EnvError`. Any other exception is returned as it is.
+    """
+    if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
+        return error
+    contained = EnvError(f"{name} raised {error!r}")
+    contained.__cause__ = error
+    return contained
+
+
 def check_int(name, value, at_least=1):
     """Returns `value`; raises ConfigError unless it is an integer (no bool) that is large enough."""
     is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.errors import ConfigError, EnvError, check_bool, check_int, check_number, contain
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int32(1), np.int64(3)])
@@ -68,3 +68,16 @@ def test_what_is_no_boolean(value):
 def test_what_is_neither_a_boolean_nor_none():
     with pytest.raises(ConfigError, match="^x is 1: it must be True or False, or None$"):
         check_bool("x", 1, optional=True)
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), StopIteration(), StopAsyncIteration(), KeyboardInterrupt()])
+def test_contain_replaces_what_means_something_to_other_code(error):
+    contained = contain(error, "environment 3")
+    assert isinstance(contained, EnvError)
+    assert str(contained) == f"environment 3 raised {error!r}"
+    assert contained.__cause__ is error
+
+
+def test_contain_keeps_every_other_exception():
+    error = ValueError("x")
+    assert contain(error, "environment 3") is error

@@ -16,7 +16,7 @@ from absl import app, flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin.signals import on_signal
-from alf.errors import ConfigError, DivergedError
+from alf.errors import ConfigError, DivergedError, EnvError, StallError
 from alf.tf_runtime import share_heaps
 from alf.training import Experiment, Trainer
 
@@ -91,7 +91,7 @@ def main(argv):
     tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
     try:
         return run()
-    except (ConfigError, DivergedError) as error:
+    except (ConfigError, DivergedError, EnvError, StallError) as error:
         print(f"error: {_first_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
 

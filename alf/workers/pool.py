@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
+from alf.errors import EnvError
 from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
 from alf.workers.process import OK, RESET, STEP, pack_object, receive, receive_object
@@ -34,7 +35,7 @@ _PROGRAM = (
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-class WorkerError(RuntimeError):
+class WorkerError(EnvError):
     """A worker process died or hung, and is not restarted any more. The message has the reason."""
 
 
