@@ -186,20 +186,37 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
     if name not in known:
         close = ", ".join(difflib.get_close_matches(str(name), known))
         raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
-    if seed is not None:
-        kwargs["seed"] = seed
-    env = envpool.make(name, env_type="gymnasium", num_envs=batch_size, num_threads=num_threads, **kwargs)
-    return GymnasiumEnvironment(_EnvPoolVectorEnv(env, batch_size))
+    make = functools.partial(
+        envpool.make, name, env_type="gymnasium", num_envs=batch_size, num_threads=num_threads, **kwargs
+    )
+    return GymnasiumEnvironment(_EnvPoolVectorEnv(make, batch_size, seed))
 
 
 class _EnvPoolVectorEnv:
-    """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`."""
+    """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`.
 
-    def __init__(self, env, num_envs):
-        self.num_envs, self.metadata, self.unwrapped = num_envs, env.metadata, self
-        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
-        self.step, self.close = env.step, env.close
-        self.reset = lambda seed=None: env.reset()  # EnvPool was seeded when it was made.
+    EnvPool takes a seed only when it is made. So a reset with a seed makes it again.
+    """
+
+    def __init__(self, make, num_envs, seed):
+        self.num_envs, self.unwrapped, self._make = num_envs, self, make
+        self._start(seed)
+        self.metadata = self._env.metadata
+        self.single_observation_space = self._env.observation_space
+        self.single_action_space = self._env.action_space
+
+    def _start(self, seed):
+        self._env = self._make() if seed is None else self._make(seed=seed)
+        self.step = self._env.step
+
+    def reset(self, seed=None):
+        if seed is not None:
+            self.close()
+            self._start(seed)
+        return self._env.reset()
+
+    def close(self):
+        self._env.close()
 
 
 def _import_extra(module, extra):

@@ -14,7 +14,7 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, check_int, check_number
 from alf.seeds import spawn_seeds
-from alf.workers import EnvBatch, WorkerPool, WorkerSettings
+from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
@@ -28,22 +28,26 @@ class PythonEnvironment(BatchedEnvironment):
     """B single environments as one batched environment, in worker processes or in this process.
 
     `alf.data_structures` has the convention of time steps. `alf.workers.WorkerPool` says what happens when a
-    worker dies: its environments begin new episodes.
+    worker dies: its environments begin new episodes. An environment that breaks Gymnasium's interface, for
+    example by an observation of another shape, is an `EnvError` that names the environment and its step.
 
     Args:
         env_fns: B callables without arguments. Each returns a `gymnasium.Env`, or a TF-Agents `PyEnvironment`
             of one environment. For workers, cloudpickle must be able to pickle them.
         seed: int or None. Each environment gets its own seed from it, the same one for any `num_workers`.
-        num_workers: worker processes, at most B; 0 steps all environments in this process. "auto" steps one
-            environment for a trial: if all B steps take less time than a message to a worker, it steps them
-            in this process, else in workers on half of the cores, so that two batched environments use all.
+        num_workers: worker processes, at most B; 0 steps all environments in this process. "auto" makes one
+            environment in a worker for a trial, and steps it: if all B steps would take less time than a
+            message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step in this
+            process, else in workers on half of the cores, so that two batched environments use all.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
-        start_timeout, step_timeout, max_restarts, pin_workers, single_threaded: as in
+        start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded: as in
             `alf.workers.WorkerSettings`.
 
     Raises:
-        ConfigError: if a setting is wrong or a space has no spec. Errors of the environments pass through.
+        ConfigError: if a setting is wrong or a space is not supported.
+        EnvError: if an environment breaks Gymnasium's interface.
+        WorkerError: if workers die or hang too often. Exceptions of the environments pass through.
     """
 
     def __init__(
@@ -55,21 +59,25 @@ class PythonEnvironment(BatchedEnvironment):
         start_timeout=120.0,
         step_timeout=60.0,
         max_restarts=3,
+        restart_period=600.0,
         pin_workers=False,
         single_threaded=True,
     ):
         env_fns = list(env_fns)
         check_int("the number of env_fns", len(env_fns))
-        num_workers = _choose_num_workers(num_workers, env_fns)
         check_int("PythonEnvironment.max_random_steps", max_random_steps, at_least=0)
         check_number("PythonEnvironment.start_timeout", start_timeout, above=0)
         check_number("PythonEnvironment.step_timeout", step_timeout, above=0)
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
+        check_number("PythonEnvironment.restart_period", restart_period, above=0)
+        settings = WorkerSettings(
+            start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded
+        )
+        num_workers = _choose_num_workers(num_workers, env_fns, settings)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
             self._batch = EnvBatch(env_fns, seeds, max_random_steps)
         else:
-            settings = WorkerSettings(start_timeout, step_timeout, max_restarts, pin_workers, single_threaded)
             self._batch = WorkerPool(env_fns, seeds, num_workers, max_random_steps, settings)
         layout = self._batch.layout
         try:
@@ -91,8 +99,20 @@ class PythonEnvironment(BatchedEnvironment):
         """How often a worker process was restarted."""
         return self._batch.num_restarts
 
+    def seed(self, seed):
+        """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
+        self._batch.seed(spawn_seeds(seed, self._batch_size))
+
+    def dump_stacks(self):
+        """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
+        self._batch.dump_stacks()
+
     def close(self):
-        """Closes the environments and ends the workers; may be called again."""
+        """Closes the environments and ends the workers; may be called again.
+
+        In this process the first error of an environment's `close()` is raised after all are closed. In a
+        worker such an error is a warning in the log.
+        """
         self._batch.close()
 
     def _reset(self):
@@ -112,15 +132,21 @@ class PythonEnvironment(BatchedEnvironment):
         return ts.TimeStep(arrays.step_type.copy(), arrays.reward.copy(), arrays.discount.copy(), observation)
 
 
-def _choose_num_workers(num_workers, env_fns):
+def _choose_num_workers(num_workers, env_fns, settings):
     if num_workers != "auto":
         check_int("num_workers", num_workers, at_least=0)
         if num_workers > len(env_fns):
             raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
         return num_workers
-    if len(env_fns) <= _MAX_CHEAP:
-        # Not every environment allows random actions. Other faults will show again in the worker.
-        with contextlib.suppress(Exception), contextlib.closing(EnvBatch(env_fns[:1], [0])) as batch:
-            if len(env_fns) * batch.measure_step_seconds() < _MESSAGE_SECONDS:
-                return 0
+    if not can_pickle(env_fns) or (len(env_fns) <= _MAX_CHEAP and _are_cheap(env_fns, settings)):
+        return 0
     return min(len(env_fns), max(1, len(os.sched_getaffinity(0)) // 2))
+
+
+def _are_cheap(env_fns, settings):
+    """Whether a step of all environments takes less time than a message; a worker tries it, and may crash."""
+    with contextlib.closing(WorkerPool(env_fns[:1], [0], 1, settings=settings)) as pool:
+        # Not every environment allows random actions. Other faults will show again in the worker.
+        with contextlib.suppress(Exception):
+            return len(env_fns) * pool.measure_step_seconds() < _MESSAGE_SECONDS
+    return False

@@ -5,19 +5,25 @@ import numpy as np
 from gymnasium import spaces
 from tf_agents.specs import array_spec
 
-from alf.errors import ConfigError
+from alf.workers.arrays import check_space
 
 
-def spec_from_space(space, name="space"):
+def spec_from_space(space, name):
     """Returns the unbatched spec of a Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them.
 
     It is a nest of `BoundedArraySpec`, or `ArraySpec` for a Box without any bound, with the dtypes of the
-    space and the name `name`. A Dict becomes a dict, a Tuple a tuple. Any other space is a `ConfigError`.
+    space and the name `name`, "observation" or "action". A Dict becomes a dict, a Tuple a tuple. A space that
+    `alf.workers.arrays.check_space` refuses is a `ConfigError`.
     """
+    check_space(space, f"the {name} space")
+    return _make_spec(space, name)
+
+
+def _make_spec(space, name):
     if isinstance(space, spaces.Dict):
-        return {k: spec_from_space(v, f"{name}/{k}") for k, v in space.spaces.items()}
+        return {k: _make_spec(v, f"{name}/{k}") for k, v in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(spec_from_space(v, f"{name}/{i}") for i, v in enumerate(space.spaces))
+        return tuple(_make_spec(v, f"{name}/{i}") for i, v in enumerate(space.spaces))
     if isinstance(space, spaces.Box):
         if not _has_bounds(space):
             return array_spec.ArraySpec(space.shape, space.dtype, name)
@@ -26,13 +32,8 @@ def spec_from_space(space, name="space"):
         low, high = space.start, space.start + space.n - 1
     elif isinstance(space, spaces.MultiDiscrete):
         low, high = space.start, space.start + space.nvec - 1
-    elif isinstance(space, spaces.MultiBinary):
+    else:  # MultiBinary
         low, high = 0, 1
-    else:
-        raise ConfigError(
-            f"No spec for the {name} space {space}: supported are Box, Discrete, MultiDiscrete, MultiBinary, "
-            "and Dict and Tuple of them."
-        )
     return array_spec.BoundedArraySpec(space.shape, space.dtype, low, high, name)
 
 
@@ -47,7 +48,7 @@ def map_space(space, make_converter):
         return lambda nest: {k: convert(nest[k]) for k, convert in parts.items()}
     if isinstance(space, spaces.Tuple):
         parts = tuple(map_space(v, make_converter) for v in space.spaces)
-        return lambda nest: tuple(convert(x) for convert, x in zip(parts, nest))
+        return lambda nest: tuple(convert(x) for convert, x in zip(parts, nest, strict=True))
     return make_converter(space)
 
 

@@ -8,9 +8,28 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from alf.workers.arrays import Layout, children, make_arrays
+from alf.errors import ConfigError, EnvError, contain
+from alf.workers.arrays import (
+    Layout,
+    MisfitError,
+    check_space,
+    children,
+    describe,
+    fit,
+    join_path,
+    make_arrays,
+    name_part,
+)
 
 _FIRST, _MID, _LAST = 0, 1, 2
+# What `reset` and `step` of an environment return.
+_RESULTS = {
+    "reset": ("observation", "info"),
+    "step": ("observation", "reward", "terminated", "truncated", "info"),
+}
+_NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
+# An environment's exceptions that mean something to the code above. KeyboardInterrupt is the user's.
+_CONTROL = (SystemExit, GeneratorExit, StopIteration, StopAsyncIteration)
 
 
 class EnvBatch:
@@ -25,6 +44,7 @@ class EnvBatch:
         seeds: B ints, for the first reset of each environment.
         max_random_steps: int; before its first step each environment takes a random number of random actions,
             at most this many, so that episodes of equal length do not end together.
+        first_index: int, what errors call the first environment: its index in the whole batch.
 
     Attributes:
         layout: the `Layout` that all environments have.
@@ -32,50 +52,62 @@ class EnvBatch:
         num_restarts: 0; `WorkerPool` counts here how often a worker was restarted.
 
     Raises:
-        ValueError: if the environments differ in their spaces, or one is no environment.
+        ConfigError: if a space is not supported, the environments differ in their spaces, or one is no
+            environment.
+        EnvError: from `reset` and `step` too, if an environment returns what its spaces or Gymnasium's
+            interface do not allow, or raises SystemExit or StopIteration. Its other exceptions pass through.
     """
 
     num_restarts = 0
 
-    def __init__(self, env_fns, seeds, max_random_steps=0):
-        self._envs = []
+    def __init__(self, env_fns, seeds, max_random_steps=0, first_index=0):
+        self._envs, self._first_index, self._num_steps = [], first_index, 0
         try:
-            for env_fn in env_fns:
-                env = env_fn()
-                self._envs.append(env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env))
+            for i, env_fn in enumerate(env_fns, start=first_index):
+                self._envs.append(_make_env(env_fn, f"the constructor of environment {i}"))
             self.layout, *others = [_layout_of(env) for env in self._envs]
-            for i, other in enumerate(others, start=1):
+            for i, other in enumerate(others, start=first_index + 1):
                 if other != self.layout:
-                    raise ValueError(f"environment {i} has other spaces than 0: {other}, {self.layout}")
+                    raise ConfigError(
+                        f"environment {i} has other spaces than {first_index}: {other}, {self.layout}"
+                    )
         except BaseException:
-            self.close()
+            with contextlib.suppress(Exception):  # The first error says more.
+                self.close()
             raise
-        self._seeds = list(seeds)
+        self.seed(seeds)
         self._max_random_steps = max_random_steps
         self._done = [False] * len(self._envs)
         shape = self.layout.reward_shape
         self._no_reward = np.zeros(shape, np.float32) if shape else 0.0
+        self._quick_rewards = set() if shape else _NUMBERS  # types that need no closer look
         self._read_actions = _make_action_reader(self.layout.action_space)
         self.use_arrays(make_arrays(self.layout, len(self._envs)))
 
     def use_arrays(self, arrays):
         """Replaces `arrays`, into which `reset` and `step` write."""
         self.arrays = arrays
-        self._write = _make_observation_writer(self.layout.observation_space, iter(arrays.observation))
+        self._write = _make_writer(self.layout.observation_space, iter(arrays.observation), "the observation")
+        self._write_reward = _make_leaf_writer(arrays.reward, "the reward")
+
+    def seed(self, seeds):
+        """Seeds the next reset with `seeds`, B ints, as the constructor does."""
+        self._seeds = list(seeds)
 
     def reset(self):
         """Starts an episode in every environment, and fills the arrays with FIRST steps."""
-        for i, env in enumerate(self._envs):
-            seed, self._seeds[i] = self._seeds[i], None
-            observation, _ = env.reset(seed=seed)
-            _check_shapes(self.layout.observation_space, observation)
-            if seed is not None and self._max_random_steps:
-                env.action_space.seed(seed)
-                for _ in range(np.random.default_rng(seed).integers(self._max_random_steps + 1)):
-                    observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-                    if terminated or truncated:
-                        observation, _ = env.reset()
-            self._write(i, observation)
+        i = 0
+        try:
+            for i, env in enumerate(self._envs):
+                seed, self._seeds[i] = self._seeds[i], None
+                observation = _reset(env, seed)
+                if seed is not None and self._max_random_steps:
+                    count = np.random.default_rng(seed).integers(self._max_random_steps + 1)
+                    env.action_space.seed(seed)
+                    observation = _step_randomly(env, count, observation)
+                self._write(i, observation)
+        except (MisfitError, *_CONTROL) as error:
+            raise self._name_error(i, error) from error
         self.arrays.step_type[:] = _FIRST
         self.arrays.reward[:] = 0.0
         self.arrays.discount[:] = 1.0
@@ -83,24 +115,48 @@ class EnvBatch:
 
     def step(self):
         """Steps every environment with its action from the arrays, and fills the arrays with the results."""
-        size, done, write = len(self._envs), self._done, self._write
-        # Lists first: to write an item of an array takes five times as long.
-        step_types, rewards, discounts = [_MID] * size, [self._no_reward] * size, [1.0] * size
+        self._num_steps += 1
+        done, write, step_type, discount = (
+            self._done,
+            self._write,
+            self.arrays.step_type,
+            self.arrays.discount,
+        )
+        step_type.fill(_MID)
+        discount.fill(1.0)
+        # A list first: to write an item of an array takes five times as long.
+        rewards = [self._no_reward] * len(self._envs)
         actions = self._read_actions(iter(self.arrays.action))
-        for i, env in enumerate(self._envs):
-            if done[i]:
-                observation, _ = env.reset()
-                step_types[i], done[i] = _FIRST, False
+        i = 0
+        try:
+            for i, (env, action, was_done) in enumerate(zip(self._envs, actions, done)):
+                if was_done:
+                    observation = _reset(env)
+                    step_type[i], done[i] = _FIRST, False
+                else:
+                    result = env.step(action)
+                    try:
+                        observation, rewards[i], terminated, truncated, _ = result
+                    except (TypeError, ValueError):
+                        raise _wrong_result("step", result) from None
+                    # Most flags are False itself; a check of types at every step would cost more.
+                    if (terminated is not False or truncated is not False) and _ends(terminated, truncated):
+                        step_type[i], done[i] = _LAST, True
+                        if terminated:
+                            discount[i] = 0.0
+                write(i, observation)
+            if set(map(type, rewards)) <= self._quick_rewards:
+                self.arrays.reward[:] = rewards
             else:
-                observation, rewards[i], terminated, truncated, _ = env.step(actions[i])
-                if terminated or truncated:
-                    step_types[i], done[i] = _LAST, True
-                    if terminated:
-                        discounts[i] = 0.0
-            write(i, observation)
-        self.arrays.step_type[:] = step_types
-        self.arrays.reward[:] = rewards
-        self.arrays.discount[:] = discounts
+                for i, reward in enumerate(rewards):
+                    self._write_reward(i, reward)
+        except (MisfitError, *_CONTROL) as error:
+            raise self._name_error(i, error) from error
+
+    def _name_error(self, i, error):
+        """Returns the EnvError that names environment `i` and its step in place of `error`."""
+        name = f"environment {self._first_index + i}, step {self._num_steps}"
+        return EnvError(f"{name}: {error}") if isinstance(error, MisfitError) else contain(error, name)
 
     def measure_step_seconds(self):
         """Returns the seconds of the fastest of 5 random steps of environment 0. Call `reset` afterwards."""
@@ -115,39 +171,120 @@ class EnvBatch:
                 env.reset()
         return min(times)
 
+    def dump_stacks(self):
+        """Does nothing: the environments run in the threads of this process. `WorkerPool` has others."""
+
     def close(self):
-        """Closes the environments; may be called again."""
+        """Closes the environments; may be called again. Raises the first error after it has closed all."""
+        errors = []
         while self._envs:
-            self._envs.pop().close()
+            try:
+                self._envs.pop().close()
+            except (Exception, *_CONTROL) as error:
+                index = self._first_index + len(self._envs)
+                errors.append(contain(error, f"close() of environment {index}"))
+        if errors:
+            raise errors[0]
+
+
+def _make_env(env_fn, name):
+    try:
+        env = env_fn()
+    except _CONTROL as error:
+        raise contain(error, name) from error
+    return env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env)
 
 
 def _layout_of(env):
+    observation_space, action_space = (
+        getattr(env, name, None) for name in ("observation_space", "action_space")
+    )
+    check_space(observation_space, "the observation space")
+    check_space(action_space, "the action space")
     reward_space = getattr(env.unwrapped, "reward_space", None)  # of vector rewards, as in MO-Gymnasium
-    reward_shape = () if reward_space is None else tuple(reward_space.shape)
-    return Layout(env.observation_space, env.action_space, reward_shape)
+    if reward_space is None:
+        return Layout(observation_space, action_space, ())
+    check_space(reward_space, "the reward space")
+    return Layout(observation_space, action_space, tuple(reward_space.shape))
 
 
-def _check_shapes(space, observation):
-    """Raises ValueError for a wrong shape: NumPy would broadcast a smaller observation without an error."""
-    for key, part in children(space) or ():
-        _check_shapes(part, observation[key])
-    if children(space) is None and np.shape(observation) != space.shape:
-        shape = np.shape(observation)
-        raise ValueError(f"reset() returned shape {shape}, the observation_space says {space.shape}")
-    if isinstance(space, spaces.Tuple) and len(observation) != len(space.spaces):
-        raise ValueError(f"reset() returned a tuple of {len(observation)} observations instead of {space}")
+def _wrong_result(call, result):
+    return MisfitError(f"{call}() returned {describe(result)} instead of ({', '.join(_RESULTS[call])})")
 
 
-def _make_observation_writer(space, arrays):
+def _reset(env, seed=None):
+    """Returns the first observation of a new episode."""
+    result = env.reset() if seed is None else env.reset(seed=seed)
+    if not isinstance(result, (tuple, list)) or len(result) != len(_RESULTS["reset"]):
+        raise _wrong_result("reset", result)
+    return result[0]
+
+
+def _step_randomly(env, count, observation):
+    """Takes `count` random steps; returns the last observation."""
+    for _ in range(count):
+        result = env.step(env.action_space.sample())
+        if not isinstance(result, (tuple, list)) or len(result) != len(_RESULTS["step"]):
+            raise _wrong_result("step", result)
+        observation, _, terminated, truncated, _ = result
+        if _ends(terminated, truncated):
+            observation = _reset(env)
+    return observation
+
+
+def _ends(terminated, truncated):
+    """Whether a step ends its episode, after a check of both flags."""
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        is_bool = type(flag) in (bool, np.bool_)
+        if not is_bool and not (isinstance(flag, np.ndarray) and flag.dtype == bool and flag.shape == ()):
+            raise MisfitError(f"{name} is {describe(flag)}: it must be True or False")
+    return bool(terminated or truncated)
+
+
+def _make_writer(space, arrays, name, path=""):
     """Returns a function (row, observation) that writes into `arrays`, an iterator with one for each leaf."""
     parts = children(space)
+    whole = name_part(name, path)
     if parts is None:
-        return next(arrays).__setitem__
-    writers = [(key, _make_observation_writer(part, arrays)) for key, part in parts]
+        return _make_leaf_writer(next(arrays), whole)
+    writers = [(key, _make_writer(part, arrays, name, join_path(path, key))) for key, part in parts]
+    is_tuple = isinstance(space, spaces.Tuple)
 
     def write(row, observation):
-        for key, write_part in writers:
-            write_part(row, observation[key])
+        key = None
+        try:
+            if is_tuple and len(observation) != len(writers):
+                raise MisfitError(
+                    f"{whole} is {describe(observation)}, its space is a Tuple of {len(writers)}"
+                )
+            for key, write_part in writers:
+                write_part(row, observation[key])
+        except (LookupError, TypeError):
+            raise MisfitError(f"{whole} is {describe(observation)}, its space has the part {key!r}") from None
+
+    return write
+
+
+def _make_leaf_writer(array, name):
+    """Returns a function (row, value) that writes a value that fits, and raises MisfitError otherwise."""
+    shape, dtype = array.shape[1:], array.dtype
+    if shape == ():
+        types = _NUMBERS if dtype.kind == "f" else {dtype.type, *([int] if dtype == np.int64 else [])}
+
+        def write(row, value):
+            try:
+                array[row] = value if type(value) in types else fit(value, shape, dtype, name)
+            except OverflowError:  # an int of more than 64 bits
+                fit(value, shape, dtype, name)
+
+        return write
+
+    def write(row, value):
+        try:
+            fits = value.shape == shape and value.dtype is dtype
+        except AttributeError:
+            fits = False
+        array[row] = value if fits else fit(value, shape, dtype, name)
 
     return write
 
@@ -170,7 +307,7 @@ def _make_action_reader(space):
 
 
 class FromPyEnvironment(gymnasium.Env):
-    """A TF-Agents `PyEnvironment` as a `gymnasium.Env`. Raises ValueError if it is none, or batched.
+    """A TF-Agents `PyEnvironment` as a `gymnasium.Env`. Raises ConfigError if it is none, or batched.
 
     Its specs are nests of dicts, tuples and lists. An episode that ends with discount 0 is terminated; with
     any other discount it is truncated. `reset(seed=)` calls `env.seed` if that is implemented.
@@ -178,9 +315,9 @@ class FromPyEnvironment(gymnasium.Env):
 
     def __init__(self, env):
         if not hasattr(env, "time_step_spec"):  # an isinstance would need an import of TF-Agents
-            raise ValueError(f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment")
+            raise ConfigError(f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment")
         if env.batched:
-            raise ValueError(f"{env} is batched already: use it without load or PythonEnvironment")
+            raise ConfigError(f"{env} is batched already: use it without load or PythonEnvironment")
         self._env = env
         self.observation_space = _space_from_spec(env.observation_spec())
         self.action_space = _space_from_spec(env.action_spec())
@@ -197,7 +334,7 @@ class FromPyEnvironment(gymnasium.Env):
     def step(self, action):
         time_step = self._env.step(action)
         ended = bool(time_step.is_last())
-        terminated = ended and time_step.discount == 0
+        terminated = ended and bool(time_step.discount == 0)
         return time_step.observation, time_step.reward, terminated, ended and not terminated, {}
 
     def close(self):

@@ -10,7 +10,9 @@ from tf_agents.specs import array_spec
 from alf.data_structures import FIRST, LAST, MID
 from alf.environments import GymnasiumEnvironment, load
 from alf.environments.spaces import spec_from_space
+from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
+from tests.workers.envs import REFUSED_SPACES
 
 NEXT_STEP = gymnasium.vector.AutoresetMode.NEXT_STEP
 
@@ -288,6 +290,50 @@ def test_nested_actions_arrive():
     np.testing.assert_array_equal(observation["rest"][2], [[0.5, 1], [-1, 0]])
 
 
+@pytest.mark.parametrize(
+    "observation, message",
+    [
+        (np.float64([[0.7], [1.0]]), r"is an array of shape \(2, 1\) and dtype float64, .* dtype uint8"),
+        (np.int64([[0], [256]]), r"has values from 0 to 256, its space says dtype uint8"),
+        (np.array([[0], [None]]), ".* dtype object, its space says"),
+        (np.zeros([1, 1], np.uint8), r".* shape \(1, 1\) and dtype uint8, its space says shape \(2, 1\)"),
+        ([[1], [1, 2]], "is a list of 2, which is no array"),
+    ],
+)
+@pytest.mark.parametrize("copy", [True, False])
+def test_observations_that_do_not_fit_are_named(observation, message, copy):
+    raw = ReplayVectorEnv([([0, 0], NO, NO)] * 2)
+    raw.single_observation_space = spaces.Box(0, 255, (1,), np.uint8)
+    env = GymnasiumEnvironment(raw, copy_observations=copy)
+    raw._observation = np.zeros([2, 1], np.int64)  # The space's dtype is another one, but the values fit.
+    env.reset()
+    raw._observation[1] = 254
+    time_step = env.step(np.zeros([2], np.int64))
+    assert time_step.observation.dtype == np.uint8 and time_step.observation.tolist() == [[1], [255]]
+    raw.step = lambda action: (observation, np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), {})
+    with pytest.raises(EnvError, match=f"ReplayVectorEnv.*, step 2: the observation {message}"):
+        env.step(np.zeros([2], np.int64))
+
+
+@pytest.mark.parametrize("reward", [np.array([None, 1.0]), np.zeros([2, 1]), [1.0], None])
+def test_rewards_that_do_not_fit_are_named(reward):
+    raw = ReplayVectorEnv()
+    raw.step = lambda action: (raw._observation, reward, np.zeros(2, bool), np.zeros(2, bool), {})
+    env = GymnasiumEnvironment(raw)
+    env.reset()
+    with pytest.raises(EnvError, match=r"ReplayVectorEnv.*, step 1: the reward is .*says shape \(2,\)"):
+        env.step(np.zeros([2], np.int64))
+
+
+@pytest.mark.parametrize("observation", [{"b": np.zeros([2, 1])}, None])
+def test_a_missing_part_of_an_observation_is_named(observation):
+    raw = ReplayVectorEnv()
+    raw.single_observation_space = spaces.Dict(a=spaces.Box(0, 1, (1,)))
+    raw.reset = lambda seed=None: (observation, {})
+    with pytest.raises(EnvError, match="ReplayVectorEnv.*, step 0: the observation is .*its space is Dict"):
+        GymnasiumEnvironment(raw).reset()
+
+
 def test_seed_is_handed_to_the_first_reset_only():
     raw = ReplayVectorEnv()
     env = GymnasiumEnvironment(raw, seed=np.int64(7))
@@ -295,6 +341,11 @@ def test_seed_is_handed_to_the_first_reset_only():
     env.reset()
     assert raw.seeds == [7, None]
     assert type(raw.seeds[0]) is int  # SyncVectorEnv takes no NumPy integer.
+    env.seed(np.int64(8))
+    env.reset()
+    env.reset()
+    assert raw.seeds == [7, None, 8, None]
+    assert type(raw.seeds[2]) is int
 
 
 def test_sub_environments_differ():
@@ -331,20 +382,19 @@ def test_specs_of_spaces():
     assert unbounded == array_spec.ArraySpec((2,), np.float64, "x")
     half = spec_from_space(spaces.Box(0, np.inf, (1,)), "x")
     np.testing.assert_array_equal(half.maximum, [np.finfo(np.float32).max])
-    nested = spec_from_space(spaces.Dict({"a": spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(1)))}))
+    nested = spec_from_space(
+        spaces.Dict({"a": spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(1)))}), "x"
+    )
     assert nested["a"][1].shape == (1,)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Text(5),
-        spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}),
-    ],
-)
-def test_refuses_other_spaces(space):
-    with pytest.raises(ValueError, match="action.*space (Text|Sequence)"):
-        GymnasiumEnvironment(ReplayVectorEnv(action_space=space))
+@pytest.mark.parametrize("kind", ["observation", "action"])
+@pytest.mark.parametrize("space, fault", REFUSED_SPACES, ids=str)
+def test_refuses_other_spaces(space, fault, kind):
+    env = ReplayVectorEnv()
+    setattr(env, f"single_{kind}_space", space)
+    with pytest.raises(ConfigError, match=f"^the {kind} space{fault}: supported are .*empty(\\n|$)"):
+        GymnasiumEnvironment(env)
 
 
 @pytest.mark.parametrize("mode", ["SAME_STEP", "DISABLED"])

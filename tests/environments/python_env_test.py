@@ -13,10 +13,11 @@ from tf_agents.specs import array_spec
 
 from alf.data_structures import FIRST, LAST
 from alf.environments import PythonEnvironment, load
-from alf.errors import ConfigError
+from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerPool
 from tests.workers.envs import (
+    REFUSED_SPACES,
     CountEnv,
     RefusesRandomActions,
     SlowEnv,
@@ -189,10 +190,41 @@ def test_vector_rewards_stay_vectors(num_workers):
     np.testing.assert_array_equal(steps[6].reward, np.zeros((3, 2), np.float32))
 
 
-def test_an_observation_of_another_shape_is_refused():
-    env = PythonEnvironment([WrongShapeEnv], num_workers=0)
-    with pytest.raises(ValueError, match=r"shape \(1,\), the observation_space says \(4,\)"):
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_an_observation_of_another_shape_is_refused(num_workers):
+    env = PythonEnvironment([CountEnv, CountEnv, WrongShapeEnv], num_workers=num_workers)
+    message = (
+        r"^environment 2, step 0: the observation is an array of shape \(1,\) and dtype float64, "
+        r"its space says shape \(4,\) and dtype float64$"
+    )
+    with pytest.raises(EnvError, match=message):
         env.reset()
+    env.close()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_seed_makes_the_next_reset_what_the_first_one_was(num_workers):
+    env = PythonEnvironment([CountEnv] * 3, 5, num_workers)
+    first = env.reset().observation[:, 1].tolist()
+    env.seed(6)
+    other = env.reset().observation[:, 1].tolist()
+    env.reset()
+    env.seed(5)
+    assert env.reset().observation[:, 1].tolist() == first
+    env.close()
+    env = PythonEnvironment([CountEnv] * 3, 6, num_workers)
+    assert env.reset().observation[:, 1].tolist() == other and not set(first) & set(other)
+    env.close()
+
+
+@pytest.mark.parametrize("num_workers", ["auto", 0, 1])
+@pytest.mark.parametrize("space, fault", REFUSED_SPACES, ids=str)
+def test_spaces_that_are_not_supported_are_refused(space, fault, num_workers):
+    if num_workers == "auto" and not isinstance(space, spaces.Dict):
+        return  # One that takes this way is enough.
+    for kind, pair in [("observation", [space]), ("action", [spaces.Discrete(2), space])]:
+        with pytest.raises(ConfigError, match=f"^the {kind} space{fault}: supported are .*empty(\\n|$)"):
+            PythonEnvironment([functools.partial(SpaceEnv, *pair)], num_workers=num_workers)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +234,7 @@ def test_an_observation_of_another_shape_is_refused():
         ({"num_workers": -1}, "num_workers is -1"),
         ({"num_workers": "all"}, "num_workers is 'all'"),
         ({"max_restarts": -1}, "max_restarts is -1"),
+        ({"restart_period": 0}, "restart_period is 0"),
         ({"step_timeout": 0}, "step_timeout is 0"),
         ({"start_timeout": None}, "start_timeout is None"),
         ({"max_random_steps": 1.5}, "max_random_steps is 1.5"),

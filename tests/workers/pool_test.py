@@ -219,7 +219,9 @@ def test_a_dead_or_stopped_worker_is_restarted(warnings, signum, num_steps):
         reason = (
             "was killed by SIGKILL" if signum == signal.SIGKILL else "did not answer within step_timeout=3 s"
         )
-        assert warnings == [f"the worker process of environments 2 to 4 {reason}: restart 1 of 3"]
+        assert warnings == [
+            f"the worker process of environments 2 to 4 {reason}: restart 1 of 3 within 600 s"
+        ]
         pool.step()
         np.testing.assert_array_equal(pool.arrays.step_type[2:], MID)
 
@@ -251,6 +253,6 @@ def test_a_worker_that_cannot_start(monkeypatch):
     monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
     with (
         pytest.raises(WorkerError, match="did not answer within start_timeout=1 s"),
-        make(special={"at": 0, "act": envs.sleep_for_long}, start_timeout=1.0),
+        make(special={"at": 0, "act": envs.sleep_for_long}, start_timeout=1.0, max_restarts=0),
     ):
         pass
