@@ -2,6 +2,8 @@
 """PythonEnvironment in this process and in workers: the contract, seeds, every space."""
 
 import functools
+import threading
+import time
 
 import gymnasium
 import numpy as np
@@ -15,7 +17,8 @@ from alf.data_structures import FIRST, LAST
 from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
-from alf.workers import EnvBatch, WorkerPool
+from alf.workers import EnvBatch, WorkerError, WorkerPool
+from tests.workers import envs
 from tests.workers.envs import (
     REFUSED_SPACES,
     CountEnv,
@@ -260,6 +263,60 @@ def test_a_class_of_a_script_needs_no_import(tmp_path):
     exec("class Mine(CountEnv): pass", namespace)
     env = load(namespace["Mine"], 2, num_workers=1)
     assert env.reset().observation.shape == (2, 4)
+    env.close()
+
+
+def test_auto_steps_what_cannot_be_pickled_in_this_process():
+    lock = threading.Lock()
+    env = PythonEnvironment([lambda: lock and SlowEnv(0.001)] * 2)
+    assert isinstance(env._batch, EnvBatch)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "act, error, message",
+    [
+        (envs.end_process, WorkerError, "ended with exit status 7, before it had made its environments"),
+        (envs.sleep_for_long, WorkerError, "did not answer within start_timeout=2 s"),
+        (envs.exit_python, EnvError, r"^the constructor of environment 0 raised SystemExit\(3\)"),
+        (envs.raise_own_error, KeyError, "my own bug"),
+    ],
+)
+def test_auto_tries_the_constructor_in_a_worker(monkeypatch, act, error, message):
+    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
+    with pytest.raises(error, match=message):
+        timeout = 2.0 if act is envs.sleep_for_long else 60.0
+        PythonEnvironment([functools.partial(CountEnv, at=0, act=act)], start_timeout=timeout, max_restarts=0)
+
+
+@pytest.mark.parametrize("act", [envs.end_process, envs.sleep_for_long])
+def test_auto_chooses_workers_for_an_environment_that_ends_or_hangs_in_its_trial(monkeypatch, act):
+    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)
+    env = PythonEnvironment([functools.partial(CountEnv, at=1, act=act)], step_timeout=1.0, max_restarts=0)
+    assert isinstance(env._batch, WorkerPool)
+    env.close()
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_stacks_of_workers_are_printed(capfd, num_workers):
+    env = PythonEnvironment([CountEnv], num_workers=num_workers)
+    env.reset()
+    env.dump_stacks()
+    deadline = time.monotonic() + (60.0 if num_workers else 0.0)
+    found = ""
+    while "receive_byte" not in found and time.monotonic() < deadline:
+        found += capfd.readouterr().err
+    assert ("receive_byte" in found) == bool(num_workers)
+    env.close()
+
+
+def test_restart_period_reaches_the_workers():
+    special = functools.partial(CountEnv, at=1, act=envs.end_process)
+    env = PythonEnvironment([special], num_workers=1, max_restarts=2, restart_period=1e-6)
+    env.reset()
+    for _ in range(4):
+        env.step(np.zeros([1], np.int64))
+    assert env.num_restarts == 4
     env.close()
 
 

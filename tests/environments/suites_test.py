@@ -25,6 +25,20 @@ class TestEnvPool(EnvironmentContract):
         return load("envpool:CartPole-v1", 3, seed=seed)
 
 
+def test_envpool_is_made_again_with_another_seed():
+    def observe(seed, *others):
+        env = load("envpool:CartPole-v1", 3, seed=seed)
+        for other in others:
+            env.seed(other)
+        observation = env.reset().observation
+        assert not np.array_equal(env.reset().observation, observation)  # seeded once
+        env.close()
+        return observation
+
+    np.testing.assert_array_equal(observe(1, 2), observe(2))
+    assert not np.array_equal(observe(1), observe(2))
+
+
 class TestEnvPoolContinuous(EnvironmentContract):
     num_steps = 30
 

@@ -62,7 +62,7 @@ NEST_RIGHT = {"a": (1, ZEROS), "b": 0.5}
             BOX,
             ZEROS,
             ZEROS[:1],
-            r"the observation is an array of shape \(1,\) and dtype float32, its space says",
+            r"the observation is an array of shape \(1,\) and dtype float32, its",
         ),
         (BOX, ZEROS, np.float32(1), "the observation is 1.0, its space says shape .3,. and dtype float32"),
         (BOX, ZEROS, ZEROS[None], r"an array of shape \(1, 3\) and dtype float32, its space says"),
@@ -86,7 +86,7 @@ NEST_RIGHT = {"a": (1, ZEROS), "b": 0.5}
             NEST,
             NEST_RIGHT,
             {"a": (1, ZEROS)},
-            r"the observation is a dict with the keys \['a'\], .* part 'b'",
+            r"the observation is a dict with .* \['a'\], .* part 'b'",
         ),
         (NEST, NEST_RIGHT, None, "the observation is None, its space has the part 'a'"),
         (NEST, NEST_RIGHT, {"a": (1,), "b": 0.5}, "the observation's 'a' is a tuple of 1, .* a Tuple of 2"),
@@ -122,7 +122,7 @@ def test_a_later_reset_is_checked_too():
     [
         (
             ZEROS,
-            r"reset\(\) returned an array of shape \(3,\) and dtype float32 instead of \(observation, info\)",
+            r"reset\(\) returned an array of shape \(3,\) .* instead of \(observation, info\)",
         ),
         (ZEROS[:2], r"reset\(\) returned an array of shape \(2,\)"),
         ((ZEROS, {}, {}), r"reset\(\) returned a tuple of 3"),
@@ -139,7 +139,7 @@ def test_a_reset_of_another_form(wrong, message):
     [
         (
             (ZEROS, 0.0, False, {}),
-            r"step\(\) returned a tuple of 4 instead of \(observation, reward, term.*info\)",
+            r"step\(\) returned a tuple of 4 instead of \(observation, rew.*info\)",
         ),
         ((ZEROS, 0.0, False, False, {}, 1), r"step\(\) returned a tuple of 6"),
         (None, r"step\(\) returned None"),
@@ -151,7 +151,7 @@ def test_a_reset_of_another_form(wrong, message):
         ((ZEROS, 0.0, 0, False, {}), "terminated is 0"),
         (
             (ZEROS, 0.0, np.array([False]), False, {}),
-            r"terminated is an array of shape \(1,\) and dtype bool",
+            r"terminated is an array of shape \(1,\)",
         ),
         ((ZEROS, 0.0, False, np.array(0.0), {}), r"truncated is an array of shape \(\) and dtype float64"),
     ],

@@ -1,7 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Gymnasium environments for the tests of workers; nothing here imports TensorFlow."""
 
+import contextlib
 import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -136,6 +139,45 @@ class RefusesRandomActions(SlowEnv):
         raise ValueError("not now")
 
 
+class StartsProcess(CountEnv):
+    """Starts a process, whose id replaces the seed in the observation. `close` ends it, unless `keep`."""
+
+    def __init__(self, keep=False, fork=False, **kwargs):
+        super().__init__(**kwargs)
+        self._keep = keep
+        if fork:
+            self._pid = os.fork()
+            if self._pid == 0:
+                time.sleep(1000)
+        else:
+            self._process = subprocess.Popen(["sleep", "1000"])
+            self._pid = self._process.pid
+
+    def close(self):
+        if not self._keep:
+            os.kill(self._pid, signal.SIGTERM)
+            os.waitpid(self._pid, 0)
+
+    def _observe(self):
+        observation = super()._observe()
+        observation[1] = self._pid
+        return observation
+
+
+class CloseEnv(CountEnv):
+    """Calls `act` when it is closed, and then writes a file `path`."""
+
+    def __init__(self, act=None, path=None):
+        super().__init__()
+        self._act, self._path = act, path
+
+    def close(self):
+        if self._act:
+            self._act()
+        if self._path:
+            open(self._path, "w").close()
+
+
 class NotPicklable(Exception):
     """An exception that cannot be pickled."""
 
@@ -153,6 +195,17 @@ def raise_timeout():
 
 def raise_not_picklable():
     raise NotPicklable(1, 2)
+
+
+def exit_python():
+    sys.exit(3)
+
+
+def act_once(path, act):
+    """Calls `act` in the first call of all processes with this `path`."""
+    with contextlib.suppress(FileExistsError):
+        open(path, "x").close()
+        act()
 
 
 def end_process():

@@ -6,9 +6,11 @@ import functools
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import traceback
 
@@ -17,7 +19,8 @@ import psutil
 import pytest
 from absl import logging
 
-from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings
+from alf.errors import ConfigError, EnvError
+from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
 from tests.workers import envs
 from tests.workers.envs import CountEnv, ProcessEnv
 
@@ -256,3 +259,216 @@ def test_a_worker_that_cannot_start(monkeypatch):
         make(special={"at": 0, "act": envs.sleep_for_long}, start_timeout=1.0, max_restarts=0),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "act, settings, reason",
+    [
+        (envs.end_process, {}, "ended with exit status 7"),
+        (envs.sleep_for_long, {"start_timeout": 5.0}, "did not answer within start_timeout=5 s"),
+    ],
+)
+def test_a_worker_that_fails_once_while_it_starts_is_restarted(warnings, tmp_path, act, settings, reason):
+    special = {"at": 0, "act": functools.partial(envs.act_once, tmp_path / "begun", act)}
+    with make(special=special, **settings) as pool:
+        pool.reset()
+        np.testing.assert_array_equal(observed(pool)[:, SEED], range(100, 105))
+        assert pool.num_restarts == 1
+        name = "the worker process of environments 2 to 4"
+        assert warnings == [
+            f"{name} {reason}, before it had made its environments: restart 1 of 3 within 600 s"
+        ]
+
+
+def test_restarts_count_within_a_period(warnings):
+    with make(num_workers=1, special={"at": 2, "act": envs.end_process}, restart_period=1e-6) as pool:
+        pool.reset()
+        while pool.num_restarts < 5:
+            pool.step()
+    assert len(warnings) == 5 and all("restart 1 of 3 within 1e-06 s" in text for text in warnings)
+
+
+def test_workers_that_hang_at_once_are_found_and_restarted_at_once(tmp_path):
+    env_fns = [
+        functools.partial(
+            CountEnv, at=1, act=functools.partial(envs.act_once, tmp_path / str(i), envs.sleep_for_long)
+        )
+        for i in range(3)
+    ]
+    settings = WorkerSettings(step_timeout=4.0)
+    with contextlib.closing(WorkerPool(env_fns, range(3), 3, settings=settings)) as pool:
+        pool.reset()
+        start = time.monotonic()
+        pool.step()
+        # One after the other they would take 12 s.
+        assert 4.0 <= time.monotonic() - start < 11.0
+        assert pool.num_restarts == 3
+        np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
+        assert len(set(observed(pool)[:, SEED])) == 3
+        pool.step()
+        np.testing.assert_array_equal(pool.arrays.step_type, MID)
+
+
+# --- What an environment does wrong is its error, in a worker too.
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_an_exit_of_an_environment_is_its_error(at):
+    where = "the constructor of environment 4" if at == 0 else "environment 4, step 3"
+    with pytest.raises(EnvError, match=rf"^{where} raised SystemExit\(3\)") as info:
+        with make(special={"at": at, "act": envs.exit_python}) as pool:
+            pool.reset()
+            for _ in range(5):
+                pool.step()
+    assert not isinstance(info.value, WorkerError)
+    assert "in exit_python" in "".join(traceback.format_exception(info.value))
+    assert at == 0 or pool.num_restarts == 0
+
+
+def test_a_config_error_of_a_worker_is_one_here():
+    with (
+        pytest.raises(ConfigError, match="^the action space is Text"),
+        make(special={"action_space": envs.spaces.Text(3)}),
+    ):
+        pass
+
+
+# --- Processes, files and signals.
+
+
+def make_with_processes(**kwargs):
+    """A pool of two environments that started processes, and the ids of all four processes."""
+    env_fns = [functools.partial(envs.StartsProcess, **kwargs)] * 2
+    pool = WorkerPool(env_fns, range(2), 2)
+    pool.reset()
+    pids = observed(pool)[:, [PID, SEED]].astype(int)
+    assert all(alive(pid) for pid in pids.flat)
+    return pool, pids
+
+
+def test_an_environment_can_terminate_its_process(warnings):
+    pool, pids = make_with_processes()
+    pool.close()
+    assert not any(alive(pid) for pid in pids.flat) and not warnings
+
+
+@pytest.mark.parametrize("fork", [False, True])
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_processes_of_an_environment_end_with_its_worker(end, fork):
+    pool, pids = make_with_processes(keep=True, fork=fork)
+    with contextlib.closing(pool):
+        if end == "kill":
+            start = time.monotonic()
+            os.kill(pids[1, 0], signal.SIGKILL)
+            pool.step()
+            assert time.monotonic() - start < 30.0  # step_timeout is 60 s.
+            wait_until(lambda: not alive(pids[1, 1]))
+            assert alive(pids[0, 1])
+    wait_until(lambda: not any(alive(pid) for pid in pids.flat))
+
+
+OWNER_OF_PROCESSES = """
+    import time
+    from tests.workers.pool_test import make_with_processes
+
+    pool, pids = make_with_processes(keep=True)
+    print(*pids.flat, flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_processes_of_an_environment_end_with_the_owner():
+    owner = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER_OF_PROCESSES)], stdout=subprocess.PIPE, text=True
+    )
+    pids = [int(pid) for pid in owner.stdout.readline().split()]
+    assert len(pids) == 4 and all(alive(pid) for pid in pids)
+    owner.kill()
+    owner.wait(60)
+    wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+@pytest.mark.parametrize(
+    "act, message",
+    [
+        (envs.raise_own_error, "ended with exit status 1 when it closed them"),
+        (envs.exit_python, "ended with exit status 1 when it closed them"),
+        (envs.sleep_for_long, "did not close them within 1 s: it is killed"),
+    ],
+)
+def test_a_close_that_fails_in_a_worker_is_a_warning(warnings, monkeypatch, tmp_path, act, message):
+    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 1.0 if act is envs.sleep_for_long else 60.0)
+    paths = [tmp_path / str(i) for i in range(4)]
+    # A worker closes its last environment first.
+    env_fns = [
+        functools.partial(envs.CloseEnv, act if i == 3 else None, path) for i, path in enumerate(paths)
+    ]
+    pool = WorkerPool(env_fns, range(4), 2)
+    pool.close()
+    assert warnings == [f"the worker process of environments 2 to 3 {message}"]
+    closed = [path.exists() for path in paths]
+    assert closed == [True, True, act is not envs.sleep_for_long, False]
+
+
+def test_stacks_are_printed_on_demand_and_before_a_worker_that_hangs_is_killed(capfd):
+    special = {"at": 2, "act": envs.sleep_for_long}
+    with make(special=special, step_timeout=3.0) as pool:
+        pool.dump_stacks()  # also while the workers start
+        pool.reset()
+        wait_until(lambda: not pool.dump_stacks() and capfd.readouterr().err.count("receive_byte") >= 2)
+        pool.step()
+        pids = pool.pids
+        pool.step()
+        assert pool.num_restarts == 1 and pool.pids[0] == pids[0]
+        assert "in sleep_for_long" in capfd.readouterr().err
+    pool.dump_stacks()
+
+
+def test_a_starting_worker_survives_a_request_for_its_stacks():
+    start = threading.Event()
+    original = WorkerPool._receive_replies
+
+    class Pool(WorkerPool):
+        def _receive_replies(self, indices):
+            if not start.is_set():
+                start.set()
+                for _ in range(20):
+                    self.dump_stacks()
+            return original(self, indices)
+
+    with contextlib.closing(Pool([CountEnv] * 2, range(2), 2)) as pool:
+        assert start.is_set() and pool.num_restarts == 0
+
+
+def test_a_large_job_is_received_in_linear_time():
+    payload = bytes(64 << 20)
+
+    def make_env():
+        assert len(payload) == 64 << 20
+        return CountEnv()
+
+    ours, theirs = socket.socketpair()
+    data = process.pack_object(make_env)
+    thread = threading.Thread(target=ours.sendall, args=(data,))
+    thread.start()
+    start = time.process_time()
+    assert process.receive_object(theirs)().reset()
+    seconds = time.process_time() - start
+    thread.join()
+    ours.close()
+    theirs.close()
+    assert seconds < 3.0  # It takes 0.1 s; where it copied what it had at every part, it took 8 s.
+
+
+def test_modules_of_the_current_directory_are_not_imported(tmp_path, monkeypatch):
+    for name in ("json", "signal", "faulthandler", "mmap", "numpy", "alf"):
+        (tmp_path / f"{name}.py").write_text("import os; os._exit(9)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    with make(size=1, num_workers=1, max_restarts=0) as pool:
+        pool.reset()
+
+
+def test_shared_memory_is_for_this_user_only():
+    with make(size=1, num_workers=1) as pool:
+        assert os.fstat(pool._memory_file.fileno()).st_mode & 0o777 == 0o600
