@@ -301,7 +301,8 @@ class _Worker:
             return "ended"
         if end.si_code == os.CLD_EXITED:
             return f"ended with exit status {end.si_status}"
-        return f"was killed by {signal.Signals(end.si_status).name}"
+        names = {member.value: member.name for member in signal.Signals}
+        return f"was killed by {names.get(end.si_status, f'signal {end.si_status}')}"
 
     def is_reaped(self):
         return self.process.returncode is not None
@@ -310,13 +311,17 @@ class _Worker:
         """Makes the process print the stacks of its threads, if it still runs."""
         with self._lock:
             if not self.is_reaped():
-                os.kill(self.process.pid, signal.SIGUSR1)
+                self._signal(signal.SIGUSR1)
+
+    def _signal(self, signum):
+        with contextlib.suppress(ProcessLookupError):  # Someone else has reaped it.
+            os.kill(self.process.pid, signum)
 
     def kill(self):
         """Ends the process and those that its environments started at once; may be called again."""
         with self._lock:
             if not self.is_reaped():
-                os.kill(self.process.pid, signal.SIGKILL)
+                self._signal(signal.SIGKILL)
                 self.wait_for_end(_CLOSE_SECONDS)
             if not self.is_reaped():
                 with contextlib.suppress(ProcessLookupError):

@@ -139,10 +139,12 @@ def _die_with_owner(lifeline_fd):
 
 
 def _handle_signals():
-    """SIGUSR1 prints the stacks of all threads; SIGINT and SIGTERM do nothing, because the owner decides."""
-    faulthandler.register(signal.SIGUSR1, file=sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
+    """Makes SIGUSR1 and crashes print the stacks of all threads, and SIGINT and SIGTERM do nothing."""
+    log = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  (it stays open)
+    faulthandler.enable(log)
+    faulthandler.register(signal.SIGUSR1, log)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})  # The owner blocks it until here.
-    for signum in (signal.SIGINT, signal.SIGTERM):
+    for signum in (signal.SIGINT, signal.SIGTERM):  # A scheduler sends them to all: the owner decides.
         # The programs that environments start would inherit SIG_IGN, and nobody could terminate them.
         signal.signal(signum, lambda signum, frame: None)
         os.register_at_fork(after_in_child=functools.partial(signal.signal, signum, signal.SIG_DFL))

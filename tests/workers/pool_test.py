@@ -238,6 +238,14 @@ def test_a_worker_that_ends_itself(warnings):
         assert pool.num_restarts == 1
 
 
+def test_a_worker_that_crashes_prints_its_stack(warnings, capfd):
+    with make(special={"at": 1, "act": envs.crash}) as pool:
+        pool.reset()
+        pool.step()
+        assert "was killed by SIGSEGV: restart 1" in warnings[0]
+        assert "in crash" in capfd.readouterr().err
+
+
 def test_restarts_are_bounded_and_the_reason_is_given():
     with make(special={"at": 1, "act": envs.end_process}, max_restarts=2) as pool:
         pool.reset()
