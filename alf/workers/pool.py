@@ -26,6 +26,7 @@ from alf.workers.process import MEASURE, OK, RESET, SEED, STEP, pack_object, rec
 
 _CLOSE_SECONDS = 3.0  # time for all workers to close their environments
 _DUMP_SECONDS = 0.2  # time for a worker that hangs to print its stacks
+_MOMENT = 0.05  # seconds
 _started = itertools.count()  # spreads the workers of all pools over the cores
 
 # The search path is set before any module of a file is imported, so that a worker imports the same modules as
@@ -269,8 +270,8 @@ class _Worker:
     def receive_reply(self):
         """Returns None, a `Layout`, a float or an environment's exception, or raises WorkerError."""
         try:
-            # At least a moment: 0 would mean another mode.
-            self.connection.settimeout(max(self._deadline - time.monotonic(), 0.001))
+            # After its deadline a worker still gets a moment, to send the rest of a long reply.
+            self.connection.settimeout(max(self._deadline - time.monotonic(), _MOMENT))
             return None if receive_byte(self.connection) == OK else receive_object(self.connection)
         except (EOFError, OSError) as error:
             raise self._explain_loss(error) from None

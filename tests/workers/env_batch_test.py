@@ -173,10 +173,10 @@ def test_a_scalar_in_place_of_a_vector_reward():
             observation, _, *rest = super().step(action)
             return observation, 1.0, *rest
 
-    batch = EnvBatch([VectorRewardEnv, Wrong], [0, 1])
+    batch = EnvBatch([Wrong, Wrong], [0, 1])  # NumPy would write two scalars into an array [2, 2]
     batch.reset()
     with pytest.raises(
-        EnvError, match=r"environment 1, step 1: the reward is 1.0, its space says shape \(2,\)"
+        EnvError, match=r"environment 0, step 1: the reward is 1.0, its space says shape \(2,\)"
     ):
         batch.step()
 
