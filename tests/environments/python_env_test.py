@@ -301,10 +301,11 @@ def test_auto_chooses_workers_for_an_environment_that_ends_or_hangs_in_its_trial
 def test_stacks_of_workers_are_printed(capfd, num_workers):
     env = PythonEnvironment([CountEnv], num_workers=num_workers)
     env.reset()
-    env.dump_stacks()
-    deadline = time.monotonic() + (60.0 if num_workers else 0.0)
+    deadline = time.monotonic() + (60.0 if num_workers else 0.1)
     found = ""
     while "in main" not in found and time.monotonic() < deadline:
+        env.dump_stacks()  # again and again: capfd loses what is written while it reads
+        time.sleep(0.1)
         found += capfd.readouterr().err
     assert ("in main" in found) == bool(num_workers)
     env.close()
