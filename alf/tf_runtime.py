@@ -24,6 +24,14 @@ def single_threaded():
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
 
+def trace(function, *signature):
+    """Makes a `tf.function` that is traced now, in this thread, and never again."""
+    function = tf.function(function, input_signature=signature, autograph=False)
+    function.get_concrete_function()
+    # Not the concrete function: its call would format every argument as text first, in milliseconds.
+    return function
+
+
 def reserve_threads(num_threads):
     """Makes sure that TensorFlow's inter-op pool has `num_threads` threads.
 

@@ -69,13 +69,13 @@ class ActorThread(DriverThread):
     """Serves actor queue `actor_index` again and again.
 
     Args:
-        coord, tf_queues: as in `DriverThread`.
+        coord, queues: as in `DriverThread`.
         actor_index: int.
         serve: traced function (actor_index, num_batches), see `serve`.
     """
 
-    def __init__(self, coord, tf_queues, actor_index, serve):
-        super().__init__(coord, tf_queues, f"ActorThread-{actor_index}")
+    def __init__(self, coord, queues, actor_index, serve):
+        super().__init__(coord, queues, f"ActorThread-{actor_index}")
         self._inputs = tf.constant(actor_index), tf.constant(_BATCHES_PER_CALL)
         self._serve = serve
 

@@ -14,8 +14,8 @@ from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
 from alf.drivers.tf_queues import TFQueues
-from alf.errors import ConfigError, check_bool, check_int, check_number
-from alf.tf_runtime import reserve_threads, single_threaded
+from alf.errors import ConfigError, check_bool, check_int
+from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 # Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
 _OTHER_THREADS = 4
@@ -52,7 +52,7 @@ class AsyncOffPolicyDriver(Driver):
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
-        stop_timeout: seconds that `stop` waits for an environment that does not return from a step.
+        stop_timeout, stall_timeout, on_stall: as in `Driver`.
 
     Raises:
         ConfigError: if an argument is wrong; if a thread would wait for ever with these numbers; if
@@ -73,16 +73,18 @@ class AsyncOffPolicyDriver(Driver):
         parameter_update_period=None,
         overwrite_policy_output=False,
         one_env_at_a_time=False,
-        stop_timeout=30.0,
+        stop_timeout=5.0,
+        stall_timeout=300.0,
+        on_stall="error",
     ):
-        super().__init__(learner, unroll_length, observers, metrics, envs)
+        ends = stop_timeout, stall_timeout, on_stall
+        super().__init__(learner, unroll_length, observers, metrics, envs, *ends)
         self._specs = specs = EnvSpecs(self._envs)
         num_envs = specs.num_envs
         _check_waits(
             num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches, unroll_length
         )
         check_bool("one_env_at_a_time", one_env_at_a_time)
-        check_number("stop_timeout", stop_timeout, above=0)
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
         learner.check_batch_size(learn_queue_cap * specs.batch_size)
@@ -91,7 +93,6 @@ class AsyncOffPolicyDriver(Driver):
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
         self._update_period = parameter_update_period
-        self._stop_timeout = stop_timeout
         # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
         self._policy = policy = learner.policy.copy() if copies else learner.policy
@@ -104,10 +105,7 @@ class AsyncOffPolicyDriver(Driver):
         self._unroller = EnvUnroller(
             self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn
         )
-        # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
-        self._coord = tf.train.Coordinator(clean_stop_exception_types=())
-        self._threads = []
-        self._raised = None  # the error of a thread that `collect` has raised
+        self._env_threads = []
 
     @classmethod
     def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
@@ -120,23 +118,22 @@ class AsyncOffPolicyDriver(Driver):
         Raises:
             RuntimeError: if called twice, or after `stop`.
         """
-        if self._threads or self._stopped:
-            raise RuntimeError("start() works once: make a new driver to start again")
+        self._check_starts()
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
         with single_threaded():
-            first_frame = _trace(self._unroller.first_frame, index)
-            unroll = _trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
-            serve_actor = _trace(self._serve, index, index)
+            first_frame = trace(self._unroller.first_frame, index)
+            unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
+            serve_actor = trace(self._serve, index, index)
         if self._update_period is not None:  # The learner may have loaded a checkpoint.
             self._policy.assign(self.learner.policy)
         common = self._coord, queues
-        self._threads = [
+        threads = [
             LogThread(*common, self._log),
             *(ActorThread(*common, i, serve_actor) for i in range(len(queues.actor_queues))),
-            *(EnvThread(*common, i, self._unroller, first_frame, unroll) for i in range(len(self._envs))),
         ]
-        for thread in self._threads:
-            thread.start()
+        unroller, num_envs = self._unroller, len(self._envs)
+        self._env_threads = [EnvThread(*common, i, unroller, first_frame, unroll) for i in range(num_envs)]
+        self._start_threads([*threads, *self._env_threads])
 
     @tf.function
     def get_training_exps(self):
@@ -170,22 +167,22 @@ class AsyncOffPolicyDriver(Driver):
             RuntimeError: if the driver does not run.
             Exception: whatever ended a thread, as it was raised there.
         """
-        if not self._threads or self._stopped:
-            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
-        self._raise_if_stopping()
+        self._check_runs()
         try:
             with single_threaded():
                 if self._update_period is not None:
                     age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
                     if age >= self._update_period:
-                        self._copy_weights()
+                        with self._waiting():
+                            self._copy_weights()
                 if self._takes_what_waits:
                     num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
                 else:
                     num_batches = int(self._is_collection_due())
                 total = 0
                 for _ in range(num_batches):
-                    experience, steps = self.get_training_exps()
+                    with self._waiting():
+                        experience, steps = self.get_training_exps()
                     self.learner.observe(experience)
                     total += int(steps)
                 return total
@@ -201,31 +198,11 @@ class AsyncOffPolicyDriver(Driver):
         """Refuses: this driver has no synchronous step."""
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
-    def interrupt(self):
-        self._coord.request_stop()
+    def _wake(self):
         self._tf_queues.close()
 
-    def stop(self):
-        """Stops and joins all threads and closes the environments; may be repeated, or come before `start`.
-
-        Raises:
-            RuntimeError: if a thread does not end within `stop_timeout` seconds; it names the thread.
-            Exception: whatever ended a thread, unless `collect` has raised it.
-        """
-        if self._stopped:
-            return
-        self._stopped = True
-        self.interrupt()
-        try:
-            self._coord.join(self._threads, stop_grace_period_secs=self._stop_timeout)
-        except BaseException as error:
-            if error is not self._raised:
-                raise
-        finally:
-            # An environment that still steps must not be closed beneath its thread.
-            if not any(thread.is_alive() for thread in self._threads):
-                for env in self._envs:
-                    env.close()
+    def _get_stepping_thread(self, env_index):
+        return self._env_threads[env_index] if self._env_threads else None
 
     def queue_sizes(self):
         return self._tf_queues.sizes()
@@ -239,18 +216,6 @@ class AsyncOffPolicyDriver(Driver):
                 return tf.constant(True)
 
         self._tf_queues.weights.hold(len(self._tf_queues.actor_queues), [], copy)
-
-    def _raise_if_stopping(self):
-        """Raises the error that ended a thread at once, because `stop` may have to wait for others first."""
-        if not self._coord.should_stop():
-            return
-        try:
-            self._coord.raise_requested_exception()
-        except BaseException as error:
-            self._raised = error
-            raise
-        self.stop()
-        raise RuntimeError("the driver was interrupted")
 
     def _unroll_and_enqueue(self, env_index, frame):
         """Makes one unroll and hands it to the log and to the learner, in the graph of an environment."""
@@ -300,11 +265,3 @@ def _check_waits(
             f"{num_envs} / {num_actor_queues}, not {actor_queue_cap}: an actor would wait for environments "
             "that have collected"
         )
-
-
-def _trace(function, *signature):
-    """Makes a `tf.function` that is traced now, in this thread, and never again."""
-    function = tf.function(function, input_signature=signature, autograph=False)
-    function.get_concrete_function()
-    # Not the concrete function: its call would format every argument as text first, in milliseconds.
-    return function

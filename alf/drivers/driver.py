@@ -2,11 +2,20 @@
 """Driver: the interface of what brings experience to a learner, and what all drivers have in common."""
 
 import abc
+import contextlib
+import time
+
+import tensorflow as tf
+from absl import logging
 
 from alf.credit import Credit
 from alf.data_structures import LogRecord
+from alf.drivers.closing import EnvCloser, join_all
+from alf.drivers.env_specs import name_env
 from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+from alf.drivers.stall_watch import StallWatch
 from alf.errors import ConfigError, check_int, check_number
+from alf.seeds import spawn_seeds
 
 
 class Driver(abc.ABC):
@@ -23,15 +32,35 @@ class Driver(abc.ABC):
             environment, in order per environment.
         metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
         envs: batched environments. The driver closes them.
+        stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
+        stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
+            experience, is a stall; None: never. Then the driver logs which environments step, for how long,
+            and prints the stacks of all threads and of worker processes to the standard error stream.
+        on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
     """
 
-    def __init__(self, learner, unroll_length=1, observers=(), metrics=(), envs=()):
+    def __init__(
+        self,
+        learner,
+        unroll_length=1,
+        observers=(),
+        metrics=(),
+        envs=(),
+        stop_timeout=5.0,
+        stall_timeout=300.0,
+        on_stall="error",
+    ):
         check_unroll_length("unroll_length", unroll_length)
         if unroll_length < 1 and learner.needs_fresh_experience:
             raise ConfigError(
                 f"unroll_length is {unroll_length:g}, less than 1: exp_replayer must be one to sample from "
                 f"then, such as 'uniform', not {learner.replayer.name!r}"
             )
+        self._stop_timeout = check_number("stop_timeout", stop_timeout, above=0)
+        self._stall_timeout = check_number("stall_timeout", stall_timeout, above=0, optional=True)
+        if on_stall not in ("error", "warn"):
+            raise ConfigError(f"on_stall is {on_stall!r}: it must be 'error' or 'warn'")
+        self._on_stall = on_stall
         self.learner = learner
         self._unroll_length = max(unroll_length, 1)
         self._collections = Credit(min(unroll_length, 1))
@@ -39,29 +68,82 @@ class Driver(abc.ABC):
         self._metrics = [*counts, AverageReturn(), AverageEpisodeLength(), *metrics]
         self._observers = [*self._metrics, *observers]
         self._envs = list(envs)
-        self._stopped = False
+        self._unroller = None  # the `EnvUnroller` of a driver that has environments
+        self._threads = []
+        # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
+        self._coord = tf.train.Coordinator(clean_stop_exception_types=())
+        self._waiting_since = None
+        self._started = self._stopped = False
+        self._raised = None  # the error of a thread that `collect` has raised
 
     @abc.abstractmethod
     def start(self):
-        """Gets the environments going. Once."""
+        """Gets the environments going. Once.
+
+        Raises:
+            RuntimeError: if called twice, after `stop`, or if `interrupt` was called.
+        """
 
     @abc.abstractmethod
     def collect(self):
-        """Lets the learner observe a batch of unrolls; returns its environment steps, an int."""
+        """Lets the learner observe a batch of unrolls; returns its environment steps, an int.
+
+        Raises:
+            RuntimeError: if the driver does not run, or was interrupted.
+            StallError: see `stall_timeout`.
+            Exception: whatever ended a thread, as it was raised there.
+        """
 
     def run(self):
         """Another name of `collect`."""
         return self.collect()
 
     def stop(self):
-        """Ends everything and closes the environments; may be repeated."""
-        if not self._stopped:
-            self._stopped = True
-            for env in self._envs:
-                env.close()
+        """Ends all threads and closes the environments; may be repeated, or come before `start`.
 
-    def interrupt(self):  # noqa: B027 (a driver that never waits has nothing to do)
-        """Makes `collect` return or fail soon. From any thread; returns at once."""
+        It returns or raises within `stop_timeout`. An environment that hangs in a step is closed when it
+        returns, if it does while the process lives.
+
+        Raises:
+            Exception: whatever ended a thread, unless `collect` has raised it.
+            RuntimeError: names what did not end in time, and what the environments' `close` raised.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        self.interrupt()
+        complaint = self._join_and_close()
+        try:
+            self._coord.raise_requested_exception()
+        except BaseException as error:
+            if complaint is not None:
+                logging.warning("%s", complaint)
+            if error is not self._raised:
+                raise
+        else:
+            if complaint is not None:
+                raise complaint
+
+    def interrupt(self):
+        """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
+        self._end()
+
+    def reseed(self, entropy):
+        """Seeds the environments anew, each with a seed of its own; before `start`.
+
+        Environments whose `seed` raises NotImplementedError keep theirs.
+
+        Args:
+            entropy: int, or list of ints, as in `alf.seeds.spawn_seeds`.
+
+        Raises:
+            RuntimeError: if the driver has started.
+        """
+        if self._started:
+            raise RuntimeError("reseed() works before start() alone")
+        for env, seed in zip(self._envs, spawn_seeds(entropy, len(self._envs)), strict=True):
+            with contextlib.suppress(NotImplementedError):
+                env.seed(seed)
 
     @property
     def num_restarts(self):
@@ -90,6 +172,85 @@ class Driver(abc.ABC):
         for metric, metric_state in zip(self._metrics, state["metrics"], strict=True):
             metric.set_state(metric_state)
         self._collections.set_state(state["collections"])
+
+    def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)
+        """Ends every wait of the driver, now and later. From any thread, more than once."""
+
+    def _get_stepping_thread(self, env_index):
+        """The thread that steps an environment, or None."""
+        return None
+
+    def _end(self, error=None):
+        """Stops all threads; `collect` raises `error` then."""
+        self._coord.request_stop(None if error is None else (type(error), error, error.__traceback__))
+        if self._unroller is not None:
+            self._unroller.close()
+        self._wake()
+
+    def _check_starts(self):
+        """Raises RuntimeError unless this is the first `start`."""
+        if self._started or self._stopped:
+            raise RuntimeError("start() works once: make a new driver to start again")
+        self._started = True
+
+    def _check_runs(self):
+        """Raises an error unless `collect` can go on: at once, because `stop` may have to wait."""
+        if not self._threads or self._stopped:
+            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
+        self._raise_if_stopping()
+
+    def _raise_if_stopping(self):
+        if not self._coord.should_stop():
+            return
+        try:
+            self._coord.raise_requested_exception()
+        except BaseException as error:
+            self._raised = error
+            raise
+        raise RuntimeError("the driver was interrupted")
+
+    def _start_threads(self, threads):
+        if self._stall_timeout is not None:
+            on_error = self._end if self._on_stall == "error" else None
+            calls, waiting_since = self._unroller.calls, lambda: self._waiting_since
+            watched = self._coord, self._envs, calls, waiting_since, self.queue_sizes
+            threads = [*threads, StallWatch(*watched, self._stall_timeout, on_error)]
+        self._threads = threads
+        for thread in threads:
+            thread.start()
+
+    @contextlib.contextmanager
+    def _waiting(self):
+        """Context of a wait for experience, for `StallWatch`."""
+        self._waiting_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waiting_since = None
+
+    def _join_and_close(self):
+        """Waits for threads and closes environments; returns a RuntimeError that says what is wrong, or None.
+
+        An environment must not be closed beneath the thread that steps it.
+        """
+        calls = [None] * len(self._envs) if self._unroller is None else self._unroller.calls
+        closers = [
+            EnvCloser(name_env(i, env), env, calls[i] and self._get_stepping_thread(i))
+            for i, env in enumerate(self._envs)
+        ]
+        for closer in closers:
+            closer.start()
+        join_all([*closers, *self._threads], self._stop_timeout)
+        stages = [call[0] if call else "step" for call in calls]
+        complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
+        stepping = {self._get_stepping_thread(i) for i in range(len(self._envs))}
+        complaints += [f"{t.name} still runs" for t in self._threads if t.is_alive() and t not in stepping]
+        complaints = [complaint for complaint in complaints if complaint]
+        if not complaints:
+            return None
+        error = RuntimeError(f"after stop_timeout={self._stop_timeout:g} seconds: {'; '.join(complaints)}")
+        error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
+        return error
 
     def _is_collection_due(self):
         """Counts one call of `collect`; says whether it collects."""

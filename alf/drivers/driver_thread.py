@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""DriverThread: how every thread of the asynchronous driver works and ends."""
+"""DriverThread: how every thread of a driver works and ends."""
 
 import abc
 import threading
@@ -17,15 +17,15 @@ class DriverThread(threading.Thread, abc.ABC):
 
     Args:
         coord: the `tf.train.Coordinator` of all threads of a driver.
-        tf_queues: `TFQueues`. The thread that ends first, for whatever reason, closes them.
+        queues: `TFQueues` or `Handover`. The thread that ends first, for whatever reason, closes them.
         name: the thread's name.
     """
 
-    def __init__(self, coord, tf_queues, name):
+    def __init__(self, coord, queues, name):
         # A daemon: an environment that never returns must not keep the process alive.
         super().__init__(name=name, daemon=True)
         self._coord = coord
-        self._tf_queues = tf_queues
+        self._queues = queues
 
     @abc.abstractmethod
     def work(self):
@@ -43,4 +43,4 @@ class DriverThread(threading.Thread, abc.ABC):
                         raise
         finally:
             self._coord.request_stop()
-            self._tf_queues.close()
+            self._queues.close()

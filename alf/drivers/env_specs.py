@@ -8,6 +8,11 @@ from alf.errors import ConfigError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 
 
+def name_env(env_index, env):
+    """What errors call an environment: its place in the driver's list, and its class."""
+    return f"envs[{env_index}] ({type(env).__name__})"
+
+
 class EnvSpecs:
     """The specs that a list of batched TF-Agents `PyEnvironment`s share; a ConfigError if they differ.
 

@@ -4,14 +4,19 @@
 The synchronous driver runs the same loop.
 """
 
+import time
 import weakref
 
 import numpy as np
 import tensorflow as tf
 
+# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
+from tensorflow.python.util.nest import flatten_with_joined_string_paths
+
 from alf.data_structures import Experience, Frame, LogRecord, TimeStep
 from alf.drivers.driver_thread import DriverThread
-from alf.errors import ConfigError, check_bool
+from alf.drivers.env_specs import name_env
+from alf.errors import ConfigError, EnvError, check_bool, contain
 from alf.nest_utils import (
     add_leading_dims,
     find_mismatch,
@@ -33,6 +38,10 @@ class EnvUnroller:
         ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version), in the graph.
         overwrite_policy_output: see `AsyncOffPolicyDriver`.
         env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
+
+    Attributes:
+        calls: list of what each environment does now: None, or ("reset" or "step", since when in seconds of
+            `time.monotonic`) while a call of it has not returned.
     """
 
     def __init__(self, envs, specs, policy, unroll_length, ask, overwrite_policy_output=False, env_turn=None):
@@ -49,6 +58,8 @@ class EnvUnroller:
         self._ask = ask
         self._overwrites = overwrite_policy_output
         self._env_turn = env_turn
+        self.calls = [None] * len(envs)
+        self._closed = False
         self._errors = {}  # env_index -> the exception that its environment raised
         self._observation_spec = add_leading_dims(specs.observation, specs.batch_size)
         self._action_spec = add_leading_dims(specs.action, specs.batch_size)
@@ -66,9 +77,16 @@ class EnvUnroller:
         try:
             return function(tf.constant(env_index, tf.int32), *args)
         except tf.errors.OpError:
-            if env_index in self._errors:
-                raise self._errors[env_index] from None
-            raise
+            if env_index not in self._errors:
+                raise
+        raise self._errors[env_index]
+
+    def close(self):
+        """Refuses all further calls of environments; from any thread. Calls that have begun go on.
+
+        An environment without an entry in `calls` is not called any more afterwards.
+        """
+        self._closed = True
 
     def first_frame(self, env_index):
         """Resets an environment and asks for its first action; returns a `Frame`."""
@@ -128,7 +146,24 @@ class EnvUnroller:
             policy_version=tf.cast(ones, tf.int64) * rows.version[:, tf.newaxis],
             state=frame.state,
         )
-        return last, unroll
+        with tf.control_dependencies([self._check_finite(env_index, unroll)]):
+            # Every queue needs the reward.
+            return last, unroll._replace(reward=tf.identity(unroll.reward))
+
+    def _check_finite(self, env_index, unroll):
+        """Raises EnvError unless rewards and float observations of an unroll are finite; returns a tensor.
+
+        A sum that is finite proves it, at the price of reading the values once. Otherwise Python looks.
+        """
+        names, arrays = zip(*_get_floats(unroll), strict=True)
+        sums = [tf.reduce_sum(x if x.dtype.size >= 4 else tf.cast(x, tf.float32)) for x in arrays]
+        is_finite = tf.math.is_finite(tf.add_n([tf.cast(x, tf.float32) for x in sums]))
+
+        def look():
+            inputs = [env_index, names, *arrays]
+            return self._call_python(EnvUnroller._refuse_not_finite, inputs, tf.TensorSpec((), tf.bool))
+
+        return tf.cond(is_finite, lambda: True, look)
 
     def _call_env(self, method, *inputs):
         """Resets or steps an environment; returns a `TimeStep` of [B, ...], prev_action and env_id are ()."""
@@ -145,14 +180,22 @@ class EnvUnroller:
         # TensorFlow keeps `call` until the process ends: a weak reference keeps no environment.
         reference = weakref.ref(self)
 
+        stage = "reset" if method is EnvUnroller._reset else "step"
+
         def call(env_index, *arrays):
             keep_python_thread()
             unroller = reference()
+            unroller.calls[env_index] = stage, time.monotonic()
             try:
+                if unroller._closed:
+                    raise RuntimeError("the driver was interrupted")
                 return method(unroller, env_index, *arrays)
             except BaseException as error:
-                unroller._errors[int(env_index)] = error
-                raise
+                name = name_env(env_index, unroller._envs[env_index])
+                unroller._errors[int(env_index)] = error = contain(error, name)
+                raise error
+            finally:
+                unroller.calls[env_index] = None
 
         leaves = tf.nest.flatten(spec)
         outputs = tf.numpy_function(call, inputs, [s.dtype for s in leaves])
@@ -175,6 +218,19 @@ class EnvUnroller:
                 f"envs[{env_index}].taken_action() returned what its specs do not say: {mismatch}"
             )
         return [np.asarray(x) for x in tf.nest.flatten(action)]
+
+    def _refuse_not_finite(self, env_index, names, *arrays):
+        """Raises EnvError if a number in one of the arrays [T+1, B, ...] is not finite."""
+        for name, array in zip(names, arrays, strict=True):
+            places = np.argwhere(~np.isfinite(array))
+            if len(places):
+                row, column, *place = places[0].tolist()
+                raise EnvError(
+                    f"{name_env(env_index, self._envs[env_index])} returned {array[tuple(places[0])]} in "
+                    f"{name.decode()}{place or ''} of sub-environment {column}, in row {row} of an unroll of "
+                    f"rows 0 to {self._unroll_length}"
+                )
+        return True
 
     def _pack(self, env_index, time_step):
         """Checks a time step of NumPy arrays against the specs, and packs it for TensorFlow.
@@ -215,7 +271,7 @@ class EnvThread(DriverThread):
     """Unrolls environment `env_index` again and again.
 
     Args:
-        coord, tf_queues: as in `DriverThread`.
+        coord, queues: as in `DriverThread`.
         env_index: int.
         unroller: `EnvUnroller`.
         first_frame: traced function (env_index) -> `Frame`.
@@ -223,8 +279,8 @@ class EnvThread(DriverThread):
             into the learn queue and the log queue.
     """
 
-    def __init__(self, coord, tf_queues, env_index, unroller, first_frame, unroll):
-        super().__init__(coord, tf_queues, f"EnvThread-{env_index}")
+    def __init__(self, coord, queues, env_index, unroller, first_frame, unroll):
+        super().__init__(coord, queues, f"EnvThread-{env_index}")
         self._env_index = env_index
         self._unroller = unroller
         self._first_frame = first_frame
@@ -241,6 +297,13 @@ class EnvThread(DriverThread):
 def make_log_record(unroll):
     """The `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll."""
     return LogRecord(unroll.step_type[:-1], unroll.reward[:-1], unroll.discount[:-1], unroll.env_id[0])
+
+
+def _get_floats(unroll):
+    """The pairs of name and tensor of an unroll's reward and of the floats in its observation."""
+    observation = flatten_with_joined_string_paths(unroll.observation)
+    named = [(f"observation {path}".strip(), x) for path, x in observation if x.dtype.is_floating]
+    return [("reward", unroll.reward), *named]
 
 
 def _row_of(frame):

@@ -8,13 +8,13 @@ class LogThread(DriverThread):
     """Hands every `LogRecord` of the log queue to `log`, a callable.
 
     Args:
-        coord, tf_queues: as in `DriverThread`.
+        coord, queues: as in `DriverThread`.
         log: callable of one `LogRecord` of tensors.
     """
 
-    def __init__(self, coord, tf_queues, log):
-        super().__init__(coord, tf_queues, "LogThread")
+    def __init__(self, coord, queues, log):
+        super().__init__(coord, queues, "LogThread")
         self._log = log
 
     def work(self):
-        self._log(self._tf_queues.log_queue.dequeue())
+        self._log(self._queues.log_queue.dequeue())

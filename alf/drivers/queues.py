@@ -2,10 +2,16 @@
 """Queues, and semaphores made of them. They live in the TensorFlow runtime, outside Python's GIL."""
 
 import copy
+import itertools
 
 import tensorflow as tf
 
+# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
+from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
+
 from alf.nest_utils import find_mismatch
+
+_numbers = itertools.count()  # No two queues of a process have the same name.
 
 
 class NestFIFOQueue:
@@ -15,21 +21,20 @@ class NestFIFOQueue:
         capacity: items that may wait; `enqueue` blocks while the queue is full.
         spec: nest of tensor specs with static shapes; also an attribute.
         name: shown in errors.
+        handle: of a queue that `_make_handles` made for these arguments; by default a new one.
 
     Attributes:
         handle: resource tensor of TensorFlow's queue.
     """
 
-    def __init__(self, capacity, spec, name="queue"):
+    def __init__(self, capacity, spec, name="queue", handle=None):
         self.spec = spec
         self._name = name
-        # TensorFlow's queue needs a component: a bool stands for an empty nest.
-        self._flat_spec = tf.nest.flatten(spec) or [tf.TensorSpec((), tf.bool)]
+        self._flat_spec = _get_components(spec)
         self._dtypes = [s.dtype for s in self._flat_spec]
-        shapes = [s.shape for s in self._flat_spec]
+        self.handle = _make_handles(1, capacity, spec, name)[0] if handle is None else handle
         # The resource lives as long as this object does. All operations use its handle.
-        self._queue = tf.queue.FIFOQueue(capacity, self._dtypes, shapes, name=name)
-        self.handle = self._queue.queue_ref
+        self._deleter = EagerResourceDeleter(self.handle, "CPU:0")
 
     def enqueue(self, item):
         """Appends `item`; blocks while the queue is full. Returns the operation; None in eager mode.
@@ -77,7 +82,8 @@ class NestFIFOQueues:
     """`num_queues` `NestFIFOQueue`s of one spec. `queues[index]` takes an int, or an int32 scalar tensor."""
 
     def __init__(self, num_queues, capacity, spec, name):
-        self._queues = [NestFIFOQueue(capacity, spec, name) for _ in range(num_queues)]
+        handles = _make_handles(num_queues, capacity, spec, name)
+        self._queues = [NestFIFOQueue(capacity, spec, name, handle) for handle in handles]
         self._handles = tf.stack([queue.handle for queue in self._queues])
 
     def __len__(self):
@@ -133,3 +139,24 @@ class Semaphore:
     def close(self):
         """Wakes whoever waits, with an error; may be repeated, from any thread."""
         self._queue.close()
+
+
+def _get_components(spec):
+    """The flat specs of an item. TensorFlow's queue needs one at least: a bool stands for an empty nest."""
+    return tf.nest.flatten(spec) or [tf.TensorSpec((), tf.bool)]
+
+
+def _make_handles(num_queues, capacity, spec, name):
+    """Makes queues; returns their handles. `EagerResourceDeleter` deletes a queue.
+
+    A graph makes them: its kernels go with it. TensorFlow would keep the kernels of an eager operation, whose
+    attributes hold the name of one queue, until the process ends: 36 KB for each queue.
+    """
+    components = _get_components(spec)
+    kwargs = {"component_types": [s.dtype for s in components], "shapes": [s.shape for s in components]}
+    names = [f"{name}_{next(_numbers)}" for _ in range(num_queues)]
+
+    def make():
+        return [tf.raw_ops.FIFOQueueV2(capacity=capacity, shared_name=name, **kwargs) for name in names]
+
+    return tf.function(make, autograph=False).get_concrete_function()()

@@ -1,5 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""SyncOffPolicyDriver: the same data as the asynchronous driver's, without threads or queues."""
+"""SyncOffPolicyDriver: the same data as the asynchronous driver's, from one environment at a time."""
+
+import queue
 
 import gin
 import tensorflow as tf
@@ -7,10 +9,11 @@ import tensorflow as tf
 from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
+from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvUnroller, make_log_record
 from alf.errors import ConfigError
-from alf.tf_runtime import reserve_threads, single_threaded
+from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 
 @gin.configurable(module="alf.drivers")
@@ -23,15 +26,26 @@ class SyncOffPolicyDriver(Driver):
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
         learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
         overwrite_policy_output: as in `AsyncOffPolicyDriver`.
+        stop_timeout, stall_timeout, on_stall: as in `Driver`.
     """
 
     def __init__(
-        self, envs, learner, unroll_length=8, observers=(), metrics=(), overwrite_policy_output=False
+        self,
+        envs,
+        learner,
+        unroll_length=8,
+        observers=(),
+        metrics=(),
+        overwrite_policy_output=False,
+        stop_timeout=5.0,
+        stall_timeout=300.0,
+        on_stall="error",
     ):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
-        super().__init__(learner, unroll_length, observers, metrics, envs)
-        specs = EnvSpecs(self._envs)
+        ends = stop_timeout, stall_timeout, on_stall
+        super().__init__(learner, unroll_length, observers, metrics, envs, *ends)
+        self._specs = specs = EnvSpecs(self._envs)
         learner.check_batch_size(specs.num_envs * specs.batch_size)
         reserve_threads(2)
 
@@ -40,32 +54,98 @@ class SyncOffPolicyDriver(Driver):
 
         policy, length = learner.policy, self._unroll_length
         self._unroller = EnvUnroller(self._envs, specs, policy, length, ask, overwrite_policy_output)
-        self._unroll = tf.function(self._unroller.unroll, autograph=False)
-        self._frames = None
+        self._handover = Handover()
 
     def start(self):
-        if self._frames is not None or self._stopped:
-            raise RuntimeError("start() works once: make a new driver to start again")
+        self._check_starts()
+        index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
         with single_threaded():
-            first_frame = tf.function(self._unroller.first_frame, autograph=False)
-            self._frames = [self._unroller.run(first_frame, index) for index in range(len(self._envs))]
+            first_frame = trace(self._unroller.first_frame, index)
+            unroll = trace(self._unroller.unroll, index, frame)
+        common = self._coord, self._handover
+        self._start_threads(
+            [UnrollThread(*common, self._specs.num_envs, self._unroller, first_frame, unroll)]
+        )
+        self._take()  # the news that all environments are reset
 
     def get_training_exps(self):
         """Unrolls all environments; returns as in `AsyncOffPolicyDriver`."""
-        unrolls = []
+        self._handover.orders.put(True)
+        unrolls = self._take()
         with single_threaded():
-            for index, frame in enumerate(self._frames):
-                self._frames[index], unroll = self._unroller.run(self._unroll, index, frame)
-                unrolls.append(unroll)
+            for unroll in unrolls:
                 self._log(make_log_record(unroll))
         experience = tf.nest.map_structure(lambda *x: tf.stack(x), *unrolls)
         return experience, count_transitions(experience.step_type)
 
     def collect(self):
-        if self._frames is None or self._stopped:
-            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
+        self._check_runs()
         if not self._is_collection_due():
             return 0
         experience, steps = self.get_training_exps()
         self.learner.observe(experience)
         return int(steps)
+
+    def _take(self):
+        """Waits for what the thread has made; raises what ended it."""
+        with self._waiting():
+            outcome = self._handover.outcomes.get()
+        self._raise_if_stopping()
+        return outcome
+
+    def _wake(self):
+        self._handover.close()
+
+    def _get_stepping_thread(self, env_index):
+        return self._threads[0] if self._threads else None
+
+
+class Handover:
+    """Through which the thread of a synchronous driver and its caller meet.
+
+    Attributes:
+        orders: `queue.SimpleQueue`; the thread makes an unroll of each environment for each item.
+        outcomes: `queue.SimpleQueue` of what the thread has made: None after the resets, then lists of
+            unrolls.
+    """
+
+    def __init__(self):
+        self.orders = queue.SimpleQueue()
+        self.outcomes = queue.SimpleQueue()
+
+    def close(self):
+        """Wakes whoever waits; may be repeated, from any thread."""
+        self.orders.put(None)
+        self.outcomes.put(None)
+
+
+class UnrollThread(DriverThread):
+    """Resets all environments, then makes an unroll of each one for each order.
+
+    The caller of `collect` waits for it, and can be woken while an environment hangs.
+
+    Args:
+        coord, queues: as in `DriverThread`; `queues` is a `Handover`.
+        num_envs: int.
+        unroller: `EnvUnroller`.
+        first_frame: traced function (env_index) -> `Frame`.
+        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the unroll.
+    """
+
+    def __init__(self, coord, queues, num_envs, unroller, first_frame, unroll):
+        super().__init__(coord, queues, "UnrollThread")
+        self._num_envs = num_envs
+        self._unroller = unroller
+        self._first_frame = first_frame
+        self._unroll = unroll
+        self._frames = None
+
+    def work(self):
+        indices = range(self._num_envs)
+        if self._frames is None:
+            self._frames = [self._unroller.run(self._first_frame, index) for index in indices]
+            self._queues.outcomes.put(None)
+        elif self._queues.orders.get():
+            done = [self._unroller.run(self._unroll, index, self._frames[index]) for index in indices]
+            self._frames = [frame for frame, _ in done]
+            self._queues.outcomes.put([unroll for _, unroll in done])

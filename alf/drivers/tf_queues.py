@@ -61,8 +61,9 @@ class TFQueues:
 
     def close(self):
         """Closes every queue and semaphore; may be repeated, from any thread."""
-        for one in vars(self).values():
-            one.close()
+        with tf.init_scope():  # Also in the middle of a trace, a queue is closed now.
+            for one in vars(self).values():
+                one.close()
 
     def sizes(self):
         """Items that wait in each kind of queue now, a dict of ints."""
