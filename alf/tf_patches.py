@@ -1,13 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""WHAT ALF CHANGES IN TENSORFLOW AND PYTHON: two patches that make callbacks from graphs cheaper.
+"""WHAT ALF CHANGES IN TENSORFLOW AND PYTHON: three patches that make callbacks from graphs cheaper.
 
-Nothing here runs on import. `alf.drivers` applies the NumPy patch; each callback keeps its own thread.
+Nothing here runs on import. `alf.drivers` applies the NumPy patch; each callback keeps its own thread, and
+whoever makes a callback takes it back from TensorFlow.
 """
 
 import ctypes
 import threading
 
 import numpy as np
+import tensorflow as tf
 
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.util import numpy_compat
@@ -39,3 +41,16 @@ def spare_version_checks():
 
     if np.lib.NumpyVersion(np.__version__) < "2.0.0":
         numpy_compat.np_asarray = asarray
+
+
+def take_from_tensorflow(function):
+    """Makes TensorFlow forget `function`, which the current graph calls by `tf.numpy_function`; returns it.
+
+    TensorFlow's outermost graph keeps such a function until the process ends. Afterwards the caller must keep
+    it, as long as the graph may run.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    while hasattr(graph, "outer_graph"):
+        graph = graph.outer_graph
+    graph._py_funcs_used_in_graph.remove(function.ag_dnc_wrapper__)  # which `function` keeps
+    return function

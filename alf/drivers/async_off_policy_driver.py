@@ -9,7 +9,6 @@ import tensorflow as tf
 from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
 from alf.drivers.driver import Driver
-from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
@@ -120,7 +119,7 @@ class AsyncOffPolicyDriver(Driver):
         """
         self._check_starts()
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
-        with single_threaded():
+        with self._name_the_end(), single_threaded():
             first_frame = trace(self._unroller.first_frame, index)
             unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
             serve_actor = trace(self._serve, index, index)
@@ -168,27 +167,23 @@ class AsyncOffPolicyDriver(Driver):
             Exception: whatever ended a thread, as it was raised there.
         """
         self._check_runs()
-        try:
-            with single_threaded():
-                if self._update_period is not None:
-                    age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
-                    if age >= self._update_period:
-                        with self._waiting():
-                            self._copy_weights()
-                if self._takes_what_waits:
-                    num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
-                else:
-                    num_batches = int(self._is_collection_due())
-                total = 0
-                for _ in range(num_batches):
+        with self._name_the_end(), single_threaded():
+            if self._update_period is not None:
+                age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
+                if age >= self._update_period:
                     with self._waiting():
-                        experience, steps = self.get_training_exps()
-                    self.learner.observe(experience)
-                    total += int(steps)
-                return total
-        except QUEUE_CLOSED:
-            self._raise_if_stopping()
-            raise
+                        self._copy_weights()
+            if self._takes_what_waits:
+                num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
+            else:
+                num_batches = int(self._is_collection_due())
+            total = 0
+            for _ in range(num_batches):
+                with self._waiting():
+                    experience, steps = self.get_training_exps()
+                self.learner.observe(experience)
+                total += int(steps)
+            return total
 
     def run_async(self):
         """Another name of `collect`."""

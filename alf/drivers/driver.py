@@ -11,6 +11,7 @@ from absl import logging
 from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
+from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import name_env
 from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
@@ -70,6 +71,7 @@ class Driver(abc.ABC):
         self._envs = list(envs)
         self._unroller = None  # the `EnvUnroller` of a driver that has environments
         self._threads = []
+        self._watches = []  # a `StallWatch`, or nothing
         # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._waiting_since = None
@@ -209,14 +211,23 @@ class Driver(abc.ABC):
             raise
         raise RuntimeError("the driver was interrupted")
 
+    @contextlib.contextmanager
+    def _name_the_end(self):
+        """Context of operations on queues: if they fail because the driver ends, it raises why it ends."""
+        try:
+            yield
+        except QUEUE_CLOSED:
+            self._raise_if_stopping()
+            raise
+
     def _start_threads(self, threads):
         if self._stall_timeout is not None:
             on_error = self._end if self._on_stall == "error" else None
             calls, waiting_since = self._unroller.calls, lambda: self._waiting_since
             watched = self._coord, self._envs, calls, waiting_since, self.queue_sizes
-            threads = [*threads, StallWatch(*watched, self._stall_timeout, on_error)]
+            self._watches = [StallWatch(*watched, self._stall_timeout, on_error)]
         self._threads = threads
-        for thread in threads:
+        for thread in [*threads, *self._watches]:
             thread.start()
 
     @contextlib.contextmanager
@@ -240,7 +251,7 @@ class Driver(abc.ABC):
         ]
         for closer in closers:
             closer.start()
-        join_all([*closers, *self._threads], self._stop_timeout)
+        join_all([*closers, *self._threads, *self._watches], self._stop_timeout)
         stages = [call[0] if call else "step" for call in calls]
         complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
         stepping = {self._get_stepping_thread(i) for i in range(len(self._envs))}

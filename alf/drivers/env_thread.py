@@ -24,7 +24,7 @@ from alf.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
-from alf.tf_patches import keep_python_thread
+from alf.tf_patches import keep_python_thread, take_from_tensorflow
 
 
 class EnvUnroller:
@@ -59,6 +59,7 @@ class EnvUnroller:
         self._overwrites = overwrite_policy_output
         self._env_turn = env_turn
         self.calls = [None] * len(envs)
+        self._calls_of_graphs = []  # the functions that the graphs of this object call
         self._closed = False
         self._errors = {}  # env_index -> the exception that its environment raised
         self._observation_spec = add_leading_dims(specs.observation, specs.batch_size)
@@ -177,7 +178,7 @@ class EnvUnroller:
 
     def _call_python(self, method, inputs, spec):
         """Calls `method` from the graph with NumPy arrays, `env_index` first; returns a nest like `spec`."""
-        # TensorFlow keeps `call` until the process ends: a weak reference keeps no environment.
+        # A weak reference, since `self` keeps `call`: so both are freed at once.
         reference = weakref.ref(self)
 
         stage = "reset" if method is EnvUnroller._reset else "step"
@@ -199,6 +200,7 @@ class EnvUnroller:
 
         leaves = tf.nest.flatten(spec)
         outputs = tf.numpy_function(call, inputs, [s.dtype for s in leaves])
+        self._calls_of_graphs.append(take_from_tensorflow(call))
         for x, s in zip(outputs, leaves, strict=True):
             x.set_shape(s.shape)
         return tf.nest.pack_sequence_as(spec, outputs)

@@ -65,7 +65,7 @@ class StallWatch(threading.Thread):
         if warned_at > latest:
             return None
         if calls and calls[0][0][1] < latest:
-            what, others = f"{descriptions[0]}", descriptions[1:]
+            what, others = descriptions[0], descriptions[1:]
         elif waiting_since is not None and waiting_since < latest:
             what, others = f"collect waits for {now - waiting_since:.1f} s", descriptions
         else:

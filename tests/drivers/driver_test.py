@@ -8,6 +8,7 @@ import pytest
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.replay import make_replayer
+from alf.seeds import spawn_seeds
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
 
@@ -120,3 +121,39 @@ def test_env_specs():
     assert unroll.action.shape == (6, 2) and unroll.action.maximum == envs[0].action_spec().maximum
     assert not hasattr(specs.unroll_spec(policy, 5, keep_bounds=False).action, "maximum")
     assert unroll.info["seen"].observation.shape == (6, *CountingEnvironment(2).reset().observation.shape)
+
+
+class SeededEnvironment(FakeEnvironment):
+    """Notes its seeds, or raises NotImplementedError as TF-Agents' environments do."""
+
+    def __init__(self, *args, has_seed=True, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.seeds = []
+        self._has_seed = has_seed
+
+    def seed(self, seed):
+        if not self._has_seed:
+            raise NotImplementedError
+        self.seeds.append(seed)
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_reseed(driver_class):
+    envs = [SeededEnvironment(2, has_seed=i != 1) for i in range(3)]
+    driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+    for entropy in (7, [7, 1], 7):
+        driver.reseed(entropy)
+    assert [env.seeds for env in envs] == [
+        [spawn_seeds(entropy, 3)[i] for entropy in (7, [7, 1], 7)] if i != 1 else [] for i in range(3)
+    ]
+    assert len({*envs[0].seeds, *envs[2].seeds}) == 4
+    driver.start()
+    with pytest.raises(RuntimeError, match="before start"):
+        driver.reseed(7)
+    driver.stop()
+
+
+def test_reseed_without_environments():
+    driver = make_driver(OfflineDriver)
+    driver.reseed(7)
+    driver.stop()

@@ -1,7 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """However a driver ends: soon, with the first error as it was raised, leaving no thread behind."""
 
+import contextlib
 import gc
+import sys
 import threading
 import time
 import traceback
@@ -12,7 +14,7 @@ import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EnvironmentSteps
-from alf.errors import EnvError
+from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import (
     FakeEnvironment,
     FrozenPolicy,
@@ -22,7 +24,7 @@ from alf.testing.fakes import (
 )
 
 SECONDS = 5.0  # that an error may take to reach the main thread
-KINDS = ("EnvThread-", "ActorThread-", "LogThread")
+KINDS = ("EnvThread-", "ActorThread-", "LogThread", "UnrollThread", "StallWatch")
 
 
 class OwnError(Exception):
@@ -141,7 +143,7 @@ def assert_ended(driver, envs):
     assert driver_threads() == []
     assert [env.num_closes for env in envs] == [1] * len(envs)
     with pytest.raises(RuntimeError, match="start"):
-        driver.run_async()
+        driver.collect()
 
 
 # --- The first error is the one that the user sees.
@@ -488,3 +490,255 @@ def test_sync_calls_in_the_wrong_order():
     with pytest.raises(RuntimeError, match="start.. works once"):
         driver.start()
     assert envs[0].num_closes == 1
+
+
+# --- Every driver, while an environment hangs or does not close.
+
+
+class StuckEnvironment(BlockingEnvironment):
+    """Blocks as long as `BlockingEnvironment` does; `close` raises `close_error`, or blocks, if it should."""
+
+    def __init__(self, *args, close_error=None, blocks_close=False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._close_error = close_error
+        self._blocks_close = blocks_close
+
+    def close(self):
+        super().close()
+        if self._blocks_close:
+            assert self.release.wait(60), "the test did not release the environment"
+        if self._close_error is not None:
+            raise self._close_error
+
+
+DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
+TIMEOUT = 0.5
+
+
+@contextlib.contextmanager
+def stuck_driver(driver_class, changes, **kwargs):
+    """A driver of one environment for each dict of arguments in `changes`; in the end they are released."""
+    envs = [StuckEnvironment(2, env_index=i, **{"block_at": -1, **c}) for i, c in enumerate(changes)]
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    driver = driver_class(envs, learner, unroll_length=3, stop_timeout=TIMEOUT, **kwargs)
+    try:
+        yield driver, envs
+    finally:
+        for env in envs:
+            env.release.set()
+        with contextlib.suppress(Exception):
+            driver.stop()
+        wait_until(lambda: driver_threads() == [])
+
+
+def collect_until_blocked(driver, env):
+    """Calls `collect` in a loop and interrupts it once `env` blocks; returns the error and the seconds."""
+    interrupted = []
+
+    def interrupt():
+        env.blocked.wait(20)
+        time.sleep(0.1)
+        interrupted.append(time.monotonic())
+        driver.interrupt()
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    raised, _ = run_until_it_fails_or_starts(driver)
+    seconds = time.monotonic() - interrupted[0]
+    helper.join(10)
+    return raised, seconds
+
+
+def run_until_it_fails_or_starts(driver):
+    """Starts the driver and calls `collect` until one of the two raises; returns the exception."""
+    try:
+        driver.start()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            driver.collect()
+    except Exception as error:
+        return error, None
+    raise AssertionError("nothing failed")
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("block_at", [0, 5])
+def test_an_environment_hangs(driver_class, block_at):
+    """`collect` fails at once; `stop` closes the others; the one that hangs is closed when it is back."""
+    with stuck_driver(driver_class, [{}, {"block_at": block_at}]) as (driver, envs):
+        raised, seconds = collect_until_blocked(driver, envs[1])
+        assert isinstance(raised, RuntimeError) and str(raised) == "the driver was interrupted"
+        assert seconds < TIMEOUT, "it waited for the environment"
+        start = time.monotonic()
+        what = "steps" if block_at else "resets"
+        with pytest.raises(RuntimeError, match=rf"envs\[1\] \(StuckEnvironment\) still {what}$"):
+            driver.stop()
+        assert TIMEOUT <= time.monotonic() - start < TIMEOUT + SECONDS
+        assert [env.num_closes for env in envs] == [1, 0]
+        envs[1].release.set()
+        wait_until(lambda: envs[1].num_closes == 1)
+        driver.stop()
+    assert [env.num_closes for env in envs] == [1, 1]
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("starts", [False, True])
+def test_environments_do_not_close(driver_class, starts):
+    first, second = OwnError("no display"), SystemExit("gone")
+    changes = [{"close_error": first}, {"blocks_close": True}, {"close_error": second}, {}]
+    with stuck_driver(driver_class, changes) as (driver, envs):
+        if starts:
+            driver.start()
+            driver.collect()
+        start = time.monotonic()
+        with pytest.raises(RuntimeError) as raised:
+            driver.stop()
+        assert time.monotonic() - start < TIMEOUT + SECONDS
+        names = [f"envs[{i}] (StuckEnvironment)" for i in range(4)]
+        assert str(raised.value) == (
+            f"after stop_timeout=0.5 seconds: {names[0]} raised {first!r} in close(); "
+            f"{names[1]} is still closing; {names[2]} raised {second!r} in close()"
+        )
+        assert raised.value.__cause__ is first
+        assert [env.num_closes for env in envs] == [1] * 4
+
+
+def test_stop_names_a_thread_that_hangs():
+    release = threading.Event()
+
+    def observer(record):
+        release.wait(60)
+
+    with stuck_driver(AsyncOffPolicyDriver, [{}], observers=[observer]) as (driver, envs):
+        driver.start()
+        driver.collect()
+        with pytest.raises(RuntimeError, match="seconds: LogThread still runs$"):
+            driver.stop()
+        assert envs[0].num_closes == 1
+        release.set()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_stop_after_an_error_only_warns_of_what_does_not_close(driver_class):
+    """Else it would hide that error, in a `finally`."""
+    with stuck_driver(driver_class, [{"blocks_close": True}]) as (driver, envs):
+        envs[0].answer = lambda number, time_step: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            try:
+                driver.start()
+                for _ in range(10):
+                    driver.collect()
+            finally:
+                driver.stop()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_settings_of_the_end(driver_class):
+    envs = make_counting_envs(1)
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    for name, value in [("stop_timeout", 0), ("stall_timeout", -1.0), ("on_stall", "stop")]:
+        with pytest.raises(ConfigError, match=f"{name} is {value!r}"):
+            driver_class(envs, learner, **{name: value})
+
+
+# --- An interrupt at any moment.
+
+KWARGS = [
+    (AsyncOffPolicyDriver, {"parameter_update_period": None}),
+    (AsyncOffPolicyDriver, {"parameter_update_period": 1}),
+    (AsyncOffPolicyDriver, {"parameter_update_period": None, "max_waiting_batches": 0, "learn_queue_cap": 2}),
+    (AsyncOffPolicyDriver, {"parameter_update_period": 1, "max_waiting_batches": 0, "learn_queue_cap": 2}),
+    (SyncOffPolicyDriver, {}),
+]
+
+
+def run_and_stop(driver):
+    """Runs a driver that is interrupted meanwhile; returns how it ended."""
+    try:
+        try:
+            driver.start()
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                driver.collect()
+                driver.learner.progress.updates.assign_add(1)
+        finally:
+            driver.stop()
+    except Exception as error:
+        return type(error), str(error)
+    return None
+
+
+def make_interrupted(driver_class, kwargs):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    return driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3, **kwargs), envs
+
+
+@pytest.mark.parametrize("driver_class, kwargs", KWARGS)
+def test_interrupt_after_any_delay(driver_class, kwargs):
+    for delay in [0.0, 0.03, 0.1, 0.2, 0.3, 0.4]:
+        driver, envs = make_interrupted(driver_class, kwargs)
+        timers = [threading.Timer(seconds, driver.interrupt) for seconds in (delay, 1.1 * delay)]
+        for timer in timers:
+            timer.start()
+        assert run_and_stop(driver) == (RuntimeError, "the driver was interrupted")
+        for timer in timers:
+            timer.join()
+        assert_ended(driver, envs)
+
+
+POINTS = {
+    AsyncOffPolicyDriver: [
+        ("tf_runtime.py", "trace"),
+        ("driver.py", "_start_threads"),
+        ("driver.py", "_waiting"),
+        ("driver_thread.py", "run"),
+        ("env_thread.py", "call"),
+        ("log_thread.py", "work"),
+        ("queues.py", "hold"),
+        ("policy.py", "assign"),
+    ],
+    SyncOffPolicyDriver: [
+        ("tf_runtime.py", "trace"),
+        ("driver.py", "_waiting"),
+        ("driver.py", "_is_collection_due"),
+        ("env_thread.py", "call"),
+        ("env_thread.py", "_step"),
+        ("sync_off_policy_driver.py", "_take"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "driver_class, kwargs, module, function",
+    [
+        (driver_class, kwargs, *point)
+        for driver_class, kwargs in KWARGS
+        for point in POINTS[driver_class]
+        if kwargs.get("parameter_update_period") or point[1] not in ("hold", "assign")
+    ],
+)
+def test_interrupt_at_a_chosen_point(driver_class, kwargs, module, function):
+    """Another thread interrupts when `function` is called for the first time."""
+    driver, envs = make_interrupted(driver_class, kwargs)
+    interrupted = threading.Event()
+
+    def interrupt(frame, event, _):
+        code = frame.f_code
+        if code.co_name == function and code.co_filename.endswith(module) and not interrupted.is_set():
+            interrupted.set()
+            helper = threading.Thread(target=driver.interrupt)
+            helper.start()
+            helper.join(10)
+            assert not helper.is_alive()
+
+    before = sys.gettrace()
+    threading.settrace(interrupt)
+    sys.settrace(interrupt)
+    try:
+        ended = run_and_stop(driver)
+    finally:
+        sys.settrace(before)
+        threading.settrace(before)
+    assert interrupted.is_set()
+    assert ended == (RuntimeError, "the driver was interrupted")
+    assert_ended(driver, envs)
