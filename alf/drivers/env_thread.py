@@ -160,7 +160,7 @@ class EnvUnroller:
     def _check_finite(self, env_index, unroll):
         """Returns the reward of an unroll; fails unless rewards and float observations are finite.
 
-        `_find_not_finite` reads the error's message. A call of Python in a branch of the graph costs 40 us more.
+        `_find_not_finite` reads the error's message. A branch that calls Python costs 40 us more.
         """
         names, arrays = zip(*_get_floats(unroll), strict=True)
         self._floats = [(name, x.shape.as_list()) for name, x in zip(names, arrays, strict=True)]

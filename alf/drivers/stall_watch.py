@@ -64,9 +64,11 @@ class StallWatch(threading.Thread):
         waiting_since = self._get_waiting_since()
         if warned_at > latest:
             return None
-        if calls and calls[0][0][1] < latest:
+        is_waiting = waiting_since is not None and waiting_since < latest
+        # `collect` may have begun to wait a moment before the environment that it waits for was called.
+        if calls and calls[0][0][1] < (latest + self._timeout / 2 if is_waiting else latest):
             what, others = descriptions[0], descriptions[1:]
-        elif waiting_since is not None and waiting_since < latest:
+        elif is_waiting:
             what, others = f"collect waits for {now - waiting_since:.1f} s", descriptions
         else:
             return None
