@@ -1,0 +1,167 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Damaged checkpoints, numbers that are not finite, files that cannot be written."""
+
+import pathlib
+import re
+import shutil
+import signal
+
+from benchmarks.faults.case import Cases, Expected, train_with_fault
+from benchmarks.faults.training import SIGNAL_STATUS, are_weights_finite, find_checkpoints, number_of
+
+_CASES = Cases("checkpoints")
+CASES = _CASES.cases
+
+
+def _make_run(lab, config="impala", iterations=6):
+    """Makes a finished run with several checkpoints; returns their paths, the newest last."""
+    params = [f"StopCriteria.num_iterations = {iterations}", "Trainer.checkpoint_interval = 0.0"]
+    training = lab.run(config, params)
+    found = find_checkpoints(lab.root_dir)
+    if training.status or len(found) < 2:
+        raise RuntimeError(f"no run to damage: {training.last_line()}")
+    return found
+
+
+def _flip(path):
+    """Flips a byte in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def _data_file(checkpoint):
+    (path,) = pathlib.Path(checkpoint).parent.glob(pathlib.Path(checkpoint).name + ".data-*")
+    return path
+
+
+def _index_file(checkpoint):
+    return pathlib.Path(checkpoint + ".index")
+
+
+@_CASES.add("state_missing", "`checkpoints/checkpoint` is missing", lambda path: path.unlink())
+@_CASES.add("state_empty", "`checkpoints/checkpoint` is empty", lambda path: path.write_bytes(b""))
+@_CASES.add("state_garbage", "`checkpoints/checkpoint` holds garbage", lambda path: path.write_bytes(b"\xff{\0" * 9))
+def _damage_state(lab, damage):
+    _make_run(lab)
+    damage(lab.root_dir / "checkpoints" / "checkpoint")
+    outcome = Expected().check(lab.run("impala", ["StopCriteria.num_iterations = 1"]))
+    lab.continue_run(outcome)
+    return outcome
+
+
+@_CASES.add("data_truncated", "the newest checkpoint's data file is cut off", _data_file, None)
+@_CASES.add("data_flipped", "a byte of the newest checkpoint's data file is wrong", _data_file, _flip)
+@_CASES.add("index_flipped", "a byte of the newest checkpoint's index is wrong", _index_file, _flip)
+@_CASES.add("index_missing", "the newest checkpoint's index is missing", _index_file, pathlib.Path.unlink)
+@_CASES.add("data_missing", "the newest checkpoint's data file is missing", _data_file, pathlib.Path.unlink)
+def _damage_newest(lab, find, damage):
+    *_, before, newest = _make_run(lab)
+    path = find(newest)
+    if damage is None:
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        damage(path)
+    names = [f"ckpt-{number_of(name)}" for name in (newest, before)]
+    expected = Expected(message=rf"(?=.*{names[0]}\b)(?=.*{names[1]}\b)")
+    training = lab.run("impala", [f"StopCriteria.num_iterations = {number_of(newest) + 3}"])
+    outcome = expected.check(training)
+    restored = training.find_restored()
+    outcome.expect(restored == before, f"continues from {restored} instead of {before}")
+    return outcome
+
+
+@_CASES.add("finished_again", "a finished run is started again")
+def _start_again(lab):
+    _make_run(lab)
+
+    def snapshot():
+        paths = (lab.root_dir / "checkpoints").rglob("*")
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths if path.is_file()}
+
+    before = snapshot()
+    outcome = Expected().check(lab.run("impala", ["StopCriteria.num_iterations = 6"]))
+    changed = sorted(path.name for path, entry in snapshot().items() if before.get(path) != entry)
+    outcome.expect(not changed, f"files were written again: {changed}")
+    return outcome
+
+
+@_CASES.add("buffer_fails", "the replay buffer cannot be written", None)
+@_CASES.add("buffer_fails_sigterm", "the same, and SIGTERM", signal.SIGTERM)
+def _block_buffer(lab, signum):
+    folder = lab.root_dir / "checkpoints" / "replay_buffer.npz.tmp"
+    (folder / "in_the_way").mkdir(parents=True)
+    training = lab.train_until_saved("dqn", ["StopCriteria.max_seconds = 4"])
+    status = 0
+    if signum:
+        training.send(signum)
+        status = SIGNAL_STATUS[signum]
+    training.wait_for_end()
+    outcome = Expected(status, "(?i)replay buffer", saved=True).check(training, training.started)
+    outcome.expect(outcome.steps_lost <= 200, f"{outcome.steps_lost} steps lost, more than 200")
+    shutil.rmtree(folder, ignore_errors=True)
+    lab.continue_run(outcome, "dqn")
+    return outcome
+
+
+@_CASES.add("buffer_slow_sigterm", "the replay buffer takes 5 s to write, and SIGTERM")
+def _slow_buffer(lab):
+    process = {"slow_replace": ["replay_buffer.npz", 5.0]}
+    training = lab.train_until_saved("dqn", process=process)
+    sent = training.send(signal.SIGTERM)
+    training.wait_until(lambda: not training.steps_lost() or training.ended, 60, "the save")
+    training.wait_for_end()
+    outcome = Expected(143, "stopped by SIGTERM after", lost=200, saved=True).check(training, sent)
+    lab.continue_run(outcome, "dqn")
+    return outcome
+
+
+@_CASES.add("buffer_deleted", "the replay buffer's file is deleted between two runs")
+def _delete_buffer(lab):
+    _make_run(lab, "dqn", 60)
+    (lab.root_dir / "checkpoints" / "replay_buffer.npz").unlink(missing_ok=True)
+    training = lab.run("dqn", ["StopCriteria.num_iterations = 90"])
+    return Expected(0, r"(?i)(replay.?buffer|npz).*(no |not|missing|empty|without)", saved=True).check(training)
+
+
+def _add_number_cases():
+    titles = {"nan_reward": "NaN as reward", "nan_observation": "NaN in an observation"}
+    titles["infinite_reward"] = "an infinite reward"
+    for kind, title in titles.items():
+        word = "observation" if "observation" in kind else "reward"
+        message = rf"(?i)^error: (?=.*env)(?=.*{word}).*"
+        expected = Expected(1, message, within=10.0, lost=100_000, saved=True, continues=True)
+        for config in ("impala", "dqn", "sac"):
+            fault = {"kind": kind, "where": "step"}
+            name, shown = f"{kind}_{config}", f"{title}, {config.upper()}"
+            _CASES.add(name, shown, fault, expected, config, first_saved=True)(train_with_fault)
+    clipping = ["Experiment.data_transformers = (@RewardClipping,)"]
+    fault = {"kind": "infinite_reward", "where": "step"}
+    expected = Expected(1, r"(?i)^error: (?=.*env)(?=.*reward).*", saved=True, continues=True)
+    add = _CASES.add(
+        "infinite_reward_clipped",
+        "an infinite reward, IMPALA with RewardClipping",
+        fault,
+        expected,
+        "impala",
+        clipping,
+        first_saved=True,
+    )
+    add(train_with_fault)
+
+
+_add_number_cases()
+
+
+@_CASES.add("diverges", "a learning rate of 1e30, in a run with a checkpoint")
+def _diverge(lab):
+    before = _make_run(lab)[-1]
+    path = lab.root_dir / "operative_config.gin"
+    # The run is made one of the rate that diverges, as if it had been so from its start.
+    path.write_text(re.sub(r"learning_rate = 0\.001", "learning_rate = 1e+30", path.read_text()))
+    training = lab.run("impala", ["Adam.learning_rate = 1e30", "StopCriteria.num_iterations = 500"])
+    outcome = Expected(1, "learning_rate", saved=True).check(training, training.started)
+    newest = find_checkpoints(lab.root_dir)[-1]
+    outcome.expect(are_weights_finite(newest), f"{newest} holds numbers that are not finite")
+    outcome.details["checkpoint_before"], outcome.details["checkpoint_after"] = before, newest
+    return outcome

@@ -1,0 +1,140 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Ends of a run: signals, environments that hang or exit, two runs in one directory."""
+
+import random
+import signal
+import time
+
+import psutil
+
+from benchmarks.faults.case import SLOW_STEPS, Cases, Expected, Outcome, observe, train_with_fault
+from benchmarks.faults.training import SIGNAL_STATUS
+
+_CASES = Cases("ends")
+CASES = _CASES.cases
+
+
+@_CASES.add("signals", "SIGTERM, SIGINT, SIGHUP at random moments of start, training and saving")
+def _send_at_random(lab):
+    rng = random.Random(0)
+    total = Outcome(happened="saved, status 128 + the signal's number", seconds=0.0, steps_lost=0)
+    for i in range(lab.options.get("signals", 9)):
+        signum = list(SIGNAL_STATUS)[i % 3]
+        training = lab.start("workers", ["StopCriteria.max_seconds = 60"], root_dir=lab.folder / f"run-{i}")
+        delay = rng.uniform(0.2, 12.0)
+        time.sleep(delay)
+        sent = training.send(signum, to_all=signum != signal.SIGTERM)
+        training.wait_for_end()
+        outcome = observe(training, injected=sent)
+        # A signal before Python handles it ends the process by itself, which a shell shows as 128 + its number.
+        status = 128 - training.status if training.status < 0 else training.status
+        name = f"{signal.Signals(signum).name} after {delay:.1f} s"
+        total.expect(status == SIGNAL_STATUS[signum], f"{name}: status {status}")
+        trained = training.num_env_steps() > 1000
+        total.expect(not trained or outcome.saved, f"{name}: nothing was saved")
+        total.expect(not trained or outcome.steps_lost <= 200, f"{name}: {outcome.steps_lost} steps lost")
+        total.expect(not training.left_processes(), f"{name}: processes are left")
+        total.seconds = max(total.seconds, outcome.seconds)
+        total.steps_lost = max(total.steps_lost, outcome.steps_lost if trained else 0)
+    return total
+
+
+@_CASES.add("sigterm_while_hanging", "SIGTERM while an environment hangs", "impala")
+@_CASES.add("sigterm_while_worker_hangs", "SIGTERM while an environment hangs in a worker", "workers")
+def _signal_while_hanging(lab, config):
+    fault = {"kind": "hang", "where": "step", "when": True}
+    training = lab.train_until_saved(config, ["StopCriteria.max_seconds = 60"], fault=fault)
+    training.inject()
+    training.wait_until(lambda: training.events("fault"), 30, "the fault")
+    time.sleep(1.0)
+    sent = training.send(signal.SIGTERM)
+    training.wait_for_end(60)
+    outcome = Expected(143, lost=500, saved=True, within=10.0).check(training, sent)
+    saved = max(path.stat().st_mtime for path in (lab.root_dir / "checkpoints").glob("ckpt-*.index"))
+    outcome.details["saved_after"] = round(saved - sent, 2)
+    outcome.expect(0 <= saved - sent < 2.0, f"saved {saved - sent:.1f} s after the signal")
+    lab.continue_run(outcome, config)
+    return outcome
+
+
+@_CASES.add("sigterm_at_start_with_copies", "SIGTERM during the start, with parameter_update_period")
+def _signal_at_start(lab):
+    params = ["AsyncOffPolicyDriver.parameter_update_period = 4", "StopCriteria.max_seconds = 60"]
+    training = lab.start("impala", params)
+    training.wait_for_line("tensorboard --logdir")
+    sent = training.send(signal.SIGTERM)
+    training.wait_for_end()
+    return Expected(143, within=10.0).check(training, sent)
+
+
+def _add_exit_cases():
+    for where, title in (("step", "step"), ("reset", "reset"), ("make", "the constructor")):
+        for workers in (0, 1, "auto"):
+            fault = {"kind": "sys_exit", "where": where, "times": None, "at": 1 if where == "make" else 3}
+            expected = Expected(1, r"^error: .*SystemExit", within=15.0)
+            params = [f"alf.environments.load.num_workers = {workers!r}", SLOW_STEPS]
+            shown = f"sys.exit(0) in {title}, num_workers = {workers}"
+            _CASES.add(f"exit_{where}_{workers}", shown, fault, expected, "impala", params)(train_with_fault)
+
+
+_add_exit_cases()
+
+
+@_CASES.add("close_raises", "close() raises at the end of a finished run", "key_error", "impala")
+@_CASES.add("close_hangs", "close() hangs at the end of a finished run", "hang", "impala")
+@_CASES.add("close_raises_worker", "the same in a worker: close() raises", "key_error", "workers")
+def _fail_in_close(lab, kind, config):
+    fault = {"kind": kind, "where": "close"}
+    training = lab.run(config, ["StopCriteria.num_iterations = 20"], fault=fault)
+    outcome = Expected(0, r"(?i)clos.*(KeyError|my own bug|seconds| s\b)", saved=True).check(training)
+    closed = len(training.events("close"))
+    outcome.expect(closed == 4, f"{closed} of 4 environments were closed")
+    return outcome
+
+
+@_CASES.add("two_runs", "a second run in the same root_dir, and a third after kill -9 of the first")
+def _start_twice(lab):
+    params = ["StopCriteria.max_seconds = 60"]
+    first = lab.train_until_saved("impala", params)
+    second = lab.run("impala", params)
+    outcome = Expected(2, r"(?i)\bin use\b").check(second, second.started)
+    first.send(signal.SIGKILL)
+    first.wait_for_end()
+    third = lab.run("impala", ["StopCriteria.max_seconds = 1"])
+    outcome.expect(third.status == 0, f"the third does not start: {third.last_line()}")
+    outcome.expect(third.find_restored(), "the third does not continue")
+    return outcome
+
+
+@_CASES.add("child_of_killed_worker", "kill -9 of a worker whose environment started a process", False)
+@_CASES.add("child_of_killed_run", "kill -9 of a run whose environments started processes", True)
+def _kill_with_children(lab, kills_owner):
+    fault = {"kind": "start_process", "where": "make", "times": None}
+    training = lab.train_until_saved("workers", ["StopCriteria.max_seconds = 60"], fault=fault)
+    started = training.events("started")
+    if kills_owner:
+        killed_at, victims = training.send(signal.SIGKILL), [event["child"] for event in started]
+    else:
+        pid = started[0]["pid"]
+        victims = [event["child"] for event in started if event["pid"] == pid]
+        psutil.Process(pid).kill()
+        killed_at = time.time()
+    deadline = time.time() + 5.0
+    while (alive := [pid for pid in victims if _is_alive(pid)]) and time.time() < deadline:
+        time.sleep(0.01)
+    ended = time.time()
+    if not kills_owner:
+        training.send(signal.SIGTERM)
+    training.wait_for_end()
+    outcome = observe(training, injected=killed_at)
+    outcome.happened = "the processes end with the worker" if not alive else "processes live on"
+    outcome.seconds = round(ended - killed_at, 2)
+    outcome.expect(not alive, f"{len(alive)} of {len(victims)} processes live on")
+    return outcome
+
+
+def _is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

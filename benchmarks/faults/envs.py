@@ -1,0 +1,193 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Faulty-v0: an environment that does what the variable `ALF_FAULT` says; nothing here imports TensorFlow.
+
+The variable holds JSON, a dict with the keys:
+    kind: a name in `ACTS`, `STEPS` or `SPACES`.
+    where: "make", "reset", "step" or "close".
+    at: int, the first call of `where` in each environment that is faulty, counted from 1. Default 1.
+    when: whether the fault waits until the file `now` is in the folder. Default false.
+    times: int, how many calls are faulty, over all environments and processes. None for all. Default 1.
+    part, nested: for `SPACES`: "observation" or "action"; whether the space is part of a Dict.
+A fault that is no part of the gin configuration is gone when the run is continued without the variable.
+
+The folder is that of the variable `ALF_FAULT_FOLDER`. Each environment counts its steps there, in a file of its
+own that survives kill -9, and appends its events to the file `events`, a line of JSON each.
+"""
+
+import itertools
+import json
+import mmap
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+_BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
+_EPISODE_STEPS = 20
+_numbers = itertools.count()
+
+
+def _raise_key_error():
+    raise KeyError("my own bug")
+
+
+def _raise_stop_iteration():
+    raise StopIteration
+
+
+def _hang():
+    time.sleep(10_000)
+
+
+def _start_process():
+    """Starts a process that would outlive this one."""
+    process = subprocess.Popen(["sleep", "10000"], stdin=subprocess.DEVNULL)
+    record("started", child=process.pid)
+
+
+# What an environment does in a call.
+ACTS = {
+    "sys_exit": lambda: sys.exit(0),
+    "end_process": lambda: os._exit(7),
+    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "hang": _hang,
+    "sleep_1": lambda: time.sleep(1.0),
+    "sleep_6": lambda: time.sleep(6.0),
+    "key_error": _raise_key_error,
+    "stop_iteration": _raise_stop_iteration,
+    "start_process": _start_process,
+}
+
+# What an environment returns in place of (observation, reward, terminated, truncated, info).
+STEPS = {
+    "nan_reward": lambda step: (step[0], np.nan, *step[2:]),
+    "infinite_reward": lambda step: (step[0], np.inf, *step[2:]),
+    "no_reward": lambda step: (step[0], None, *step[2:]),
+    "array_reward": lambda step: (step[0], np.ones(2), *step[2:]),
+    "nan_observation": lambda step: (step[0] * np.nan, *step[1:]),
+    "no_observation": lambda step: (None, *step[1:]),
+    "small_observation": lambda step: (step[0][:1], *step[1:]),
+    "large_observation": lambda step: (np.zeros(4, np.float32), *step[1:]),
+    "fractions": lambda step: (np.full(3, 0.7), *step[1:]),
+    "text_terminated": lambda step: (*step[:2], "no", *step[3:]),
+    "four_tuple": lambda step: step[:4],
+}
+
+# Spaces that ALF has no spec for.
+SPACES = {
+    "text": lambda: spaces.Text(5),
+    "sequence": lambda: spaces.Sequence(_BOX),
+    "graph": lambda: spaces.Graph(_BOX, None),
+    "one_of": lambda: spaces.OneOf([_BOX, spaces.Discrete(2)]),
+    "bool_box": lambda: spaces.Box(0, 1, (3,), bool),
+    "empty_dict": lambda: spaces.Dict({}),
+    "empty_box": lambda: spaces.Box(-1.0, 1.0, (0,), np.float32),
+}
+
+
+def record(event, **values):
+    """Appends an event to the file of events. A short line is written whole, whatever other processes do."""
+    line = json.dumps({"event": event, "time": time.time(), "pid": os.getpid(), **values}) + "\n"
+    with open(_folder() / "events", "ab", buffering=0) as file:
+        file.write(line.encode())
+
+
+def _folder():
+    return pathlib.Path(os.environ["ALF_FAULT_FOLDER"])
+
+
+class Faulty(gymnasium.Env):
+    """Episodes of 20 steps. The action that equals the step's parity, or is near it, is rewarded.
+
+    Args:
+        continuous: bool, whether the action is continuous.
+        dtype: str, of the observations.
+        step_seconds: float, how long each step sleeps.
+    """
+
+    def __init__(self, continuous=False, dtype="float32", step_seconds=0.0):
+        self.observation_space = _BOX if dtype == "float32" else spaces.Box(0, 255, (3,), dtype)
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(2)
+        self._fault = {"where": None, "at": 1, **json.loads(os.environ.get("ALF_FAULT", "{}"))}
+        if self._fault.get("kind") in SPACES:
+            self._replace_space()
+        self._step_seconds = step_seconds
+        self._calls = self._step_in_episode = 0
+        self._closed = False
+        with open(_folder() / f"steps-{os.getpid()}-{next(_numbers)}", "w+b") as file:
+            file.truncate(8)
+            self._num_steps = mmap.mmap(file.fileno(), 8)
+        self._act("make")
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            record("reset", seed=int(seed))
+        self._step_in_episode = 0
+        return self._act("reset", (self._observe(), 0.0, False, False, {}))[0], {}
+
+    def step(self, action):
+        if self._step_seconds:
+            time.sleep(self._step_seconds)
+        self._step_in_episode += 1
+        (num_steps,) = struct.unpack("q", self._num_steps)
+        self._num_steps[:] = struct.pack("q", num_steps + 1)
+        reward = float(np.max(np.abs(action - self._step_in_episode % 2)) < 0.5)
+        truncated = self._step_in_episode == _EPISODE_STEPS
+        return self._act("step", (self._observe(), reward, False, truncated, {}))
+
+    def close(self):
+        if not self._closed:
+            self._closed = True
+            record("close")
+            self._act("close")
+
+    def _observe(self):
+        parity = 1 - self._step_in_episode % 2
+        observation = np.array([parity, 1 - parity, self._step_in_episode / _EPISODE_STEPS])
+        return observation.astype(self.observation_space.dtype or np.float32)
+
+    def _act(self, where, step=None):
+        """Does what the fault says, if this call is faulty; returns the step, changed or not."""
+        fault = self._fault
+        if where != fault["where"]:
+            return step
+        self._calls += 1
+        if self._calls < fault["at"] or (fault.get("when") and not (_folder() / "now").exists()):
+            return step
+        if not _claim(fault.get("times", 1)):
+            return step
+        record("fault")
+        if fault["kind"] in ACTS:
+            ACTS[fault["kind"]]()
+            record("fault_ended")
+            return step
+        return STEPS[fault["kind"]](step)
+
+    def _replace_space(self):
+        space = SPACES[self._fault["kind"]]()
+        if self._fault["nested"]:
+            space = spaces.Dict({"fine": _BOX, "wrong": space})
+        setattr(self, f"{self._fault['part']}_space", space)
+
+
+def _claim(times):
+    """Counts a faulty call; returns False if there were `times` already."""
+    if times is None:
+        return True
+    for i in range(times):
+        try:
+            (_folder() / f"claimed-{i}").touch(exist_ok=False)
+            return True
+        except FileExistsError:
+            pass
+    return False
+
+
+gymnasium.register("Faulty-v0", Faulty)
