@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Injects faults into real training: `python -m benchmarks.faults [--only=NAME ...] [--output=FILE] [--table]`.
+"""Injects faults into training: `python -m benchmarks.faults [--only=NAME ...] [--output=FILE] [--table]`.
 
-Each case trains in processes of its own, on small networks, and states what it expects. Prints a line for each
-case; the exit status is 1 if one is not as expected.
+Each case trains in processes of its own, on small networks, and states what it expects. Prints a line
+for each case; the exit status is 1 if one is not as expected.
 """
 
 import collections
@@ -41,7 +41,7 @@ _NOT_BY_DEFAULT = ("soak",)
 
 
 def choose(cases, patterns):
-    """The cases whose name or group one of the patterns matches as a whole; without patterns, the short ones."""
+    """The cases whose whole name or group one of the patterns matches; without patterns, the short ones."""
     if not patterns:
         return [case for case in cases if case.name not in _NOT_BY_DEFAULT]
     chosen = [c for c in cases if any(re.fullmatch(p, name) for p in patterns for name in (c.name, c.group))]

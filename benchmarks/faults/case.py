@@ -99,8 +99,8 @@ class Expected:
 
     Attributes:
         status: exit status.
-        message: regular expression. If the status is 1 or 2, the last line of stderr must match it, begin with
-            "error: " and come without a traceback. Else any line of stderr must match it.
+        message: regular expression. If the status is 1 or 2, the last line of stderr must match it, begin
+            with "error: " and come without a traceback. Else any line of stderr must match it.
         within: seconds from the fault to the message.
         lost: environment steps that no checkpoint holds, at most.
         saved: whether there is a checkpoint at the end.
@@ -125,14 +125,18 @@ class Expected:
             outcome.expect(line.startswith("error: "), f"the last line is no error: {line!r}")
             outcome.expect(not training.has_traceback(), "there is a traceback")
             if message:
-                outcome.expect(re.search(message, line), f"the last line does not match {message!r}: {line!r}")
+                outcome.expect(
+                    re.search(message, line), f"the last line does not match {message!r}: {line!r}"
+                )
         elif message:
             outcome.expect(training.find_line(message), f"no line matches {message!r}")
         if self.within is not None:
             late = outcome.seconds is None or outcome.seconds > self.within
             outcome.expect(not late, f"noticed after {outcome.seconds} s, more than {self.within}")
         if self.lost is not None:
-            outcome.expect(outcome.steps_lost <= self.lost, f"{outcome.steps_lost} steps lost, not {self.lost}")
+            outcome.expect(
+                outcome.steps_lost <= self.lost, f"{outcome.steps_lost} steps lost, not {self.lost}"
+            )
         if self.saved is not None:
             outcome.expect((outcome.saved is not None) == self.saved, f"saved checkpoint: {outcome.saved}")
         left = training.left_processes()
@@ -263,14 +267,14 @@ class Lab:
         training.wait_until(lambda: set(find_checkpoints(training.root_dir)) - before, 60, "a checkpoint")
         return training
 
-    def continue_run(self, outcome, *args, params=(), iterations=3, **kwargs):
+    def continue_run(self, outcome, config="impala", params=(), iterations=3):
         """Continues the run in the root_dir without a fault, and notes what is wrong in `outcome`."""
         found = find_checkpoints(self.root_dir)
         if not found:
             outcome.problems.append("there is no checkpoint to continue from")
             return None
         params = [*params, f"StopCriteria.num_iterations = {number_of(found[-1]) + iterations}"]
-        training = self.run(*args, params=params, **kwargs)
+        training = self.run(config, params)
         outcome.expect(training.status == 0, f"cannot be continued: {training.last_line()}")
         restored = training.find_restored()
         outcome.expect(restored == found[-1], f"continues from {restored} instead of {found[-1]}")

@@ -41,7 +41,9 @@ def _index_file(checkpoint):
 
 @_CASES.add("state_missing", "`checkpoints/checkpoint` is missing", lambda path: path.unlink())
 @_CASES.add("state_empty", "`checkpoints/checkpoint` is empty", lambda path: path.write_bytes(b""))
-@_CASES.add("state_garbage", "`checkpoints/checkpoint` holds garbage", lambda path: path.write_bytes(b"\xff{\0" * 9))
+@_CASES.add(
+    "state_garbage", "`checkpoints/checkpoint` holds garbage", lambda path: path.write_bytes(b"\xff{\0" * 9)
+)
 def _damage_state(lab, damage):
     _make_run(lab)
     damage(lab.root_dir / "checkpoints" / "checkpoint")
@@ -121,7 +123,9 @@ def _delete_buffer(lab):
     _make_run(lab, "dqn", 60)
     (lab.root_dir / "checkpoints" / "replay_buffer.npz").unlink(missing_ok=True)
     training = lab.run("dqn", ["StopCriteria.num_iterations = 90"])
-    return Expected(0, r"(?i)(replay.?buffer|npz).*(no |not|missing|empty|without)", saved=True).check(training)
+    return Expected(0, r"(?i)(replay.?buffer|npz).*(no |not|missing|empty|without)", saved=True).check(
+        training
+    )
 
 
 def _add_number_cases():

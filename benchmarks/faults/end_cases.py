@@ -26,7 +26,7 @@ def _send_at_random(lab):
         sent = training.send(signum, to_all=signum != signal.SIGTERM)
         training.wait_for_end()
         outcome = observe(training, injected=sent)
-        # A signal before Python handles it ends the process by itself, which a shell shows as 128 + its number.
+        # Before Python handles signals, one ends the process, which a shell shows as 128 + its number.
         status = 128 - training.status if training.status < 0 else training.status
         name = f"{signal.Signals(signum).name} after {delay:.1f} s"
         total.expect(status == SIGNAL_STATUS[signum], f"{name}: status {status}")

@@ -10,8 +10,8 @@ The variable holds JSON, a dict with the keys:
     part, nested: for `SPACES`: "observation" or "action"; whether the space is part of a Dict.
 A fault that is no part of the gin configuration is gone when the run is continued without the variable.
 
-The folder is that of the variable `ALF_FAULT_FOLDER`. Each environment counts its steps there, in a file of its
-own that survives kill -9, and appends its events to the file `events`, a line of JSON each.
+The folder is that of the variable `ALF_FAULT_FOLDER`. Each environment counts its steps there, in a file of
+its own that survives kill -9, and appends its events to the file `events`, a line of JSON each.
 """
 
 import itertools

@@ -1,1 +1,109 @@
-CASES = []
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What takes long: kill -9 at random moments, and a soak with random faults of workers."""
+
+import glob
+import os
+import random
+import signal
+import statistics
+import time
+
+import psutil
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.util import tensor_util
+
+from benchmarks.faults.case import Cases, Expected, Outcome
+from benchmarks.faults.training import find_checkpoints, number_of, read_env_steps
+
+_CASES = Cases("long")
+CASES = _CASES.cases
+
+_CHECKPOINT_INTERVAL = 0.3  # seconds
+_SAVE_SECONDS = 2.0  # of one save, at most, on a machine that is busy with other work
+
+
+@_CASES.add("kills", "kill -9 at random moments")
+def _kill_at_random(lab):
+    rng, total = random.Random(0), Outcome(happened="continues from the newest checkpoint", steps_lost=0)
+    oldest, num_kills = 0.0, lab.options.get("kills", 20)
+    for i in range(num_kills):
+        before = find_checkpoints(lab.root_dir)
+        training = lab.start("impala", ["StopCriteria.max_seconds = 60"], warm=True)
+        time.sleep(rng.uniform(0.0, 5.0))
+        killed = training.send(signal.SIGKILL)
+        training.wait_for_end()
+        after, name = find_checkpoints(lab.root_dir), f"kill {i + 1} of {num_kills}"
+        restored, expected = training.find_restored(), before[-1] if before else None
+        if training.find_line("tensorboard --logdir"):
+            total.expect(restored == expected, f"{name}: continues from {restored} instead of {expected}")
+        if before:
+            lost = not after or number_of(after[-1]) < number_of(before[-1])
+            total.expect(not lost, f"{name}: {before[-1]} was lost, {after} are left")
+        if after and (not before or after[-1] != before[-1]):
+            age = killed - os.stat(after[-1] + ".index").st_mtime
+            oldest = max(oldest, age)
+            text = f"{name}: the newest checkpoint is {age:.1f} s old"
+            total.expect(age <= _CHECKPOINT_INTERVAL + _SAVE_SECONDS, text)
+        total.steps_lost = max(total.steps_lost, training.steps_lost())
+    outcome = Expected(0, saved=True).check(lab.run("impala", ["StopCriteria.max_seconds = 1"]))
+    total.problems += outcome.problems
+    total.details.update(kills=num_kills, oldest_checkpoint_seconds=round(oldest, 2))
+    return total
+
+
+@_CASES.add("soak", "random kill -9, SIGSTOP and slow steps of workers")
+def _soak(lab):
+    seconds = 60 * lab.options.get("soak_minutes", 15.0)
+    params = [
+        "PythonEnvironment.step_timeout = 2.0",
+        "PythonEnvironment.max_restarts = 1_000_000",
+        f"StopCriteria.max_seconds = {seconds}",
+        "Trainer.checkpoint_interval = 10.0",
+        "alf.environments.load.step_seconds = 0.0005",
+    ]
+    fault = {"kind": "sleep_1", "where": "step", "at": 5000, "times": 20}
+    training = lab.train_until_saved("workers", params, fault=fault, timeout=seconds + 180)
+    rng, owner, samples, num_lost = random.Random(0), psutil.Process(training.pid), [], 0
+    next_fault = time.time() + rng.uniform(5, 15)
+    end = training.started + seconds - 5
+    while time.time() < end and training.status is None:
+        samples.append((time.time(), owner.memory_info().rss / 2**20, training.num_env_steps()))
+        if time.time() >= next_fault and (workers := training.workers()):
+            rng.choice(workers).send_signal(rng.choice([signal.SIGKILL, signal.SIGSTOP]))
+            num_lost += 1
+            next_fault = time.time() + rng.uniform(5, 15)
+        time.sleep(1.0)
+    training.wait_for_end(120)
+    outcome = Expected(0, saved=True, lost=500).check(training, training.started)
+    outcome.seconds = None
+    _check_soak(outcome, training, samples, num_lost)
+    return outcome
+
+
+def _check_soak(outcome, training, samples, num_lost):
+    """Checks memory, throughput and the counts of a soak."""
+    fifth = max(2, len(samples) // 5)
+    memory = [rss for _, rss, _ in samples]
+    growth = statistics.median(memory[-fifth:]) - statistics.median(memory[fifth : 2 * fifth])
+    rates = [(s1 - s0) / (t1 - t0) for (t0, _, s0), (t1, _, s1) in zip(samples, samples[1:])]
+    first, last = statistics.median(rates[:fifth]), statistics.median(rates[-fifth:])
+    restarts = _last_value(training.root_dir, "environments/worker_restarts")
+    recorded = _last_value(training.root_dir, "metrics/EnvironmentSteps")
+    trained, taken = read_env_steps(find_checkpoints(training.root_dir)[-1]), training.num_env_steps()
+    # Two batches of 2 and unrolls of 4 steps: what waits in queues, and what each lost worker was doing.
+    in_flight = 2 * 2 * 4 * 3 + 2 * 4 * num_lost
+    outcome.expect(growth < 20, f"memory grew by {growth:.1f} MB")
+    outcome.expect(abs(last / first - 1) <= 0.05, f"{last:.0f} steps/s at the end, {first:.0f} at the start")
+    outcome.expect(abs(restarts - num_lost) <= 1, f"{restarts:.0f} restarts for {num_lost} lost workers")
+    outcome.expect(0 <= taken - recorded <= in_flight, f"{recorded:.0f} of {taken} steps were recorded")
+    outcome.expect(0 <= taken - trained <= in_flight, f"{trained} of {taken} steps were trained on")
+    outcome.happened = f"{num_lost} workers restarted, {last / first:.1%} of the throughput, {growth:+.1f} MB"
+    outcome.details.update(growth_mb=growth, first=first, last=last, restarts=restarts, recorded=recorded)
+    outcome.details.update(trained=trained, taken=taken, lost_workers=num_lost)
+
+
+def _last_value(root_dir, tag):
+    """The last value of a summary."""
+    (path,) = glob.glob(f"{root_dir}/train/*tfevents*")
+    values = (value for event in EventFileLoader(path).Load() for value in event.summary.value)
+    return [float(tensor_util.make_ndarray(value.tensor)) for value in values if value.tag == tag][-1]

@@ -54,11 +54,11 @@ def _call_first(call, rename):
 
 
 def serve():
-    """Trains in forks of this process, one at a time, which saves the seconds that it takes to import TensorFlow.
+    """Trains in forks of this process, one at a time, which saves the import of TensorFlow.
 
-    A fork survives because nothing has started TensorFlow's threads yet. Each line that is read is a JSON list:
-    flags, a dict of environment variables, the paths of stdout and stderr. Two lines answer it: the process id
-    at once, and the exit status at the end, as in `subprocess.Popen.returncode`.
+    A fork survives because nothing has started TensorFlow's threads yet. Each line that is read is a JSON
+    list: flags, a dict of environment variables, paths of stdout and stderr. Two lines answer it: the process
+    id at once, and the exit status at the end, as in `subprocess.Popen.returncode`.
     """
     from alf.bin import train
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.01
+_CONSOLE_SCRIPT = "from alf.bin.train import console_main; console_main()"
 _QUIET_SECONDS = 2.0  # in which all processes of an ended run must end
 
 
@@ -38,6 +39,7 @@ class Training:
         cwd: where it runs.
         server: `Server` whose fork trains; None starts `python -m alf.bin.train`.
         timeout: seconds that the process may take; the case fails after them.
+        console_script: whether it starts as `alf-train` does: without `cwd` in the search path.
 
     Attributes:
         lines: list of (seconds since 1970, line of stderr).
@@ -47,7 +49,17 @@ class Training:
     """
 
     def __init__(
-        self, folder, root_dir, args, fault=None, process=None, variables=None, cwd=None, server=None, timeout=90.0
+        self,
+        folder,
+        root_dir,
+        args,
+        fault=None,
+        process=None,
+        variables=None,
+        cwd=None,
+        server=None,
+        timeout=90.0,
+        console_script=False,
     ):
         self.folder, self.root_dir = folder, pathlib.Path(root_dir)
         folder.mkdir(parents=True)
@@ -64,8 +76,11 @@ class Training:
         else:
             module = "benchmarks.faults.program" if process else "alf.bin.train"
             with open(paths[0], "wb") as stdout, open(paths[1], "wb") as stderr:
+                program = ["-m", module]
+                if console_script:
+                    program = ["-c", f"import sys; sys.path[0] = {str(_ROOT)!r}; {_CONSOLE_SCRIPT}"]
                 popen = subprocess.Popen(
-                    [sys.executable, "-m", module, *args],
+                    [sys.executable, *program, *args],
                     env={**os.environ, **variables},
                     cwd=cwd,
                     stdin=subprocess.DEVNULL,
@@ -75,7 +90,9 @@ class Training:
                 )
             self.pid, self._wait = popen.pid, popen.wait
         self._deadline = time.monotonic() + timeout
-        self._watchers = [threading.Thread(target=target, daemon=True) for target in (self._read, self._watch)]
+        self._watchers = [
+            threading.Thread(target=target, daemon=True) for target in (self._read, self._watch)
+        ]
         for thread in self._watchers:
             thread.start()
 
@@ -134,7 +151,9 @@ class Training:
         deadline = self._deadline if seconds is None else min(self._deadline, time.monotonic() + seconds)
         while not (value := condition()):
             if self.status is not None and not (value := condition()):
-                raise HungError(f"waited for {what}, but training ended with status {self.status}: {self.last_line()}")
+                raise HungError(
+                    f"waited for {what}, but training ended with status {self.status}: {self.last_line()}"
+                )
             if time.monotonic() > deadline:
                 self.kill_all()
                 raise HungError(f"waited for {what} in vain: {self.last_line()}")
@@ -189,7 +208,7 @@ class Training:
         return self.find_line("^Traceback") is not None
 
     def left_processes(self):
-        """Names the processes of the session that live on although the training ended; waits for their end."""
+        """Waits until all processes of the ended training have ended; lists the ids of those that live on."""
         deadline = time.monotonic() + _QUIET_SECONDS
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
@@ -234,8 +253,12 @@ class Server:
 def find_checkpoints(root_dir):
     """Lists the checkpoints of a run that can be read, as paths without suffix, oldest first."""
     folder = pathlib.Path(root_dir) / "checkpoints"
-    found = {int(m[1]) for path in folder.glob("ckpt-*") if (m := re.fullmatch(r"ckpt-(\d+)\.index", path.name))}
-    return [str(folder / f"ckpt-{number}") for number in sorted(found) if _is_whole(folder / f"ckpt-{number}")]
+    found = {
+        int(m[1]) for path in folder.glob("ckpt-*") if (m := re.fullmatch(r"ckpt-(\d+)\.index", path.name))
+    }
+    return [
+        str(folder / f"ckpt-{number}") for number in sorted(found) if _is_whole(folder / f"ckpt-{number}")
+    ]
 
 
 def _is_whole(path):
