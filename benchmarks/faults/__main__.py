@@ -87,7 +87,7 @@ def format_table(results):
 def _shorten(line, size=160):
     """A line without the log's prefix and without folders of temporary files."""
     line = re.sub(r"^[IWE]\d{4} \S+ +\d+ \S+\] ", "", line)
-    line = re.sub(r"/\S*/(training-\d+|run)\b", "DIR", line).replace("`", "'")
+    line = re.sub(r"/[\w./-]+/", "", line).replace("`", "'")
     return line if len(line) <= size else line[: size - 3] + "..."
 
 

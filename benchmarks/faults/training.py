@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import psutil
 import tensorflow as tf
 
@@ -279,8 +280,8 @@ def read_env_steps(path):
 def are_weights_finite(path):
     """Says whether all floats in a checkpoint are finite."""
     reader = tf.train.load_checkpoint(path)
-    tensors = (reader.get_tensor(name) for name in reader.get_variable_to_shape_map())
-    return all(bool(tf.reduce_all(tf.math.is_finite(x))) for x in tensors if x.dtype.kind == "f")
+    tensors = (np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map())
+    return all(np.all(np.isfinite(x)) for x in tensors if x.dtype.kind == "f")
 
 
 SIGNAL_STATUS = {signum: 128 + signum for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
