@@ -277,11 +277,12 @@ def read_env_steps(path):
     return int(reader.get_tensor(names[0]))
 
 
-def are_weights_finite(path):
-    """Says whether all floats in a checkpoint are finite."""
+def are_weights_sane(path):
+    """Says whether the learned floats in a checkpoint are finite, and so small that their loss is, too."""
     reader = tf.train.load_checkpoint(path)
-    tensors = (np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map())
-    return all(np.all(np.isfinite(x)) for x in tensors if x.dtype.kind == "f")
+    names = [name for name in reader.get_variable_to_shape_map() if "learning_rate" not in name]
+    tensors = (np.asarray(reader.get_tensor(name)) for name in names)
+    return all(np.all(np.abs(x) < 1e10) for x in tensors if x.dtype.kind == "f")
 
 
 SIGNAL_STATUS = {signum: 128 + signum for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
