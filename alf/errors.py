@@ -28,6 +28,10 @@ class StallError(RuntimeError):
     """A part of a run waits for longer than its time-out. The message names both."""
 
 
+class SaveError(OSError):
+    """A file that a run must keep could not be written. The message says which, and why."""
+
+
 def contain(error, name):
     """Returns an exception that may be raised in place of `error`, which `name`, "environment 3" say, raised.
 

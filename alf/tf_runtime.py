@@ -57,6 +57,11 @@ def reserve_default_threads():
         reserve_threads(64)
 
 
+def global_seed():
+    """Returns what `tf.random.set_seed` was called with last, an int; None if it was not called."""
+    return context.global_seed()
+
+
 def share_heaps():
     """Makes all threads of this process share two heaps. Call it before the threads start.
 

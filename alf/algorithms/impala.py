@@ -62,7 +62,7 @@ class ImpalaAlgorithm(Algorithm):
         self._value_loss_weight = check_number(
             "ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0
         )
-        self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight)
+        self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight, at_least=0)
         self._drop_last_ts = check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
 
     def parameter_groups(self):

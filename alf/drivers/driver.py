@@ -55,7 +55,7 @@ class Driver(abc.ABC):
         if unroll_length < 1 and learner.needs_fresh_experience:
             raise ConfigError(
                 f"unroll_length is {unroll_length:g}, less than 1: exp_replayer must be one to sample from "
-                f"then, such as 'uniform', not {learner.replayer.name!r}"
+                f"then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
             )
         self._stop_timeout = check_number("stop_timeout", stop_timeout, above=0)
         self._stall_timeout = check_number("stall_timeout", stall_timeout, above=0, optional=True)

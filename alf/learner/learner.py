@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.data_structures import FIRST
-from alf.errors import ConfigError, DivergedError, check_bool, check_int
+from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
 from alf.learner.unroll_training import UnrollTraining
@@ -81,7 +81,7 @@ class Learner(tf.Module):
         self._own_counter = train_step_counter
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
-        self.needs_fresh_experience = isinstance(self._training, UnrollTraining)
+        self.needs_fresh_experience = self._training.needs_fresh_experience
         if jit_compile:
             compiled = tf.function(self._loss_and_gradients, autograph=False, jit_compile=True)
             self._loss_and_gradients = compiled
@@ -103,11 +103,15 @@ class Learner(tf.Module):
             self._training.observe(experience)
 
     def train(self):
-        """Makes the updates that are due; raises DivergedError in place of one that is not finite.
+        """Makes the updates that are due; raises an error in place of one that is not finite.
 
         Returns:
             dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate and policy
             lag, averaged over the updates, and the number of dropped steps. Empty if no update was due.
+
+        Raises:
+            EnvError: if the loss is not finite because the reward or the observation is not.
+            DivergedError: if the loss or its gradient is not finite for another reason.
         """
         with single_threaded():
             try:
@@ -116,13 +120,15 @@ class Learner(tf.Module):
                 found = re.search(f"{_NOT_FINITE}(reward|observation)?", str(error))
                 if not found:
                     raise
-                message = f"the loss is not finite, because the environment's {found[1]} is not"
-                if not found[1]:
-                    message = (
-                        f"the loss or its gradient is not finite after {int(self.progress.updates)} updates: "
-                        "lower the optimizer's learning_rate or set max_grad_norm"
-                    )
-                raise DivergedError(message) from None
+                if found[1]:
+                    raise EnvError(
+                        f"the loss is not finite, because the {found[1]} in the experience is not: an "
+                        "environment or a data transformer made it"
+                    ) from None
+                raise DivergedError(
+                    f"the loss or its gradient is not finite after {int(self.progress.updates)} updates: "
+                    "lower the optimizer's learning_rate or set max_grad_norm"
+                ) from None
         if summary:
             self.algorithm.after_train_iter(experience)
             if self._max_policy_lag is not None:

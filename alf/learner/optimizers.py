@@ -46,6 +46,8 @@ class GroupOptimizer(tf.Module):
             )
         for name, one in self._optimizers.items():
             _prepare_optimizer(name, one, progress)
+            # Now, and not at the first update: a checkpoint from before it holds them too then.
+            one._create_all_weights(self._select(name, groups))
 
     def norms(self, gradients):
         """Computes the global norm of the gradients of each optimizer, a list of float32 scalars.
@@ -101,4 +103,5 @@ def _prepare_optimizer(name, optimizer, progress):
         optimizer.learning_rate = lambda: schedule(progress)
     elif not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
         learning_rate = optimizer.get_config().get("learning_rate", 0.0)
-        check_number(f"the learning_rate of {setting}", learning_rate, at_least=0)
+        largest = float(tf.float32.max)
+        check_number(f"the learning_rate of {setting}", learning_rate, at_least=0, at_most=largest)

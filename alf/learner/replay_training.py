@@ -27,6 +27,9 @@ class ReplayTraining:
         whole_replay_buffer_training: whether the updates take all sequences of the buffer in turn, shuffled
             for each pass, or draw them as the replayer does.
         clear_replay_buffer: whether the buffer is emptied after each call of `train`.
+
+    Attributes:
+        needs_fresh_experience: whether the buffer is empty unless something was observed since the last call.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class ReplayTraining:
         self._takes_all = check_bool(
             "ReplayTraining.whole_replay_buffer_training", whole_replay_buffer_training
         )
-        self._clears = check_bool("ReplayTraining.clear_replay_buffer", clear_replay_buffer)
+        self.needs_fresh_experience = check_bool("ReplayTraining.clear_replay_buffer", clear_replay_buffer)
         if num_updates_per_train_iter is not None:
             check_int("ReplayTraining.num_updates_per_train_iter", num_updates_per_train_iter)
         if replay_ratio is not None and (num_updates_per_train_iter is not None or self._takes_all):
@@ -104,7 +107,7 @@ class ReplayTraining:
             size = min(self._size, num_sequences)
             num_updates *= num_sequences // size if size else 0
         summary = self._train_on(learner, tf.constant(num_updates), sequences, size) if num_updates else {}
-        if self._clears:
+        if self.needs_fresh_experience:
             self.replayer.clear()
         if summary:
             steps, updates = (int(now) - start for now, start in zip(learner.progress, self._start))

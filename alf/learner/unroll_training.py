@@ -18,7 +18,12 @@ class UnrollTraining:
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass. The batch is split by environments, which are shuffled.
+
+    Attributes:
+        needs_fresh_experience: True, see `ReplayTraining`.
     """
+
+    needs_fresh_experience = True
 
     def __init__(self, replayer=None, num_epochs=1, num_minibatches=1):
         self.replayer = replayer or OneTimeReplayer()

@@ -23,7 +23,6 @@ import collections
 import contextlib
 import json
 import math
-import os
 import zipfile
 from typing import Any, NamedTuple
 
@@ -32,12 +31,14 @@ import tensorflow as tf
 
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
+from alf.files import replace_file
 from alf.nest_utils import BoundedTensorSpec, add_leading_dims
 from alf.replay.storage import read_at, write_at
 
 _FORMAT = "ALF replay buffer"
 _VERSION = 1
 _LAYOUT = ("unroll_length", "num_envs", "batch_size")
+_SCALARS = ("step_type", "discount", "env_id", "policy_version")
 _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
 
 
@@ -52,7 +53,7 @@ def save(path, replayer, priorities=None):
     header = {"format": _FORMAT, "version": _VERSION, "row_spec": _to_json(replayer.row_spec)}
     header.update({key: getattr(replayer, key) for key in _LAYOUT})
     tables = _make_tables(replayer)
-    with _replace(path) as archive:
+    with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
             rows, *_ = table.list_entries(table.count(first, last), last)
@@ -99,6 +100,9 @@ def load(path, replayer, priorities=None):
             fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
         if not fine:
             raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
+        for name, x in tables[0].variables.items():
+            if name.startswith(("reward", "observation")) and not _is_finite(archive, name, x.dtype):
+                raise ConfigError(f"the replay buffer {path!r}: a value of {name} is not finite")
 
         replayer.clear()  # priorities, too
         replayer.steps_after_write.assign(last)
@@ -214,20 +218,15 @@ def _fits(archive, table, first, last):
     return fine
 
 
-@contextlib.contextmanager
-def _replace(path):
-    """Gives a `ZipFile` to write, which gets its name when it is complete."""
-    unfinished = f"{path}.tmp"
-    try:
-        with open(unfinished, "wb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                yield archive
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    finally:
-        with contextlib.suppress(OSError):  # there is none if it was replaced
-            os.remove(unfinished)
+def _is_finite(archive, name, dtype):
+    """Says whether all numbers of an array, which was made of tensors of `dtype`, are finite."""
+    with _open_array(archive, name) as (file, shape, *_):
+        for chunk in _list_chunks(shape, dtype) if dtype.is_floating else ():
+            count = len(range(*chunk.indices(shape[0]))) * math.prod(shape[1:])
+            content = np.frombuffer(file.read(count * dtype.size), dtype.as_numpy_dtype)
+            if not np.isfinite(content.astype(np.float64)).all():
+                return False
+    return True
 
 
 @contextlib.contextmanager
@@ -241,7 +240,12 @@ def _open(path):
             if header["version"] != _VERSION:
                 version = f"version {header['version']}, this ALF reads {_VERSION}"
                 raise ConfigError(f"the replay buffer {path!r} is of {version}")
+            layout = {key: header[key] for key in _LAYOUT}
+            if not all(type(size) is int and size > 0 for size in layout.values()):
+                raise ValueError(f"no buffer has {layout}")
             row_spec = Experience(**_from_json(header["row_spec"])._asdict())
+            if any(getattr(row_spec, name).shape.rank for name in _SCALARS):
+                raise ValueError(f"one of {_SCALARS} is no scalar")
             header["row_spec"] = row_spec._replace(state=PolicyState(**row_spec.state._asdict()))
             yield archive, header
     except ConfigError:
@@ -308,7 +312,11 @@ def _to_json(nest):
 def _from_json(value):
     """Reverses `_to_json`. A named tuple gets a new class of the same name and fields."""
     if "dtype" in value:
-        shape, dtype = tuple(value["shape"]), tf.as_dtype(value["dtype"])
+        dtype = tf.as_dtype(value["dtype"])
+        shape = tuple(value["shape"])
+        is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
+        if not is_number or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"no array has dtype {dtype.name} and shape {shape}")
         if "minimum" not in value:
             return tf.TensorSpec(shape, dtype)
         bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]

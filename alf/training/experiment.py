@@ -16,6 +16,7 @@ from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.seeds import spawn_seeds
+from alf.tf_runtime import global_seed
 
 
 @gin.configurable(module="alf.training")
@@ -75,6 +76,16 @@ class Experiment:
             is_unrolls = isinstance(replayer, replay.UnrollReplayer)
             training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
             self.learner = learner_ctor(self.algorithm, training=training)
+            if not envs and transformer.has_statistics:
+                raise ConfigError(
+                    "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "
+                    "ObservationNormalizer, would learn nothing"
+                )
+            if not envs and self.learner.needs_fresh_experience:
+                raise ConfigError(
+                    "Experiment.num_envs is 0: nothing would fill the buffer again, so "
+                    "ReplayTraining.clear_replay_buffer must be False"
+                )
             if envs:
                 self.driver = driver_ctor(envs, self.learner, unroll_length=unroll_length)
             else:
@@ -97,6 +108,19 @@ def _make_replayer(policy, exp_replayer, unroll_spec, num_envs, offline_buffer):
     if offline_buffer is None:
         return replayer
     return replay.HybridReplayer(replayer, replay.load_replayer(offline_buffer, context))
+
+
+def seed_continued_run(driver, iterations):
+    """Seeds a run that continues after `iterations` train iterations, unless its seed is None.
+
+    With the seeds of its beginning the environments would repeat their first episodes, and the policy its
+    first actions, each time that the run is continued.
+    """
+    seed = global_seed()
+    if seed is not None:
+        entropy = [seed, iterations]
+        driver.reseed(entropy)
+        seed_everything(spawn_seeds(entropy, 1)[0], 0)
 
 
 def seed_everything(seed, num_envs):

@@ -1,24 +1,43 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """RunDir: a run's directory, with its configuration and the revision of its code."""
 
+import fcntl
 import os
 import re
 import subprocess
 import tempfile
+import weakref
 
 import gin
+from absl import logging
 
 from alf.errors import ConfigError
+from alf.files import replace_file
 
 _CONFIG_FILE = "operative_config.gin"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
-_MAY_CHANGE = ("StopCriteria.", "Trainer.summary_interval", "Trainer.checkpoint_interval")
+_MAY_CHANGE = re.compile(
+    r"StopCriteria\..*|Trainer\.(summary|checkpoint)_interval"
+    r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period)"
+)
+
+_locked = set()  # file descriptors of directories
+
+
+def _close_lock(directory):
+    _locked.discard(directory)
+    os.close(directory)
+
+
+# A process that an environment forks must not keep the locks of this one when this one ends.
+os.register_at_fork(after_in_child=lambda: [_close_lock(directory) for directory in list(_locked)])
 
 
 class RunDir:
     """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
 
-    The directory is made if it does not exist. If it cannot be written to, ConfigError is raised.
+    The directory is made if it does not exist. If it cannot be written to, ConfigError is raised. `close`
+    ends the right to write that `lock` gave.
     """
 
     def __init__(self, path):
@@ -30,15 +49,41 @@ class RunDir:
             tempfile.TemporaryFile(dir=self.path).close()
         except OSError as error:
             raise ConfigError(f"root_dir {path!r} cannot be written to: {error.strerror}") from None
+        self._unlock = None
+
+    def lock(self):
+        """Takes the right to write, which one run at a time has; raises ConfigError if another one has it.
+
+        The kernel takes it back when this process ends for any reason.
+        """
+        directory = os.open(self.path, os.O_RDONLY)
+        _locked.add(directory)
+        self._unlock = weakref.finalize(self, _close_lock, directory)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._unlock()
+            raise ConfigError(f"root_dir {self.path!r} is in use: another run writes there now") from None
+        except OSError as error:
+            logging.warning("%s cannot be locked against a second run: %s", self.path, error)
+
+    def close(self):
+        """Gives back the right to write; may be repeated."""
+        if self._unlock is not None:
+            self._unlock()
 
     def check_config(self):
         """Raises ConfigError, which shows the differences, if there is a run of another configuration."""
         path = os.path.join(self.path, _CONFIG_FILE)
         if not os.path.exists(path):
             return
-        with open(path) as file:
-            theirs, ours = _parse_settings(file.read()), _parse_settings(gin.operative_config_str())
-        names = [name for name in theirs.keys() | ours.keys() if not name.startswith(_MAY_CHANGE)]
+        try:
+            with open(path, encoding="utf-8") as file:
+                theirs = _parse_settings(file.read())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"root_dir {self.path!r}: {_CONFIG_FILE} cannot be read: {error}") from None
+        ours = _parse_settings(gin.operative_config_str())
+        names = [name for name in theirs.keys() | ours.keys() if not _MAY_CHANGE.fullmatch(name)]
         different = sorted(name for name in names if theirs.get(name) != ours.get(name))
         if different:
             shown = "; ".join(f"{k} is {ours.get(k)} here, {theirs.get(k)} there" for k in different[:5])
@@ -47,13 +92,14 @@ class RunDir:
             )
 
     def write_config(self):
-        """Writes the operative configuration and the revision of the code."""
+        """Writes the operative configuration and the revision of the code; ConfigError if that fails."""
         texts = {_CONFIG_FILE: gin.operative_config_str(), "git_revision.txt": git_revision() + "\n"}
-        for name, text in texts.items():
-            path = os.path.join(self.path, name)
-            with open(path + ".tmp", "w") as file:
-                file.write(text)
-            os.replace(path + ".tmp", path)
+        try:
+            for name, text in texts.items():
+                with replace_file(os.path.join(self.path, name)) as file:
+                    file.write(text.encode())
+        except OSError as error:
+            raise ConfigError(f"root_dir {self.path!r} cannot be written to: {error.strerror}") from None
 
 
 def git_revision():

@@ -6,14 +6,15 @@ import math
 import time
 
 import gin
-import tensorflow as tf
 from absl import logging
 
-from alf.errors import check_bool, check_int, check_number
+from alf.errors import DivergedError, SaveError, check_bool, check_int, check_number
 from alf.training.checkpointer import Checkpointer
+from alf.training.experiment import seed_continued_run
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir, check_dead_bindings
 from alf.training.stop_criteria import StopCriteria
+from alf.training.summaries import Summaries
 
 
 @gin.configurable(module="alf.training")
@@ -49,6 +50,7 @@ class Trainer:
         self.driver = driver
         self.learner = driver.learner
         self._interrupted = None  # the reason
+        self._run_dir = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
@@ -60,9 +62,12 @@ class Trainer:
             self._stop_criteria = stop_criteria_ctor()
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
+            self._run_dir.lock()
             self._run_dir.check_config()
             self._checkpointer = Checkpointer(self._run_dir.checkpoints, driver, checkpoint_replay_buffer)
             self._restored = self._checkpointer.restore()
+            if self._restored:
+                seed_continued_run(driver, self._checkpointer.iterations)
             self._run_dir.write_config()
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
@@ -88,23 +93,35 @@ class Trainer:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.summaries)
         with self._stop_on_error():
-            self.driver.start()
-            throughput = Throughput()
-            bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
-            writer = tf.summary.create_file_writer(self._run_dir.summaries)
-            with contextlib.closing(writer), contextlib.closing(bar):
-                finished, reason = self._loop(bar, throughput, writer)
-        try:
-            self._checkpointer.wait_for_replay_buffer()  # of the checkpoint before
-            self._checkpointer.save()
-        finally:  # after the save, since an environment may take long to return
-            self.driver.stop()
+            try:
+                finished, reason = self._loop()
+            except DivergedError as error:
+                raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
+            self._checkpointer.save(is_last=True)
+        # The run is saved before the driver stops, because an environment may take long to return.
+        with contextlib.closing(self._run_dir):
+            try:
+                self.driver.stop()
+            except Exception as error:
+                logging.error("the run is saved, but the driver did not stop as it should: %s", error)
             self._checkpointer.wait_for_replay_buffer()
         logging.info("%s after %s", reason, self.counters)
         return finished, reason
 
-    def _loop(self, bar, throughput, writer):
-        """Repeats train iterations; returns (finished, reason)."""
+    def _loop(self):
+        """Starts the driver and repeats train iterations; returns (finished, reason)."""
+        try:
+            self.driver.start()
+        except Exception:
+            if self._interrupted:
+                return False, self._interrupted
+            raise
+        throughput, summaries = Throughput(), Summaries(self._run_dir.summaries)
+        bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
+        with contextlib.closing(summaries), contextlib.closing(bar):
+            return self._repeat_train_iterations(bar, throughput, summaries)
+
+    def _repeat_train_iterations(self, bar, throughput, summaries):
         started = saved = summarized = time.monotonic()
         first_trained, summary = None, None
         metrics = {metric.name: metric for metric in self.driver.get_metrics()}
@@ -120,7 +137,7 @@ class Trainer:
                 steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
             except Exception:
                 if self._interrupted:
-                    return False, self._interrupted
+                    break
                 raise
             summary = self.learner.train()
             if not summary and not steps:  # nothing was collected and no update was due
@@ -132,34 +149,39 @@ class Trainer:
             env_steps = self.counters["env_steps"]
             bar.update(env_steps, {name: metric.result() for name, metric in metrics.items()}, summary)
             if now - summarized >= self._summary_interval:
-                self._write_summaries(writer, summary, throughput.rates())
+                summaries.write(env_steps, self._values(summary, throughput.rates()))
                 summarized = now
             if now - saved >= self._checkpoint_interval:
-                self._checkpointer.save()
+                self._save_or_warn()
                 saved = now
         if first_trained is not None:
             logging.info("%.2f s since the first train step", now - first_trained)
         if summary is not None:
-            self._write_summaries(writer, summary, throughput.rates())
+            summaries.write(env_steps, self._values(summary, throughput.rates()))
         return bool(reason), reason or self._interrupted
 
-    def _write_summaries(self, writer, summary, rates):
-        """Writes scalars for TensorBoard; the x axis is the environment steps learned from."""
+    def _save_or_warn(self):
+        """Saves while training goes on. A full disk, say, must not end the run: there will be other saves."""
+        try:
+            self._checkpointer.save()
+        except SaveError as error:
+            logging.error("%s", error)
+
+    def _values(self, summary, rates):
+        """The scalars to show, a dict by name."""
         values = {f"metrics/{metric.name}": metric.result() for metric in self.driver.get_metrics()}
+        # The averages of episodes have no value before the first episode has ended.
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in summary.items()}
         values |= {f"throughput/steps_per_second_{window}": rate for window, rate in rates.items()}
         values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
         values["environments/worker_restarts"] = self.driver.num_restarts
         values["train/iterations"] = self._checkpointer.iterations
-        with writer.as_default(step=self.learner.progress.env_steps.read_value()):
-            for name, value in values.items():
-                # The averages of episodes have no value before the first episode has ended.
-                if not (name.startswith("metrics/") and math.isnan(value)):
-                    tf.summary.scalar(name, value)
+        return values
 
     @contextlib.contextmanager
     def _stop_on_error(self):
-        """Stops the driver after an error, which is the one to report."""
+        """Stops the driver and unlocks the run's directory after an error, which is the one to report."""
         try:
             yield
         except BaseException:
@@ -167,4 +189,6 @@ class Trainer:
                 self.driver.stop()
             except Exception as error:
                 logging.warning("while stopping: %s", error)
+            if self._run_dir is not None:
+                self._run_dir.close()
             raise

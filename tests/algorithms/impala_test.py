@@ -300,6 +300,7 @@ def test_train_step_evaluates_every_row():
         ("clip_c_threshold", 0.0),
         ("value_loss_weight", -0.5),
         ("entropy_weight", "high"),
+        ("entropy_weight", -1),
         ("optimizer", "adam"),
         ("learning_rate", "fast"),
         ("learning_rate", -1.0),

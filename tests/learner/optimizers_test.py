@@ -136,3 +136,10 @@ SAME = LEGACY.SGD(0.1)
 def test_optimizers_that_do_not_fit_the_groups_are_errors(optimizer, message):
     with pytest.raises(ConfigError, match=message):
         GroupOptimizer(optimizer, make_groups(), make_progress())
+
+
+def test_a_learning_rate_that_float32_cannot_hold_is_refused():
+    variables = {"all": [tf.Variable(1.0)]}
+    with pytest.raises(ConfigError, match=r"learning_rate of Learner.optimizer is 1e\+39: .* at most 3.4"):
+        GroupOptimizer(tf.keras.optimizers.legacy.SGD(1e39), variables, None)
+    GroupOptimizer(tf.keras.optimizers.legacy.SGD(3e38), variables, None)

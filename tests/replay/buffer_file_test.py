@@ -1,7 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Files of replay buffers."""
 
+import contextlib
+import functools
 import json
+import operator
 import os
 import shutil
 import threading
@@ -266,6 +269,14 @@ def change_header(path, **changes):
     rewrite(path, header=np.array(json.dumps(header)))
 
 
+def spoil(path, name):
+    """Makes the last number of an array a NaN."""
+    with np.load(path) as file:
+        array = file[name].copy()
+    array.flat[-1] = np.nan
+    rewrite(path, **{name: array})
+
+
 def truncate(path, num_bytes=100):
     os.truncate(path, os.path.getsize(path) - num_bytes)
 
@@ -307,6 +318,7 @@ DAMAGES = {
         lambda path: change_header(path, batch_size=4),
         "batch_size is 4 in the file, 2 here",
     ),
+    "reward": (lambda path: spoil(path, "reward"), "a value of reward is not finite"),
     "unroll_length": (
         lambda path: change_header(path, unroll_length=4),
         "unroll_length is 4 in the file",
@@ -409,3 +421,49 @@ def test_a_file_is_replaced_only_by_a_complete_one(path, monkeypatch):
     with open(path, "rb") as file:
         assert file.read() == before
     assert os.listdir(os.path.dirname(path)) == ["buffer.npz"]
+
+
+def places(value, place=()):
+    """The paths to every part of a JSON value."""
+    yield place
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from places(part, (*place, key))
+
+
+WRONG = [
+    None,
+    -1,
+    0,
+    1,
+    0.5,
+    10**12,
+    10**30,
+    1e308,
+    "x",
+    "float32",
+    "resource",
+    [],
+    {},
+    [None],
+    [10**12],
+    [-1],
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_malformed_header_is_an_error_or_harmless(saved, data):
+    replayer, expected, good_path = saved
+    path = f"{good_path}.malformed.npz"
+    shutil.copy(good_path, path)
+    with np.load(path) as file:
+        header = json.loads(file["header"].item())
+    *parents, last = data.draw(st.sampled_from([place for place in places(header) if place]))
+    functools.reduce(operator.getitem, parents, header)[last] = data.draw(st.sampled_from(WRONG))
+    rewrite(path, header=np.array(json.dumps(header)))
+    for read in (load_replayer, buffer_file.read_row_spec, replayer.load):
+        with contextlib.suppress(ConfigError):
+            read(path)
+    replayer.load(good_path)
+    assert_equal_nests(everything(replayer), expected)

@@ -1,8 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What a checkpoint brings back, and what is refused."""
 
+import contextlib
 import functools
+import json
 import os
+import re
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ import tensorflow as tf
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import Experience
 from alf.drivers import OfflineDriver
-from alf.errors import ConfigError, DivergedError
+from alf.errors import ConfigError, DivergedError, SaveError
 from alf.learner import Learner
 from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
@@ -142,3 +146,261 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
     with pytest.raises(DivergedError, match="not finite, so no checkpoint was written"):
         checkpointer.save()
     assert tf.train.latest_checkpoint(str(tmp_path)) == before
+
+
+def save(path, driver, iterations):
+    checkpointer = Checkpointer(str(path), driver)
+    checkpointer.iterations = iterations
+    return checkpointer.save()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x00garbage"], ids=["missing", "empty", "garbage"])
+def test_checkpoints_are_found_by_their_files(tmp_path, content):
+    driver = make_driver()
+    for iterations in (3, 20, 100):  # 20 is not after 100
+        train(driver)
+        save(tmp_path, driver, iterations)
+    os.remove(tmp_path / "checkpoint")
+    if content is not None:
+        (tmp_path / "checkpoint").write_bytes(content)
+    restored = Checkpointer(str(tmp_path), make_driver(seed=1))
+    assert restored.restore() == str(tmp_path / "ckpt-100")
+    assert restored.iterations == 100
+
+
+def flip(path, position=-20):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(content)
+
+
+DATA = "data-00000-of-00001"
+DAMAGES = {
+    "data truncated": (DATA, lambda path: os.truncate(path, os.path.getsize(path) - 1), "another checksum"),
+    "data flipped": (DATA, flip, f"ckpt-2.{DATA} has another checksum"),
+    "data empty": (DATA, lambda path: path.write_bytes(b""), "another checksum"),
+    "data missing": (DATA, os.remove, "FileNotFoundError"),
+    "index truncated": ("index", lambda path: os.truncate(path, 10), "ckpt-2.index has another checksum"),
+    "index flipped": ("index", lambda path: flip(path, 5), "ckpt-2.index has another checksum"),
+    "index missing": ("index", os.remove, "FileNotFoundError"),
+    "complete flipped": ("complete", lambda path: flip(path, -5), "checksum|Error"),
+    "complete truncated": ("complete", lambda path: os.truncate(path, 10), "Error"),
+    "complete of another kind": ("complete", lambda path: path.write_text("[1]"), "Error"),
+    "complete without its value": ("complete", lambda path: path.write_text('{"crc32": 1}'), "Error"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, caplog, damage):
+    end, break_file, text = DAMAGES[damage]
+    driver = make_driver()
+    save(tmp_path, driver, 1)
+    weights = [v.numpy() for v in driver.learner.trainable_variables]
+    train(driver)
+    save(tmp_path, driver, 2)
+    break_file(tmp_path / f"ckpt-2.{end}")
+    other = make_driver(seed=1)
+    restored = Checkpointer(str(tmp_path), other)
+    assert restored.restore() == str(tmp_path / "ckpt-1")
+    assert restored.iterations == 1
+    for a, b in zip(weights, other.learner.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b.numpy())
+    (message,) = [r.getMessage() for r in caplog.records if "ckpt-2" in r.getMessage()]
+    assert message.startswith(f"{tmp_path}/ckpt-2 is damaged: ")
+    assert message.endswith(f"; {tmp_path}/ckpt-1 is restored in its place")
+    assert re.search(text, message)
+    # The run replaces the damaged one when it comes to the same number.
+    train(other)
+    restored.iterations = 2
+    restored.save()
+    assert Checkpointer(str(tmp_path), make_driver()).restore() == str(tmp_path / "ckpt-2")
+
+
+def test_damaged_checkpoints_alone_are_an_error(tmp_path):
+    driver = make_driver()
+    for iterations in (1, 2):
+        save(tmp_path, driver, iterations)
+        flip(tmp_path / f"ckpt-{iterations}.{DATA}")
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    with pytest.raises(ConfigError, match=r"no checkpoint is whole: .*ckpt-2 is .*; .*ckpt-1 is damaged"):
+        Checkpointer(str(tmp_path), driver).restore()
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+
+
+CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
+    "nothing": [],
+    "parts": ["ckpt-2_temp/part-00000-of-00001.data-00000-of-00001"],
+    "data": [f"ckpt-2.{DATA}", "ckpt-2_temp/part-00000-of-00001.index"],
+    "index": [f"ckpt-2.{DATA}", "ckpt-2.index"],
+    "complete": [f"ckpt-2.{DATA}", "ckpt-2.index", "ckpt-2.complete.tmp"],
+}
+
+
+@pytest.mark.parametrize("cut_off", CUT_OFF)
+def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, cut_off):
+    driver = make_driver()
+    save(tmp_path, driver, 1)
+    for name in CUT_OFF[cut_off]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"half of")
+    restored = Checkpointer(str(tmp_path), make_driver(seed=1))
+    assert restored.restore() == str(tmp_path / "ckpt-1")
+    restored.iterations = 3
+    restored.save()  # removes what is left
+    names = [f"ckpt-{n}.{end}" for n in (1, 3) for end in ("complete", DATA, "index")]
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint", *names]
+
+
+def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch):
+    """Each file operation of Python in a save fails in turn, as if the process ended there."""
+    driver = make_driver()
+    newest = save(tmp_path, driver, 1)
+    for fails_at in range(100):
+        train(driver)
+        path = str(tmp_path / f"ckpt-{2 + fails_at}")
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            calls = []
+            for name in ("replace", "remove", "fsync"):
+                patch.setattr(os, name, functools.partial(_count, calls, getattr(os, name), fails_at))
+            assert save(tmp_path, driver, 2 + fails_at) == path
+        newest = path if os.path.exists(path + ".complete") else newest
+        assert Checkpointer(str(tmp_path), make_driver(seed=1)).restore() == newest
+        if len(calls) <= fails_at:
+            break
+    assert 3 <= fails_at < 99 and newest == path
+
+
+class Killed(BaseException):
+    pass
+
+
+def _count(calls, function, fails_at, *args):
+    calls.append(function)
+    if len(calls) > fails_at:
+        raise Killed
+    return function(*args)
+
+
+def test_a_checkpoint_of_the_same_state_is_not_written_again(tmp_path):
+    driver = make_driver()
+    train(driver)
+    save(tmp_path, driver, 1)
+    before = {name: os.stat(tmp_path / name) for name in os.listdir(tmp_path)}
+    again = Checkpointer(str(tmp_path), make_driver(seed=1))
+    again.restore()
+    assert again.save() == str(tmp_path / "ckpt-1")
+    after = {name: os.stat(tmp_path / name) for name in os.listdir(tmp_path)}
+    assert {k: (v.st_ino, v.st_mtime_ns) for k, v in after.items()} == {
+        k: (v.st_ino, v.st_mtime_ns) for k, v in before.items()
+    }
+
+
+def test_a_save_before_the_first_update_keeps_the_state_of_the_optimizer(tmp_path):
+    driver, other, third = make_driver(seed=0), make_driver(seed=1), make_driver(seed=2)
+    train(driver)
+    save(tmp_path, driver, 1)
+    again = Checkpointer(str(tmp_path), other)
+    again.restore()
+    again.iterations = 2  # experience was collected, no update was due
+    again.save()
+    assert Checkpointer(str(tmp_path), third).restore() == str(tmp_path / "ckpt-2")
+    for a, b in zip(state(driver), state(third), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_statistics_that_are_not_finite_are_not_saved(tmp_path):
+    driver = make_driver()
+    driver.learner.statistics = tf.Variable([1.0, np.nan], trainable=False, name="statistics")
+    with pytest.raises(DivergedError, match="statistics.* is not finite, so no checkpoint was written"):
+        Checkpointer(str(tmp_path), driver).save()
+    assert os.listdir(tmp_path) == []
+
+
+def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
+    driver = make_driver()
+    checkpointer = Checkpointer(str(tmp_path), driver)
+    for iterations in (1, 2):
+        train(driver)
+        checkpointer.iterations = iterations
+        checkpointer.save()
+    assert checkpointer.discard_diverged() == "; ckpt-2 has these weights and is set aside"
+    assert (tmp_path / "ckpt-2.diverged").exists() and (tmp_path / "ckpt-2.index").exists()
+    again = Checkpointer(str(tmp_path), driver)
+    assert again.restore() == str(tmp_path / "ckpt-1")
+    assert driver.learner.progress.updates == 1
+    train(driver)
+    train(driver)  # no checkpoint has these weights
+    assert again.discard_diverged() == ""
+    for iterations in (3, 4, 5, 6):
+        again.iterations = iterations
+        again.save()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(("ckpt-1", "ckpt-2", "ckpt-3"))]
+
+
+class Replayer:
+    """A replayer that is slow to save, until `written` is set, or fails with an error."""
+
+    name = "slow"
+
+    def __init__(self):
+        self.written, self.error, self.paths = threading.Event(), None, []
+
+    def save(self, path):
+        assert self.written.wait(60.0)
+        self.paths.append(path)
+        if self.error is not None:
+            raise self.error
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        pass
+
+
+def make_saver(path):
+    driver = make_driver()
+    driver.learner.replayer = Replayer()
+    return Checkpointer(str(path), driver, saves_replay_buffer=True), driver.learner.replayer
+
+
+def test_a_slow_replay_buffer_does_not_delay_the_weights(tmp_path, caplog):
+    checkpointer, replayer = make_saver(tmp_path)
+    for iterations in (1, 2):
+        checkpointer.iterations = iterations
+        assert checkpointer.save() == str(tmp_path / f"ckpt-{iterations}")
+        assert (tmp_path / f"ckpt-{iterations}.complete").exists()
+    assert "is still being written" in caplog.text
+    checkpointer.iterations = 3
+    checkpointer.save(is_last=True)  # the buffer of now is written after the one before
+    assert (tmp_path / "ckpt-3.complete").exists() and not replayer.paths
+    replayer.written.set()
+    checkpointer.wait_for_replay_buffer()
+    assert replayer.paths == [str(tmp_path / "replay_buffer.npz")] * 2
+
+
+def test_a_replay_buffer_that_cannot_be_written_does_not_keep_the_weights_from_it(tmp_path, caplog):
+    checkpointer, replayer = make_saver(tmp_path)
+    replayer.written.set()
+    replayer.error = OSError("no space left")
+    for iterations in (1, 2):
+        checkpointer.iterations = iterations
+        checkpointer.save()
+        with pytest.raises(SaveError, match="the replay buffer could not be saved: no space left"):
+            checkpointer.wait_for_replay_buffer()
+    assert "could not be saved: OSError('no space left')" in caplog.text
+    assert (tmp_path / "ckpt-2.complete").exists()
+    replayer.error = None
+    checkpointer.save()
+    checkpointer.wait_for_replay_buffer()
+
+
+def test_what_a_complete_file_holds(tmp_path):
+    driver = make_driver()
+    train(driver)
+    path = save(tmp_path, driver, 7)
+    with open(path + ".complete") as file:
+        complete = json.load(file)
+    assert complete["updates"] == 1
+    assert sorted(complete["crc32"]) == [f"ckpt-7.{DATA}", "ckpt-7.index"]
+    assert tf.train.load_checkpoint(path).get_variable_to_shape_map()

@@ -1,9 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A run's directory: what is refused and what is written."""
 
+import errno
+import gc
 import os
 import re
+import signal
 import subprocess
+import sys
 
 import gin
 import pytest
@@ -216,3 +220,100 @@ def test_git_revision(tmp_path, monkeypatch):
     assert re.fullmatch("[0-9a-f]{40}-dirty", git_revision())
     monkeypatch.setenv("PATH", "")
     assert git_revision() == "unknown"
+
+
+def test_one_run_at_a_time_may_write(tmp_path):
+    first, second = RunDir(str(tmp_path)), RunDir(str(tmp_path))
+    first.lock()
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="root_dir '.*' is in use: another run writes there now"):
+            second.lock()
+    first.close()
+    second.lock()
+    first.close()  # again, which must not close another file
+    with pytest.raises(ConfigError, match="is in use"):
+        first.lock()
+    del second  # a run that nobody uses any more
+    gc.collect()
+    first.lock()
+    assert os.listdir(tmp_path) == []
+
+
+HOLDS_LOCK = """
+import os, sys, time
+from alf.training.run_dir import RunDir
+run_dir = RunDir(sys.argv[1])
+run_dir.lock()
+child = os.fork()  # as an environment may do
+if child:
+    print(child, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_lock_ends_with_its_process_and_not_with_a_child_of_it(tmp_path):
+    command = [sys.executable, "-c", HOLDS_LOCK, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        child = int(process.stdout.readline())
+        try:
+            with pytest.raises(ConfigError, match="is in use"):
+                RunDir(str(tmp_path)).lock()
+            process.kill()
+            process.wait()
+            os.kill(child, 0)  # it still runs
+            RunDir(str(tmp_path)).lock()
+        finally:
+            process.kill()
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_file_system_without_locks_is_a_warning(tmp_path, monkeypatch, caplog):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_dir.fcntl, "flock", fail)
+    RunDir(str(tmp_path)).lock()
+    assert "cannot be locked against a second run: [Errno 37] No locks available" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00binary", None], ids=["binary", "directory"])
+def test_a_config_that_cannot_be_read_is_named(tmp_path, content):
+    path = tmp_path / "operative_config.gin"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(ConfigError, match="operative_config.gin cannot be read: "):
+        RunDir(str(tmp_path)).check_config()
+
+
+def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ConfigError, match="root_dir '.*' cannot be written to: No space left on device"):
+        RunDir(str(tmp_path)).write_config()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "setting, may_change",
+    [
+        ("AsyncOffPolicyDriver.stall_timeout", True),
+        ("AsyncOffPolicyDriver.on_stall", True),
+        ("PythonEnvironment.step_timeout", True),
+        ("Trainer.checkpoint_interval", True),
+        ("Trainer.batches_per_train_iter", False),
+        ("Experiment.unroll_length", False),
+        ("StopCriteria_.num_iterations", False),
+    ],
+)
+def test_what_may_change_in_a_run_that_continues(tmp_path, monkeypatch, setting, may_change):
+    directory = RunDir(str(tmp_path))
+    for value in (1, 2):
+        monkeypatch.setattr(gin, "operative_config_str", lambda value=value: f"{setting} = {value}")
+        if value == 1:
+            directory.write_config()
+    if may_change:
+        directory.check_config()
+    else:
+        with pytest.raises(ConfigError, match=f"{setting} is 2 here, 1 there"):
+            directory.check_config()

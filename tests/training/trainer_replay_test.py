@@ -4,6 +4,7 @@
 import functools
 import glob
 import math
+import os
 import time
 from fractions import Fraction
 
@@ -139,6 +140,19 @@ def test_training_without_an_environment(tmp_path, recorded, monkeypatch):
     assert all(np.any(x != y.numpy()) for x, y in zip(before, after, strict=True))
 
 
+def test_what_needs_fresh_experience_is_refused_without_environments(tmp_path, recorded):
+    offline = dict(num_envs=0, offline_buffer=recorded)
+    gin.clear_config()
+    gin.parse_config("Experiment.data_transformers = (@ObservationNormalizer,)")
+    with pytest.raises(ConfigError, match="Experiment.num_envs is 0: data transformers that learn"):
+        make_trainer(tmp_path / "offline", **offline)
+    gin.clear_config()
+    gin.parse_config("ReplayTraining.clear_replay_buffer = True")
+    with pytest.raises(ConfigError, match="num_envs is 0: .*clear_replay_buffer must be False"):
+        make_trainer(tmp_path / "offline", **offline)
+    assert not (tmp_path / "offline").exists()
+
+
 def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
     trainer = run(tmp_path / "hybrid", offline_buffer=recorded)
     assert isinstance(trainer.learner.replayer, HybridReplayer)
@@ -201,3 +215,21 @@ def test_the_initial_steps_are_collected_again_without_the_buffer(tmp_path):
     assert again.learner.train_step_counter == updates
     third = run(tmp_path, {"num_iterations": 12})
     assert third.learner.train_step_counter > updates
+
+
+def test_a_buffer_file_that_was_removed_is_in_the_log(tmp_path, caplog):
+    run(tmp_path, {"num_iterations": 2}, checkpoint_replay_buffer=True)
+    os.remove(buffer_file(tmp_path))
+    again = make_trainer(tmp_path, {"num_iterations": 4}, checkpoint_replay_buffer=True)
+    assert f"there is no {buffer_file(tmp_path)}: the replay buffer is empty" in caplog.text
+    assert again.counters["iterations"] == 2 and again.learner.replayer.num_steps() == 0
+    again.train()
+
+
+def test_a_damaged_buffer_file_says_how_to_go_on(tmp_path):
+    run(tmp_path, {"num_iterations": 2}, checkpoint_replay_buffer=True)
+    os.truncate(buffer_file(tmp_path), 1000)
+    with pytest.raises(ConfigError, match="replay_buffer.npz.*; remove the file to continue with an empty"):
+        make_trainer(tmp_path, checkpoint_replay_buffer=True)
+    os.remove(buffer_file(tmp_path))
+    assert make_trainer(tmp_path, checkpoint_replay_buffer=True).counters["iterations"] == 2

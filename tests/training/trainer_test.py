@@ -1,8 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Trainer: what ends a run, what it writes, how it continues, what it leaves after an error."""
 
+import errno
 import functools
 import os
+import resource
+import signal
 import threading
 import time
 
@@ -10,9 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
+from tensorflow.python.eager import context
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.errors import ConfigError, DivergedError
+from alf.errors import ConfigError, DivergedError, EnvError, SaveError
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
@@ -34,7 +38,7 @@ class Environment(MatchObservationEnvironment):
 
     def __init__(self, made=None, special=None, special_step=10, seed=0, **kwargs):
         super().__init__(BATCH_SIZE, episode_length=EPISODE_LENGTH, seed=seed, **kwargs)
-        self.seed, self.closed, self.steps = seed, 0, 0
+        self.given_seed, self.closed, self.steps = seed, 0, 0
         self._special, self._special_step = special, special_step
         if made is not None:
             made.append(self)
@@ -298,19 +302,166 @@ def test_an_error_keeps_the_checkpoint_of_before(tmp_path):
 def test_a_reward_that_is_not_finite_ends_the_run(tmp_path):
     made = []
     trainer = make_trainer(tmp_path, env={"special": lambda r: r * np.nan, "made": made})
-    with pytest.raises(DivergedError, match="because the environment's reward is not"):
+    with pytest.raises(EnvError, match=r"envs\[[01]\] \(Environment\) returned nan in reward of sub-environ"):
         trainer.train()
     assert all(np.isfinite(v).all() for v in variables(trainer))
     assert checkpoints(tmp_path) == []
     assert [env.closed for env in made] == [1, 1]
 
 
-@pytest.mark.parametrize("learning_rate, stop", [(1e30, {}), (1e39, {"num_iterations": 1})])
-def test_a_learning_rate_that_is_too_large_ends_the_run(tmp_path, learning_rate, stop):
-    trainer = make_trainer(tmp_path, learning_rate=learning_rate, stop=stop)
+def test_a_learning_rate_that_is_too_large_ends_the_run(tmp_path):
+    trainer = make_trainer(tmp_path, learning_rate=1e30)
     with pytest.raises(DivergedError, match="lower the optimizer's learning_rate"):
         trainer.train()
     assert not [name for name in checkpoints(tmp_path) if name.endswith(".index")]
+
+
+def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path):
+    make_trainer(tmp_path, stop={"num_iterations": 3}).train()
+    trainer = make_trainer(tmp_path, checkpoint_interval=0.0)
+    trainer.optimizer.learning_rate = 1e30
+    with pytest.raises(DivergedError, match="learning_rate.*; ckpt-4 has these weights and is set aside$"):
+        trainer.train()
+    assert make_trainer(tmp_path).counters["iterations"] == 3
+    assert make_trainer(tmp_path, stop={"num_iterations": 5}).train() == (True, "num_iterations=5 reached")
+
+
+def test_a_disk_that_is_full_for_a_while_does_not_end_the_run(tmp_path, monkeypatch, caplog):
+    write = tf.train.Checkpoint.write
+    errors = [OSError(errno.ENOSPC, "No space left"), tf.errors.ResourceExhaustedError(None, None, "full")]
+
+    def fail_twice(*args):
+        if errors:
+            raise errors.pop()
+        return write(*args)
+
+    monkeypatch.setattr(tf.train.Checkpoint, "write", fail_twice)
+    make_trainer(tmp_path, stop={"num_iterations": 5}, checkpoint_interval=0.0).train()
+    assert [name for name in checkpoints(tmp_path) if name.endswith(".index")] == [
+        f"ckpt-{n}.index" for n in (3, 4, 5)
+    ]
+    messages = [r.getMessage() for r in caplog.records if "no checkpoint was saved" in r.getMessage()]
+    assert len(messages) == 2 and "full" in messages[0] and "No space left" in messages[1]
+
+
+def test_a_disk_that_is_full_at_the_end_is_an_error(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left")
+
+    made = []
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, env={"made": made})
+    monkeypatch.setattr(tf.train.Checkpoint, "write", fail)
+    with pytest.raises(SaveError, match="no checkpoint was saved: .*No space left"):
+        trainer.train()
+    assert [env.closed for env in made] == [1, 1]
+
+
+def test_summaries_that_cannot_be_written_are_a_warning(tmp_path, caplog):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 5}, summary_interval=0.0)
+    (tmp_path / "train").write_text("a file in place of the folder")
+    assert trainer.train() == (True, "num_iterations=5 reached")
+    (message,) = [r.getMessage() for r in caplog.records if "no summaries" in r.getMessage()]
+    assert message.startswith(f"no summaries can be written to {tmp_path}/train: ")
+    assert "ckpt-5.index" in checkpoints(tmp_path)
+
+
+def test_a_full_disk_beneath_the_summaries(tmp_path, caplog):
+    """The events' file must not grow beyond what it has: the write fails as on a full disk."""
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 40}, summary_interval=0.0)
+    write, limits = trainer._checkpointer.save, resource.getrlimit(resource.RLIMIT_FSIZE)
+    trainer._checkpointer.save = lambda **kw: (resource.setrlimit(resource.RLIMIT_FSIZE, limits), write(**kw))
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        assert trainer.train() == (True, "num_iterations=40 reached")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert "no summaries can be written" in caplog.text
+    assert "ckpt-40.index" in checkpoints(tmp_path)
+
+
+def test_a_second_run_in_the_directory_is_refused(tmp_path):
+    made = []
+    first = make_trainer(tmp_path, stop={"num_iterations": 2})
+    with pytest.raises(ConfigError, match="is in use: another run writes there now"):
+        make_trainer(tmp_path, env={"made": made})
+    assert [env.closed for env in made] == [1, 1]
+    first.train()
+    with pytest.raises(EnvironmentError_):
+        make_trainer(tmp_path, env={"special": fail}).train()
+    make_trainer(tmp_path)  # both runs gave the directory back
+
+
+def test_an_environment_that_cannot_be_closed_does_not_fail_a_run_that_is_saved(tmp_path, caplog):
+    class Unclosable(Environment):
+        def close(self):
+            super().close()
+            raise ValueError("the simulator has gone")
+
+    made = []
+    experiment = {"env_ctor": functools.partial(Unclosable, made)}
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, experiment=experiment)
+    assert trainer.train() == (True, "num_iterations=2 reached")
+    assert [env.closed for env in made] == [1, 1]
+    assert "the driver did not stop as it should" in caplog.text and "the simulator has gone" in caplog.text
+    assert "ckpt-2.index" in checkpoints(tmp_path)
+
+
+@pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.5, 1.0, 1.5, 2.0])
+def test_interrupts_at_many_moments(tmp_path, driver, seconds):
+    settings = {"driver_ctor": driver}
+    if driver is AsyncOffPolicyDriver:
+        settings["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
+    trainer = make_trainer(tmp_path, experiment=settings, checkpoint_interval=0.0)
+    timer = threading.Timer(seconds, trainer.interrupt, ["enough"])
+    timer.start()
+    assert trainer.train() == (False, "enough")
+    timer.join()
+    assert f"ckpt-{trainer.counters['iterations']}.index" in checkpoints(tmp_path)
+    assert make_trainer(tmp_path, experiment=settings).counters == trainer.counters
+
+
+class Seeded(Environment):
+    """Keeps the seeds that it gets, each a tuple of its constructor's and that of `seed`."""
+
+    seeds = []
+
+    def __init__(self, seed):
+        super().__init__(seed=seed)
+
+    def seed(self, seed):
+        self.seeds.append((self.given_seed, seed))
+
+
+@pytest.mark.parametrize("seed", [3, None])
+def test_a_continued_run_has_other_seeds(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(Seeded, "seeds", [])
+    context.context()._seed = None  # as in a new process
+    drawn = []
+    for _ in range(2):  # the second continuation is from the same checkpoint: it is the same
+        drawn.append(draw_after_start(tmp_path, seed))
+    make_trainer(tmp_path, stop={"num_iterations": 2}, experiment={"seed": seed}).train()
+    del Seeded.seeds[:]
+    for _ in range(2):
+        drawn.append(draw_after_start(tmp_path, seed))
+    make_trainer(tmp_path, stop={"num_iterations": 4}, experiment={"seed": seed}).train()
+    drawn.append(draw_after_start(tmp_path, seed))
+    if seed is None:
+        assert not Seeded.seeds and len(set(drawn)) == 5
+        return
+    first, again, later = Seeded.seeds[:2], Seeded.seeds[2:4], Seeded.seeds[4:]
+    assert first == again != later
+    assert len({seed for _, seed in (*first, *later)} | {given for given, _ in first}) == 6
+    assert drawn[0] == drawn[1] and drawn[2] == drawn[3] and len(set(drawn)) == 3
+
+
+def draw_after_start(root_dir, seed):
+    """Makes a trainer; returns the numbers that TensorFlow and NumPy draw next."""
+    trainer = make_trainer(root_dir, experiment={"seed": seed, "env_ctor": Seeded})
+    trainer._run_dir.close()
+    return float(tf.random.normal(())), np.random.random()  # noqa: NPY002
 
 
 def test_failures_while_building_close_the_environments_and_write_nothing(tmp_path):
@@ -347,7 +498,7 @@ def test_num_envs_is_checked(tmp_path):
 def test_each_environment_gets_a_seed_of_its_own(tmp_path):
     made = []
     make_trainer(tmp_path, env={"made": made}, experiment={"num_envs": 4, "seed": 7})
-    seeds = [env.seed for env in made]
+    seeds = [env.given_seed for env in made]
     assert len(set(seeds)) == 4
     assert seeds == seed_everything(7, 4)
 
