@@ -356,6 +356,10 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         ("syntax", [], r"--gin_file.*syntax\.gin, line 2"),
         ("import", [], "--gin_file.*No module named 'nope_module'"),
         ("include", [], "--gin_file.*nope.gin"),
+        ("bracket", [], r"--gin_file=.*bracket\.gin: a bracket or a quotation mark is not closed$"),
+        ("itself", [], r"--gin_file=.*itself\.gin: the file includes itself$"),
+        ("binary", [], r"--gin_file=.*binary\.gin: 'utf-8' codec can't decode byte"),
+        (CARTPOLE, ["Experiment.seed = (1,"], "--gin_param: a bracket or a quotation mark is not closed$"),
         ([], [], r"load: .* 'name' and 'batch_size'"),
         (
             [],
@@ -371,10 +375,13 @@ def test_bad_settings(main, tmp_path, gin_file, params, message):
         "syntax": "Experiment.seed = 1\nExperiment.num_envs = = 3\n",
         "import": "import nope_module\n",
         "include": "include 'nope.gin'\n",
+        "bracket": "Experiment.seed = (1,\n",
+        "itself": f"include '{tmp_path}/itself.gin'\n",
+        "binary": "\udcff\udcfe\x00\x01",
     }
     if not isinstance(gin_file, list) and gin_file in texts:
         path = tmp_path / f"{gin_file}.gin"
-        path.write_text(texts[gin_file])
+        path.write_text(texts[gin_file], errors="surrogateescape")
         gin_file = str(path)
     status, out, errors = main(str(root_dir), gin_file, params)
     assert status == 2
@@ -428,7 +435,7 @@ def test_root_dir_of_another_config(main, tmp_path):
             2,
             r"envs\[\d\] returned an observation .* its observation_spec .*\(4, 2\) instead of",
         ),
-        ("NotANumber", 1, "the loss is not finite, because the environment's reward is not"),
+        ("NotANumber", 1, r"envs\[\d\] \(NotANumber\) returned nan in reward of sub-environment \d"),
     ],
 )
 def test_environments_that_do_not_keep_their_word(main, tmp_path, env, status, message):
@@ -456,3 +463,88 @@ def test_gin_files_and_params_may_be_repeated(main, tmp_path):
     status, out, _ = main(str(tmp_path / "run"), [CARTPOLE, str(extra)], params)
     assert (status, out) == (0, "num_iterations=1 reached\n")
     assert "Adam.learning_rate = 0.25" in (tmp_path / "run" / "operative_config.gin").read_text()
+
+
+def test_a_binary_config_in_the_root_dir_is_one_line(main, tmp_path):
+    (tmp_path / "operative_config.gin").write_bytes(b"\xff\xfe\x00binary")
+    status, out, (error,) = main(str(tmp_path), params=SMALL)
+    assert (status, out) == (2, "")
+    assert "operative_config.gin cannot be read: 'utf-8' codec can't decode" in error
+
+
+def test_a_module_that_ends_the_process_is_an_error(main, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ends_at_import.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "config.gin").write_text("import ends_at_import\n")
+    status, out, (error,) = main(str(tmp_path / "run"), str(tmp_path / "config.gin"))
+    assert (status, out) == (1, "")
+    assert error == "error: the user's code called sys.exit(0)"
+
+
+def test_sighup_saves(tmp_path):
+    folder = tmp_path / "run"
+    with started(command(*arguments(folder)), stderr=subprocess.PIPE, text=True) as process:
+        read_log_until(process, "tensorboard --logdir")
+        time.sleep(1.0)
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate(timeout=90)
+    assert process.returncode == 128 + signal.SIGHUP, err
+    assert list((folder / "checkpoints").glob("ckpt-*.complete"))
+
+
+def test_a_hangup_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        assert train._hangups() == []
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert train._hangups() == [signal.SIGHUP]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def read_log_until(process, text):
+    """Reads lines of a process's log until one holds `text`; the process must end some day."""
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"the log ended without {text!r}")
+
+
+HANGS_IN_ITS_CONSTRUCTOR = """
+import logging, sys, time
+def make_env(seed):
+    print("constructing", file=sys.stderr, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_signal_ends_a_constructor_that_hangs(tmp_path):
+    (tmp_path / "hangs.py").write_text(
+        "import gin\n" + HANGS_IN_ITS_CONSTRUCTOR + "gin.external_configurable(make_env)\n"
+    )
+    (tmp_path / "hangs.gin").write_text("import hangs\nExperiment.env_ctor = @make_env\n")
+    line = command(*arguments(tmp_path / "run", str(tmp_path / "hangs.gin")))
+    with started(line, stderr=subprocess.PIPE, text=True) as process:
+        read_log_until(process, "constructing")
+        process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+        process.communicate(timeout=60)
+        assert time.monotonic() - start < 20.0  # 2 s and the end of the process
+    assert process.returncode == 143
+
+
+LEAVES_A_THREAD = """
+import sys, threading, time
+from alf.bin import train
+train._EXIT_SECONDS = 0.5
+train.main = lambda argv: threading.Thread(target=time.sleep, args=(600,), name="Simulator").start()
+train.console_main()
+"""
+
+
+def test_a_thread_that_does_not_end_does_not_keep_the_process(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-c", LEAVES_A_THREAD], capture_output=True, text=True, timeout=90, check=False
+    )
+    assert result.returncode == 0
+    assert "error: after 0.5 s these threads still run: MainThread, Simulator" in result.stderr
