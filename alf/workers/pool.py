@@ -72,7 +72,7 @@ class WorkerPool:
     Each worker is an `EnvBatch` of some of the environments. All workers write into one block of shared
     memory. A batch step costs one byte to each worker and one byte back. Workers are new processes, because
     TensorFlow does not survive a fork. They end when their owner ends, even if it was killed, and with them
-    the processes that their environments started, except those in a session of their own.
+    the processes that their environments started, except those in a process group of their own.
 
     A worker that dies or does not reply in time is killed and restarted; one that hangs prints its stacks to
     stderr before. Its environments then begin new episodes with FIRST steps, so that nobody learns from the
@@ -252,7 +252,6 @@ class _Worker:
                     pass_fds=fds,
                     stdin=subprocess.DEVNULL,
                     env={**os.environ, **threads},
-                    start_new_session=True,
                 )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -70,6 +70,8 @@ def main(socket_fd, memory_fd, lifeline_fd):
     """Makes environments and runs commands for the owner, until that closes the connection or ends."""
     for fd in (socket_fd, memory_fd, lifeline_fd):
         os.set_inheritable(fd, False)
+    # A group, not a session: the kernel may divide the cores between sessions, whatever their work.
+    os.setpgrp()
     _die_with_owner(lifeline_fd)
     _handle_signals()
     connection = socket.socket(fileno=socket_fd)

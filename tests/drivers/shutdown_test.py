@@ -581,6 +581,20 @@ def test_an_environment_hangs(driver_class, block_at):
     assert [env.num_closes for env in envs] == [1, 1]
 
 
+def test_an_environment_that_was_closed_is_not_stepped_any_more():
+    """The thread of a synchronous driver goes on to the next environment when one that hangs is back."""
+    with stuck_driver(SyncOffPolicyDriver, [{"block_at": 5}, {}]) as (driver, envs):
+        collect_until_blocked(driver, envs[0])
+        with pytest.raises(RuntimeError, match="still steps$"):
+            driver.stop()
+        assert [env.num_closes for env in envs] == [0, 1]
+        actions = []
+        envs[1]._step = actions.append
+        envs[0].release.set()
+        wait_until(lambda: envs[0].num_closes == 1)  # the thread has ended
+        assert not actions
+
+
 @pytest.mark.parametrize("driver_class", DRIVERS)
 @pytest.mark.parametrize("starts", [False, True])
 def test_environments_do_not_close(driver_class, starts):
