@@ -11,6 +11,7 @@ import functools
 import json
 import pathlib
 import re
+import signal
 import sys
 import tempfile
 import traceback
@@ -99,6 +100,10 @@ def main(argv):
     if _LIST.value:
         print("\n".join(f"{case.group:12} {case.name:45} {case.title}" for case in chosen))
         return 0
+    # A process that is started by nohup, or in the background, ignores signals; so would the trainings.
+    for signum in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(signum) is signal.SIG_IGN:
+            signal.signal(signum, signal.SIG_DFL)
     options = {"kills": _KILLS.value, "signals": _SIGNALS.value, "soak_minutes": _SOAK_MINUTES.value}
     make_server = functools.cache(Server)
     results = []

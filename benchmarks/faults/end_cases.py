@@ -86,9 +86,11 @@ _add_exit_cases()
 def _fail_in_close(lab, kind, config):
     fault = {"kind": kind, "where": "close"}
     training = lab.run(config, ["StopCriteria.num_iterations = 20"], fault=fault)
-    outcome = Expected(0, r"(?i)clos.*(KeyError|my own bug|seconds| s\b)", saved=True).check(training)
-    closed = len(training.events("close"))
-    outcome.expect(closed == 4, f"{closed} of 4 environments were closed")
+    message = r"did not stop as it should: .*(KeyError.* in close|is still closing)|when it closed them"
+    outcome = Expected(0, message, saved=True).check(training)
+    # An environment that hangs keeps the other one of its batch of two from it.
+    closed, expected = len(training.events("close")), 3 if kind == "hang" else 4
+    outcome.expect(closed == expected, f"{closed} of 4 environments were closed, not {expected}")
     return outcome
 
 

@@ -124,17 +124,19 @@ class Training:
                 time.sleep(_POLL_SECONDS)
 
     def kill_all(self):
-        """Kills every process of the session."""
+        """Kills every process of the training."""
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
                 process.kill()
 
     def processes(self):
-        """Lists the live processes of the session: the training itself, workers, and what they started."""
+        """Lists the live processes: the training itself, its workers, and what they started."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                if os.getsid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE:
+                is_ours = process.environ().get("ALF_FAULT_FOLDER") == str(self.folder)
+                is_ours = is_ours or os.getsid(process.pid) == self.pid
+                if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found
 
@@ -252,14 +254,11 @@ class Server:
 
 
 def find_checkpoints(root_dir):
-    """Lists the checkpoints of a run that can be read, as paths without suffix, oldest first."""
+    """Lists the complete checkpoints that TensorFlow can read, as paths without suffix, oldest first."""
     folder = pathlib.Path(root_dir) / "checkpoints"
-    found = {
-        int(m[1]) for path in folder.glob("ckpt-*") if (m := re.fullmatch(r"ckpt-(\d+)\.index", path.name))
-    }
-    return [
-        str(folder / f"ckpt-{number}") for number in sorted(found) if _is_whole(folder / f"ckpt-{number}")
-    ]
+    paths = [path.with_suffix("") for path in folder.glob("ckpt-*.complete")]
+    paths.sort(key=lambda path: int(path.name.removeprefix("ckpt-")))
+    return [str(path) for path in paths if _is_whole(path)]
 
 
 def _is_whole(path):
