@@ -483,7 +483,10 @@ def test_a_module_that_ends_the_process_is_an_error(main, tmp_path, monkeypatch)
 
 def test_sighup_saves(tmp_path):
     folder = tmp_path / "run"
-    with started(command(*arguments(folder)), stderr=subprocess.PIPE, text=True) as process:
+    line = command(*arguments(folder, params=["StopCriteria.target_return = None"]))
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
+    with started(line, stderr=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGHUP, before)
         read_log_until(process, "tensorboard --logdir")
         time.sleep(1.0)
         process.send_signal(signal.SIGHUP)
