@@ -101,7 +101,6 @@ def test_a_warning_comes_once_in_a_timeout_and_the_run_goes_on(make_driver, erro
         deadline = time.monotonic() + SECONDS
         while len(errors) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(3 * TIMEOUT)
         envs[0].release.set()
 
     helper = threading.Thread(target=release)
@@ -111,7 +110,7 @@ def test_a_warning_comes_once_in_a_timeout_and_the_run_goes_on(make_driver, erro
     for _ in range(5):
         driver.collect()
     helper.join()
-    assert 2 <= len(errors) <= 1 + (time.monotonic() - start) / TIMEOUT  # it looks five times as often
+    assert 2 <= len(errors) <= (time.monotonic() - start) / TIMEOUT
     assert len(driver.learner.observed) == 5
 
 
