@@ -10,7 +10,7 @@ from tf_agents.trajectories import time_step as ts
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, EnvError
-from alf.workers.arrays import MisfitError, describe, fit
+from alf.workers.arrays import MisfitError, describe, fit, wrong_result
 
 
 class GymnasiumEnvironment(BatchedEnvironment):
@@ -57,6 +57,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._ones_i32 = np.ones([self._batch_size], np.int32)
         self._ones_f32 = np.ones([self._batch_size], np.float32)
         self._ended = np.zeros([self._batch_size], np.bool_)
+        self._bool = self._ended.dtype
 
     @property
     def gymnasium_env(self):
@@ -75,21 +76,29 @@ class GymnasiumEnvironment(BatchedEnvironment):
             self._env.close()
 
     def _reset(self):
-        observation, _ = self._env.reset(seed=self._seed)
+        result = self._env.reset(seed=self._seed)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise self._name_error(wrong_result("reset", result))
         self._seed = None
         self._ended = np.zeros([self._batch_size], np.bool_)
         return ts.TimeStep(
             step_type=np.zeros([self._batch_size], np.int32),
             reward=np.zeros([self._batch_size], np.float32),
             discount=np.ones([self._batch_size], np.float32),
-            observation=self._convert_observation(observation),
+            observation=self._convert_observation(result[0]),
         )
 
     def _step(self, action):
         # Runs with the GIL held, so each microsecond counts. count_nonzero takes 0.15 microseconds where
         # any() takes 0.8.
         self._num_steps += 1
-        observation, reward, terminated, truncated, _ = self._env.step(self._to_env(action))
+        result = self._env.step(self._to_env(action))
+        try:
+            observation, reward, terminated, truncated, _ = result
+        except (TypeError, ValueError):
+            raise self._name_error(wrong_result("step", result)) from None
+        terminated = self._check_flags(terminated, "terminated")
+        truncated = self._check_flags(truncated, "truncated")
         first, last = self._ended, np.logical_or(terminated, truncated)
         step_type = self._ones_i32 + last.astype(np.int32)  # MID is 1, LAST is 2.
         reward = self._convert_reward(reward)
@@ -113,6 +122,15 @@ class GymnasiumEnvironment(BatchedEnvironment):
         except (LookupError, TypeError, ValueError):  # A part of a nest is missing.
             found, space = describe(observation), self._env.single_observation_space
             raise self._name_error(f"the observation is {found}, its space is {space}") from None
+
+    def _check_flags(self, flags, name):
+        """Returns `flags` as an array of B bools."""
+        if getattr(flags, "dtype", None) is self._bool and flags.shape == self._ended.shape:
+            return flags
+        try:
+            return fit(flags, self._ended.shape, self._bool, name)
+        except MisfitError as error:
+            raise self._name_error(error) from None
 
     def _convert_reward(self, reward):
         """Returns a copy, because the environment may reuse its buffer."""

@@ -161,6 +161,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         os.makedirs(self._path, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # one that is damaged or older
             os.remove(path + _COMPLETE)
+        self._remove(self.iterations)  # What a kill has left of it would count as a part.
         try:
             self._checkpoint.write(path)
             names = [name for name in os.listdir(self._path) if name.startswith(os.path.basename(path) + ".")]
@@ -180,7 +181,9 @@ class Checkpointer(tf.train.experimental.PythonState):
                 self._remove(number)
         # ALF does not read this file; `tf.train.latest_checkpoint` does.
         paths = [self._prefix(number) for number in kept]
-        tf.__internal__.train.update_checkpoint_state(self._path, path, paths)
+        state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, path, paths)
+        with replace_file(os.path.join(self._path, "checkpoint")) as file:
+            file.write(str(state).encode())
 
     def _remove(self, number):
         """Removes all files of a checkpoint, and the folder in which TensorFlow writes."""

@@ -12,6 +12,11 @@ from alf.errors import ConfigError
 
 _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
+# What `reset` and `step` of an environment return.
+_RESULTS = {
+    "reset": ("observation", "info"),
+    "step": ("observation", "reward", "terminated", "truncated", "info"),
+}
 
 
 class Layout(NamedTuple):
@@ -82,6 +87,11 @@ def check_space(space, name, path=""):
 
 class MisfitError(Exception):
     """What an environment returned is wrong; the message says how. It becomes an `EnvError`."""
+
+
+def wrong_result(call, result):
+    """Returns the `MisfitError` for a result of `call`, "reset" or "step", that is no tuple of its size."""
+    return MisfitError(f"{call}() returned {describe(result)} instead of ({', '.join(_RESULTS[call])})")
 
 
 def fit(value, shape, dtype, name):

@@ -19,14 +19,10 @@ from alf.workers.arrays import (
     join_path,
     make_arrays,
     name_part,
+    wrong_result,
 )
 
 _FIRST, _MID, _LAST = 0, 1, 2
-# What `reset` and `step` of an environment return.
-_RESULTS = {
-    "reset": ("observation", "info"),
-    "step": ("observation", "reward", "terminated", "truncated", "info"),
-}
 _NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
 # An environment's exceptions that mean something to the code above. KeyboardInterrupt is the user's.
 _CONTROL = (SystemExit, GeneratorExit, StopIteration, StopAsyncIteration)
@@ -138,7 +134,7 @@ class EnvBatch:
                     try:
                         observation, rewards[i], terminated, truncated, _ = result
                     except (TypeError, ValueError):
-                        raise _wrong_result("step", result) from None
+                        raise wrong_result("step", result) from None
                     # Most flags are False itself; a check of types at every step would cost more.
                     if (terminated is not False or truncated is not False) and _ends(terminated, truncated):
                         step_type[i], done[i] = _LAST, True
@@ -208,15 +204,11 @@ def _layout_of(env):
     return Layout(observation_space, action_space, tuple(reward_space.shape))
 
 
-def _wrong_result(call, result):
-    return MisfitError(f"{call}() returned {describe(result)} instead of ({', '.join(_RESULTS[call])})")
-
-
 def _reset(env, seed=None):
     """Returns the first observation of a new episode."""
     result = env.reset() if seed is None else env.reset(seed=seed)
-    if not isinstance(result, (tuple, list)) or len(result) != len(_RESULTS["reset"]):
-        raise _wrong_result("reset", result)
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise wrong_result("reset", result)
     return result[0]
 
 
@@ -224,8 +216,8 @@ def _step_randomly(env, count, observation):
     """Takes `count` random steps; returns the last observation."""
     for _ in range(count):
         result = env.step(env.action_space.sample())
-        if not isinstance(result, (tuple, list)) or len(result) != len(_RESULTS["step"]):
-            raise _wrong_result("step", result)
+        if not isinstance(result, (tuple, list)) or len(result) != 5:
+            raise wrong_result("step", result)
         observation, _, terminated, truncated, _ = result
         if _ends(terminated, truncated):
             observation = _reset(env)

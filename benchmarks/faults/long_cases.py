@@ -51,6 +51,29 @@ def _kill_at_random(lab):
     return total
 
 
+@_CASES.add("kills_at_renames", "kill -9 just before each of the renames of three saves")
+def _kill_at_renames(lab):
+    """The two renames of a save in Python are those to `ckpt-N.complete` and to `checkpoint`."""
+    total = Outcome(happened="continues from the newest checkpoint", steps_lost=0)
+    for i in range(1, 7):
+        before = find_checkpoints(lab.root_dir)
+        training = lab.start("impala", ["StopCriteria.max_seconds = 60"], process={"kill_at_rename": i})
+        status = training.wait_for_end()
+        after, name = find_checkpoints(lab.root_dir), f"rename {i}"
+        total.expect(status == -signal.SIGKILL, f"{name}: status {status}")
+        expected = before[-1] if before else None
+        restored = training.find_restored()
+        total.expect(restored == expected, f"{name}: continues from {restored} instead of {expected}")
+        # A save counts from its first rename on, and three of them are kept.
+        expected_numbers = min(len(before) + i // 2, 3)
+        total.expect(len(after) == expected_numbers, f"{name}: {after} are left of {before}")
+        total.steps_lost = max(total.steps_lost, training.steps_lost())
+    total.problems += (
+        Expected(0, saved=True).check(lab.run("impala", ["StopCriteria.max_seconds = 1"])).problems
+    )
+    return total
+
+
 @_CASES.add("soak", "random kill -9, SIGSTOP and slow steps of workers")
 def _soak(lab):
     seconds = 60 * lab.options.get("soak_minutes", 15.0)

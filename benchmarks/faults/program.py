@@ -38,11 +38,9 @@ def change_process(file_bytes=None, slow_replace=None, kill_at_rename=None):
 
 
 def _before_rename(call):
-    """Makes every rename in Python, also TensorFlow's, first call `call` with the new path."""
-    from tensorflow.python.lib.io import file_io
-
-    for module, name in ((os, "replace"), (os, "rename"), (file_io, "rename"), (file_io, "rename_v2")):
-        setattr(module, name, _call_first(call, getattr(module, name)))
+    """Makes every rename in Python first call `call` with the new path."""
+    for name in ("replace", "rename"):
+        setattr(os, name, _call_first(call, getattr(os, name)))
 
 
 def _call_first(call, rename):

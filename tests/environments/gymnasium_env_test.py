@@ -325,6 +325,37 @@ def test_rewards_that_do_not_fit_are_named(reward):
         env.step(np.zeros([2], np.int64))
 
 
+@pytest.mark.parametrize("flags", [[0, 1], np.zeros(2), ["no", "no"], np.zeros([2, 1], bool), False, None])
+@pytest.mark.parametrize("name", ["terminated", "truncated"])
+def test_flags_that_are_no_bools_are_named(flags, name):
+    raw = ReplayVectorEnv()
+    good = {"terminated": np.zeros(2, bool), "truncated": [False, True]}  # A list of bools will do.
+    results = iter([good, {**good, name: flags}])
+    raw.step = lambda action: (raw._observation, np.zeros(2), *next(results).values(), {})
+    env = GymnasiumEnvironment(raw)
+    env.reset()
+    assert env.step(np.zeros([2], np.int64)).step_type.tolist() == [1, 2]
+    with pytest.raises(EnvError, match=rf"ReplayVectorEnv.*, step 2: {name} is .* dtype bool"):
+        env.step(np.zeros([2], np.int64))
+
+
+@pytest.mark.parametrize("result", [(1, 2, 3, 4), (1, 2, 3, 4, 5, 6), None])
+def test_results_that_are_no_tuple_of_the_right_size_are_named(result):
+    raw = ReplayVectorEnv()
+    env = GymnasiumEnvironment(raw)
+    env.reset()
+    raw.step = lambda action: result
+    with pytest.raises(
+        EnvError, match=r"ReplayVectorEnv.*, step 1: step\(\) returned .* instead of \(obs.*info\)"
+    ):
+        env.step(np.zeros([2], np.int64))
+    raw.reset = lambda seed=None: result
+    with pytest.raises(
+        EnvError, match=r"ReplayVectorEnv.*: reset\(\) returned .* instead of \(observation, info\)"
+    ):
+        env.reset()
+
+
 @pytest.mark.parametrize("observation", [{"b": np.zeros([2, 1])}, None])
 def test_a_missing_part_of_an_observation_is_named(observation):
     raw = ReplayVectorEnv()

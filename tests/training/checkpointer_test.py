@@ -237,7 +237,8 @@ CUT_OFF = {  # what there may be when the process is killed while it saves, in t
 
 
 @pytest.mark.parametrize("cut_off", CUT_OFF)
-def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, cut_off):
+@pytest.mark.parametrize("next_number", [2, 3])
+def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, cut_off, next_number):
     driver = make_driver()
     save(tmp_path, driver, 1)
     for name in CUT_OFF[cut_off]:
@@ -245,10 +246,11 @@ def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, cut_off):
         (tmp_path / name).write_bytes(b"half of")
     restored = Checkpointer(str(tmp_path), make_driver(seed=1))
     assert restored.restore() == str(tmp_path / "ckpt-1")
-    restored.iterations = 3
-    restored.save()  # removes what is left
-    names = [f"ckpt-{n}.{end}" for n in (1, 3) for end in ("complete", DATA, "index")]
+    restored.iterations = next_number
+    newest = restored.save()  # removes what is left
+    names = [f"ckpt-{n}.{end}" for n in (1, next_number) for end in ("complete", DATA, "index")]
     assert sorted(os.listdir(tmp_path)) == ["checkpoint", *names]
+    assert Checkpointer(str(tmp_path), make_driver(seed=1)).restore() == newest
 
 
 def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch):
