@@ -30,8 +30,8 @@ INSTALL_REQUIRES = [
     "gymnasium>=1.0,<2",
     # Carries environments to worker processes; Gymnasium needs it, too.
     "cloudpickle",
-    # Configuration; TF-Agents bounds it from below.
-    "gin-config",
+    # Configuration; ALF keeps two configurations apart, which uses names that are not public.
+    "gin-config==0.5.*",
     # Command line and logging; TensorFlow bounds it.
     "absl-py",
     # Metrics; not every build of TensorFlow brings it along.

@@ -23,4 +23,12 @@ with contextlib.suppress(ImportError):
 
 from alf.version import __version__  # noqa: E402
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "load_agent"]
+
+
+def __getattr__(name):
+    if name == "load_agent":  # TensorFlow is imported only now
+        from alf.training.saved_run import load_agent
+
+        return load_agent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -51,9 +51,13 @@ class DataTransformer(tf.Module):
 
 
 class Pipeline(DataTransformer):
-    """Applies, one after another, what `ctors` make: callables (observation_spec, reward_spec)."""
+    """Applies, one after another, what `ctors` make: callables (observation_spec, reward_spec).
+
+    `input_observation_spec` and `input_reward_spec` are the specs of what it transforms.
+    """
 
     def __init__(self, observation_spec, reward_spec, ctors=()):
+        self.input_observation_spec, self.input_reward_spec = observation_spec, reward_spec
         self._parts = []
         for ctor in ctors:
             if not callable(ctor):

@@ -6,7 +6,7 @@ import copy
 
 import tensorflow as tf
 
-from alf.data_structures import PolicyState, PolicyStep
+from alf.data_structures import PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.nest_utils import add_leading_dims, find_mismatch, zero_where
 from alf.networks.copying import CopyableModule
@@ -26,7 +26,7 @@ class Policy(CopyableModule, abc.ABC):
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
-        data_transformer: `DataTransformer` of the environment's time steps; None changes nothing. It must
+        data_transformer: `Pipeline` for the environment's time steps; None changes nothing. It must
             return observations like `observation_spec`, else `ConfigError`.
         name: of the module.
 
@@ -43,12 +43,21 @@ class Policy(CopyableModule, abc.ABC):
         self.action_spec = action_spec
         self.state_spec = state_spec
         self.info_spec = info_spec
-        self.data_transformer = data_transformer or Pipeline(observation_spec, reward_spec=None)
+        self.data_transformer = data_transformer or Pipeline(observation_spec, tf.TensorSpec((), tf.float32))
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
         if mismatch:
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
         counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
         self.progress = Progress(*counts)
+
+    @property
+    def time_step_spec(self):
+        """`TimeStep` of unbatched tensor specs: what the environment gives, before the data transformer."""
+        transformer, index = self.data_transformer, tf.TensorSpec((), tf.int32)
+        reward, discount = transformer.input_reward_spec, tf.TensorSpec((), tf.float32)
+        return TimeStep(
+            index, reward, discount, transformer.input_observation_spec, self.action_spec, env_id=index
+        )
 
     @property
     def policy_step_spec(self):

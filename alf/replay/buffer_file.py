@@ -19,7 +19,6 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
 bfloat16 is stored as its bits, uint16.
 """
 
-import collections
 import contextlib
 import json
 import math
@@ -32,8 +31,9 @@ import tensorflow as tf
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
 from alf.files import replace_file
-from alf.nest_utils import BoundedTensorSpec, add_leading_dims
+from alf.nest_utils import add_leading_dims
 from alf.replay.storage import read_at, write_at
+from alf.spec_json import children_of, nest_from_json, nest_to_json
 
 _FORMAT = "ALF replay buffer"
 _VERSION = 1
@@ -50,7 +50,7 @@ def save(path, replayer, priorities=None):
     """
     last = replayer.steps.numpy()
     first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
-    header = {"format": _FORMAT, "version": _VERSION, "row_spec": _to_json(replayer.row_spec)}
+    header = {"format": _FORMAT, "version": _VERSION, "row_spec": nest_to_json(replayer.row_spec)}
     header.update({key: getattr(replayer, key) for key in _LAYOUT})
     tables = _make_tables(replayer)
     with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
@@ -243,7 +243,7 @@ def _open(path):
             layout = {key: header[key] for key in _LAYOUT}
             if not all(type(size) is int and size > 0 for size in layout.values()):
                 raise ValueError(f"no buffer has {layout}")
-            row_spec = Experience(**_from_json(header["row_spec"])._asdict())
+            row_spec = Experience(**nest_from_json(header["row_spec"])._asdict())
             if any(getattr(row_spec, name).shape.rank for name in _SCALARS):
                 raise ValueError(f"one of {_SCALARS} is no scalar")
             header["row_spec"] = row_spec._replace(state=PolicyState(**row_spec.state._asdict()))
@@ -293,46 +293,5 @@ def _name_leaves(nest, prefix=""):
     if not tf.nest.is_nested(nest):
         return [(prefix, nest)]
     start = f"{prefix}/" if prefix else ""
-    _, children = _children(nest)
+    _, children = children_of(nest)
     return [leaf for key, child in children for leaf in _name_leaves(child, f"{start}{key}")]
-
-
-def _to_json(nest):
-    """Turns a nest of tensor specs into what `json.dumps` takes."""
-    if tf.nest.is_nested(nest):
-        kind, children = _children(nest)
-        value = {"kind": kind, "children": [[key, _to_json(child)] for key, child in children]}
-        return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
-    value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
-    if isinstance(nest, BoundedTensorSpec):
-        value.update(minimum=nest.minimum.tolist(), maximum=nest.maximum.tolist())
-    return value
-
-
-def _from_json(value):
-    """Reverses `_to_json`. A named tuple gets a new class of the same name and fields."""
-    if "dtype" in value:
-        dtype = tf.as_dtype(value["dtype"])
-        shape = tuple(value["shape"])
-        is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
-        if not is_number or not all(type(size) is int and size >= 0 for size in shape):
-            raise ValueError(f"no array has dtype {dtype.name} and shape {shape}")
-        if "minimum" not in value:
-            return tf.TensorSpec(shape, dtype)
-        bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
-        return BoundedTensorSpec(shape, dtype, *bounds)
-    children = {key: _from_json(child) for key, child in value["children"]}
-    if value["kind"] == "namedtuple":
-        return collections.namedtuple(value["name"], children)(**children)
-    if value["kind"] == "dict":
-        return children
-    return {"list": list, "tuple": tuple}[value["kind"]](children.values())
-
-
-def _children(nest):
-    """Returns the kind of a nest, and its (key, child) pairs."""
-    if isinstance(nest, collections.abc.Mapping):
-        return "dict", [(key, nest[key]) for key in sorted(nest)]
-    if hasattr(nest, "_fields"):
-        return "namedtuple", list(zip(nest._fields, nest))
-    return "list" if isinstance(nest, list) else "tuple", list(enumerate(nest))

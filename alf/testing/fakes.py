@@ -13,6 +13,7 @@ from alf.data_structures import FIRST, LAST, Experience, LogRecord, PolicyState,
 from alf.environments import BatchedEnvironment
 from alf.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.policies import Policy
+from alf.policies.data_transformers import Pipeline
 from alf.replay import OneTimeReplayer, UnrollReplayer
 from alf.testing.toy_environments import CountingEnvironment
 
@@ -63,13 +64,14 @@ class FrozenPolicy(Policy):
         action_spec = to_tensor_spec(env.action_spec())
         reward_spec = tf.TensorSpec(env.reward_spec().shape, tf.float32)
         int32, int64, float32 = (tf.TensorSpec((), dtype) for dtype in (tf.int32, tf.int64, tf.float32))
-        self.time_step_spec = TimeStep(int32, reward_spec, float32, observation_spec, action_spec, int32)
-        info_spec = {"seen": self.time_step_spec, "version": int64, **(info_spec or {})}
+        seen = TimeStep(int32, reward_spec, float32, observation_spec, action_spec, int32)
+        info_spec = {"seen": seen, "version": int64, **(info_spec or {})}
         if counts_steps:
             info_spec["state"] = int64
         state_spec = int64 if counts_steps else ()
+        transformer = data_transformer or Pipeline(observation_spec, reward_spec)
         name = type(self).__name__
-        super().__init__(observation_spec, action_spec, state_spec, info_spec, data_transformer, name)
+        super().__init__(observation_spec, action_spec, state_spec, info_spec, transformer, name)
         self._counts_steps = counts_steps
         self._change = change
         self.rows = collections.deque()

@@ -1,11 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Checkpointer: saves and restores a run.
-
-Checkpoint N, of train iteration N, is these files in the directory `checkpoints`:
-
-    ckpt-N.index, ckpt-N.data-00000-of-00001: TensorFlow's checkpoint; `tf.train.load_checkpoint` reads it.
-    ckpt-N.complete: JSON; the number of updates, and the CRC-32 of each of TensorFlow's files. It is written
-        last. A checkpoint without it was cut off; one with a file that does not fit it is damaged.
+"""Checkpointer: saves and restores a run. `alf.training.checkpoint_files` says what the files are.
 
 The replay buffer has one file for all checkpoints, `replay_buffer.npz`, see `alf.replay.buffer_file`.
 """
@@ -14,18 +8,13 @@ import concurrent.futures
 import contextlib
 import json
 import os
-import re
-import shutil
-import zlib
 
 import tensorflow as tf
 from absl import logging
 
 from alf.errors import ConfigError, DivergedError, SaveError
 from alf.files import replace_file
-
-_COMPLETE = ".complete"
-_CHUNK_BYTES = 1 << 24
+from alf.training import checkpoint_files as files
 
 
 class Checkpointer(tf.train.experimental.PythonState):
@@ -92,9 +81,9 @@ class Checkpointer(tf.train.experimental.PythonState):
         algorithm, or if there are damaged checkpoints alone: a run that began anew would replace them.
         """
         damages = []
-        for number in reversed(self._numbers()):
+        for number in reversed(files.list_numbers(self._path)):
             path = self._prefix(number)
-            damage = _find_damage(path)
+            damage = files.find_damage(path)
             if damage is None:
                 break
             damages.append(f"{path} is damaged: {damage}")
@@ -120,11 +109,11 @@ class Checkpointer(tf.train.experimental.PythonState):
         Their files ".complete" become ".diverged". Returns a text that says so, or "" if there is none.
         """
         updates, aside = int(self._driver.learner.progress.updates), []
-        for number in self._numbers():
+        for number in files.list_numbers(self._path):
             path = self._prefix(number)
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-                if _read_complete(path)["updates"] == updates:
-                    os.replace(path + _COMPLETE, path + ".diverged")
+                if files.read_complete(path)["updates"] == updates:
+                    os.replace(path + files.COMPLETE, path + files.DIVERGED)
                     aside.append(os.path.basename(path))
         self._newest = None
         return f"; {', '.join(aside)} has these weights and is set aside" if aside else ""
@@ -141,13 +130,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._driver.learner.set_state(state["learner"])
 
     def _prefix(self, number):
-        return os.path.join(self._path, f"ckpt-{number}")
-
-    def _numbers(self, pattern=r"\.complete"):
-        """The numbers of the checkpoints that have a file whose name goes on with `pattern`; ascending."""
-        names = os.listdir(self._path) if os.path.isdir(self._path) else []
-        found = (re.fullmatch(rf"ckpt-(\d+){pattern}", name) for name in names)
-        return sorted({int(match[1]) for match in found if match})
+        return files.path_of(self._path, number)
 
     def _save_learner(self):
         learner = self._driver.learner
@@ -159,39 +142,26 @@ class Checkpointer(tf.train.experimental.PythonState):
                 )
         path = self._prefix(self.iterations)
         os.makedirs(self._path, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # one that is damaged or older
-            os.remove(path + _COMPLETE)
-        self._remove(self.iterations)  # What a kill has left of it would count as a part.
+        files.remove(path)  # One that is damaged or older, or what a kill has left of it.
         try:
             self._checkpoint.write(path)
-            names = [name for name in os.listdir(self._path) if name.startswith(os.path.basename(path) + ".")]
-            checksums = {name: _checksum(os.path.join(self._path, name)) for name in names}
-            complete = {"updates": int(learner.progress.updates), "crc32": checksums}
-            with replace_file(path + _COMPLETE) as file:
-                file.write(json.dumps(complete).encode())
+            files.mark_complete(path, updates=int(learner.progress.updates))
         except BaseException:
-            self._remove(self.iterations)
+            files.remove(path)
             raise
         self._newest = path
-        numbers = self._numbers()
+        numbers = files.list_numbers(self._path)
         kept = numbers[-self._max_to_keep :]
-        for number in self._numbers(r"[._].*"):
-            was_cut_off = number not in {*numbers, *self._numbers(r"\.diverged")}
+        set_aside = files.list_numbers(self._path, files.DIVERGED)
+        for number in files.list_numbers(self._path, ending=None):
+            was_cut_off = number not in {*numbers, *set_aside}
             if number < kept[0] or was_cut_off:
-                self._remove(number)
+                files.remove(self._prefix(number))
         # ALF does not read this file; `tf.train.latest_checkpoint` does.
         paths = [self._prefix(number) for number in kept]
         state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, path, paths)
         with replace_file(os.path.join(self._path, "checkpoint")) as file:
             file.write(str(state).encode())
-
-    def _remove(self, number):
-        """Removes all files of a checkpoint, and the folder in which TensorFlow writes."""
-        with contextlib.suppress(OSError):
-            for name in os.listdir(self._path):
-                if re.match(rf"ckpt-{number}[._]", name):
-                    path = os.path.join(self._path, name)
-                    shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
     def _load_replay_buffer(self):
         if not os.path.exists(self._replay_path):
@@ -211,29 +181,3 @@ class Checkpointer(tf.train.experimental.PythonState):
             logging.warning("the replay buffer of the checkpoint before is still being written")
         else:
             self._replay_saved = self._background.submit(self._replayer.save, self._replay_path)
-
-
-def _checksum(path):
-    """Returns the CRC-32 of a file, which is on the disk then."""
-    checksum = 0
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        while chunk := file.read(_CHUNK_BYTES):
-            checksum = zlib.crc32(chunk, checksum)
-    return checksum
-
-
-def _read_complete(path):
-    with open(path + _COMPLETE, "rb") as file:
-        return json.loads(file.read())
-
-
-def _find_damage(path):
-    """Returns None if a checkpoint is whole, or a text that says what is wrong with it."""
-    try:
-        for name, checksum in _read_complete(path)["crc32"].items():
-            if _checksum(os.path.join(os.path.dirname(path), name)) != checksum:
-                return f"{name} has another checksum"
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return repr(error)
-    return None

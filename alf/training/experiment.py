@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Experiment: the parts of a run, built one from another."""
+"""Experiment: the parts of a run, made one from another."""
 
 import gin
 import numpy as np
@@ -21,10 +21,7 @@ from alf.tf_runtime import global_seed
 
 @gin.configurable(module="alf.training")
 class Experiment:
-    """Builds environments, policy, algorithm, replayer, learner and driver, in this order.
-
-    `policy`, `algorithm`, `learner` and `driver` are attributes; the driver owns the environments. A wrong
-    setting raises ConfigError and closes the environments.
+    """Says which parts a run has, and makes them. A setting that is wrong by itself raises ConfigError.
 
     Args:
         env_ctor: callable (seed=int) -> batched environment.
@@ -60,54 +57,79 @@ class Experiment:
         if not num_envs and offline_buffer is None:
             raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
         check_unroll_length("Experiment.unroll_length", unroll_length)
+        self.env_ctor = env_ctor
+        self._num_envs = num_envs
+        self._data_transformers = data_transformers
+        self._policy_ctor = policy_ctor
+        self._algorithm_ctor = algorithm_ctor
+        self._exp_replayer = exp_replayer
+        self._offline_buffer = offline_buffer
+        self._learner_ctor = learner_ctor
+        self._driver_ctor = driver_ctor
+        self._unroll_length = unroll_length
+        self._seed = seed
+
+    def make_driver(self):
+        """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
+
+        Returns the driver; it owns the environments, and has the other parts: `driver.learner.policy` and so
+        on. A wrong setting raises ConfigError and closes the environments.
+        """
         # Before anything starts TensorFlow, which fixes its number of threads.
-        reserve_threads(2 * num_envs + 8)
+        reserve_threads(2 * self._num_envs + 8)
         envs = []
         try:
-            for env_seed in seed_everything(seed, num_envs):
-                envs.append(env_ctor(seed=env_seed))
-            specs = EnvSpecs(envs) if envs else replay.read_row_spec(offline_buffer)
-            transformer = Pipeline(specs.observation, specs.reward, data_transformers)
-            observation_spec = transformer.observation_spec
-            self.policy = policy_ctor(observation_spec, specs.action, data_transformer=transformer)
-            self.algorithm = algorithm_ctor(self.policy)
-            unroll_spec = specs.unroll_spec(self.policy, max(unroll_length, 1)) if envs else None
-            replayer = _make_replayer(self.policy, exp_replayer, unroll_spec, num_envs, offline_buffer)
-            is_unrolls = isinstance(replayer, replay.UnrollReplayer)
-            training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-            self.learner = learner_ctor(self.algorithm, training=training)
-            if not envs and transformer.has_statistics:
-                raise ConfigError(
-                    "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "
-                    "ObservationNormalizer, would learn nothing"
-                )
-            if not envs and self.learner.needs_fresh_experience:
-                raise ConfigError(
-                    "Experiment.num_envs is 0: nothing would fill the buffer again, so "
-                    "ReplayTraining.clear_replay_buffer must be False"
-                )
+            for env_seed in seed_everything(self._seed, self._num_envs):
+                envs.append(self.env_ctor(seed=env_seed))
+            learner = self._make_learner(EnvSpecs(envs) if envs else None)
             if envs:
-                self.driver = driver_ctor(envs, self.learner, unroll_length=unroll_length)
-            else:
-                self.driver = OfflineDriver(self.learner)
+                return self._driver_ctor(envs, learner, unroll_length=self._unroll_length)
+            return OfflineDriver(learner)
         except BaseException:
             for env in envs:
                 env.close()
             raise
 
+    def make_policy(self, observation_spec, action_spec, reward_spec):
+        """Makes the policy alone, for environments of these specs: nests of unbatched tensor specs."""
+        transformer = Pipeline(observation_spec, reward_spec, self._data_transformers)
+        return self._policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
 
-def _make_replayer(policy, exp_replayer, unroll_spec, num_envs, offline_buffer):
-    """Makes the replayer: of fresh experience, of a file, or of both."""
-    context = policy.data_transformer.context
-    if not num_envs:
-        replayer = replay.load_replayer(offline_buffer, context)
-        needed = replayer.row_spec._replace(info=policy.info_spec, state=PolicyState((), policy.state_spec))
-        replay.check_same_rows(needed, replayer.row_spec)
-        return replayer
-    replayer = replay.make_replayer(exp_replayer, unroll_spec, num_envs, context)
-    if offline_buffer is None:
-        return replayer
-    return replay.HybridReplayer(replayer, replay.load_replayer(offline_buffer, context))
+    def _make_learner(self, specs):
+        """Makes the learner and its parts; `specs`: `EnvSpecs`, or None without environments."""
+        rows = specs or replay.read_row_spec(self._offline_buffer)
+        policy = self.make_policy(rows.observation, rows.action, rows.reward)
+        algorithm = self._algorithm_ctor(policy)
+        replayer = self._make_replayer(policy, specs)
+        is_unrolls = isinstance(replayer, replay.UnrollReplayer)
+        training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
+        learner = self._learner_ctor(algorithm, training=training)
+        if specs is None and policy.data_transformer.has_statistics:
+            raise ConfigError(
+                "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "
+                "ObservationNormalizer, would learn nothing"
+            )
+        if specs is None and learner.needs_fresh_experience:
+            raise ConfigError(
+                "Experiment.num_envs is 0: nothing would fill the buffer again, so "
+                "ReplayTraining.clear_replay_buffer must be False"
+            )
+        return learner
+
+    def _make_replayer(self, policy, specs):
+        """Makes the replayer: of fresh experience, of a file, or of both."""
+        context = policy.data_transformer.context
+        if specs is None:
+            replayer = replay.load_replayer(self._offline_buffer, context)
+            state = PolicyState((), policy.state_spec)
+            needed = replayer.row_spec._replace(info=policy.info_spec, state=state)
+            replay.check_same_rows(needed, replayer.row_spec)
+            return replayer
+        unroll_spec = specs.unroll_spec(policy, max(self._unroll_length, 1))
+        replayer = replay.make_replayer(self._exp_replayer, unroll_spec, self._num_envs, context)
+        if self._offline_buffer is None:
+            return replayer
+        return replay.HybridReplayer(replayer, replay.load_replayer(self._offline_buffer, context))
 
 
 def seed_continued_run(driver, iterations):

@@ -13,8 +13,10 @@ from absl import logging
 
 from alf.errors import ConfigError
 from alf.files import replace_file
+from alf.training.config import parse_settings
+from alf.training.run_description import RUN_FILE, describe_run
 
-_CONFIG_FILE = "operative_config.gin"
+CONFIG_FILE = "operative_config.gin"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
 _MAY_CHANGE = re.compile(
     r"StopCriteria\..*|Trainer\.(summary|checkpoint)_interval"
@@ -33,6 +35,11 @@ def _close_lock(directory):
 os.register_at_fork(after_in_child=lambda: [_close_lock(directory) for directory in list(_locked)])
 
 
+def checkpoints_of(path):
+    """The directory of the checkpoints of the run in `path`."""
+    return os.path.join(path, "checkpoints")
+
+
 class RunDir:
     """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
 
@@ -43,7 +50,7 @@ class RunDir:
     def __init__(self, path):
         self.path = os.path.abspath(os.path.expanduser(path))
         self.summaries = os.path.join(self.path, "train")
-        self.checkpoints = os.path.join(self.path, "checkpoints")
+        self.checkpoints = checkpoints_of(self.path)
         try:
             os.makedirs(self.path, exist_ok=True)
             tempfile.TemporaryFile(dir=self.path).close()
@@ -74,15 +81,15 @@ class RunDir:
 
     def check_config(self):
         """Raises ConfigError, which shows the differences, if there is a run of another configuration."""
-        path = os.path.join(self.path, _CONFIG_FILE)
+        path = os.path.join(self.path, CONFIG_FILE)
         if not os.path.exists(path):
             return
         try:
             with open(path, encoding="utf-8") as file:
-                theirs = _parse_settings(file.read())
+                theirs = parse_settings(file.read())
         except (OSError, ValueError) as error:
-            raise ConfigError(f"root_dir {self.path!r}: {_CONFIG_FILE} cannot be read: {error}") from None
-        ours = _parse_settings(gin.operative_config_str())
+            raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
+        ours = parse_settings(gin.operative_config_str())
         names = [name for name in theirs.keys() | ours.keys() if not _MAY_CHANGE.fullmatch(name)]
         different = sorted(name for name in names if theirs.get(name) != ours.get(name))
         if different:
@@ -91,9 +98,16 @@ class RunDir:
                 f"root_dir {self.path!r} holds a run of another config ({shown}): choose another root_dir"
             )
 
-    def write_config(self):
-        """Writes the operative configuration and the revision of the code; ConfigError if that fails."""
-        texts = {_CONFIG_FILE: gin.operative_config_str(), "git_revision.txt": git_revision() + "\n"}
+    def write_config(self, policy):
+        """Writes what re-creates a run's policy: the operative configuration, a `RunDescription`, a revision.
+
+        ConfigError is raised if that fails.
+        """
+        texts = {
+            CONFIG_FILE: gin.operative_config_str(),
+            RUN_FILE: describe_run(policy).to_json(),
+            "git_revision.txt": git_revision() + "\n",
+        }
         try:
             for name, text in texts.items():
                 with replace_file(os.path.join(self.path, name)) as file:
@@ -109,25 +123,3 @@ def git_revision():
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-
-
-def check_dead_bindings():
-    """Raises ConfigError, once everything is built, that names the bindings that nothing has read."""
-    bound = _parse_settings(gin.config_str())
-    # A name without a dot is a macro's.
-    dead = {name for name in bound if "." in name.rpartition("/")[2]}
-    for name in _parse_settings(gin.operative_config_str()):
-        # A call in the scope a/b reads the binding of a/b, else that of a, else the one without a scope.
-        *scopes, parameter = name.split("/")
-        candidates = ("/".join((*scopes[:i], parameter)) for i in range(len(scopes), -1, -1))
-        dead.discard(next((candidate for candidate in candidates if candidate in bound), None))
-    if dead:
-        raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
-
-
-def _parse_settings(config):
-    """The bindings of a config text as a dict, without comments."""
-    # Gin indents the lines that continue a value.
-    statements = re.sub(r"\\?\n +", " ", config).splitlines()
-    pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
-    return {name.strip(): " ".join(value.split()) for name, value in pairs}

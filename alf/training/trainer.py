@@ -10,9 +10,10 @@ from absl import logging
 
 from alf.errors import DivergedError, SaveError, check_bool, check_int, check_number
 from alf.training.checkpointer import Checkpointer
+from alf.training.config import check_dead_bindings
 from alf.training.experiment import seed_continued_run
 from alf.training.progress_bar import ProgressBar, Throughput
-from alf.training.run_dir import RunDir, check_dead_bindings
+from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
 from alf.training.summaries import Summaries
 
@@ -68,7 +69,7 @@ class Trainer:
             self._restored = self._checkpointer.restore()
             if self._restored:
                 seed_continued_run(driver, self._checkpointer.iterations)
-            self._run_dir.write_config()
+            self._run_dir.write_config(self.learner.policy)
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
 

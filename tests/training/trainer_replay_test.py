@@ -54,7 +54,7 @@ def make_trainer(
         seed=0,
     )
     stop_criteria_ctor = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
-    return Trainer(str(root_dir), experiment.driver, stop_criteria_ctor, **kwargs)
+    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **kwargs)
 
 
 def run(*args, **kwargs):

@@ -65,7 +65,7 @@ def make_trainer(root_dir, env=None, stop=None, learning_rate=0.01, experiment=N
         "unroll_length": UNROLL_LENGTH,
         **(experiment or {}),
     }
-    driver = Experiment(**parts).driver
+    driver = Experiment(**parts).make_driver()
     trainer = Trainer(
         str(root_dir), driver, stop_criteria_ctor=lambda: StopCriteria(**(stop or {})), **kwargs
     )

@@ -1,0 +1,85 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What the commands have in common: how errors are shown, and how the process ends."""
+
+import contextlib
+import os
+import re
+import sys
+import threading
+
+import tensorflow as tf
+from absl import app, logging
+
+from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
+from alf.tf_runtime import share_heaps
+
+_EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
+_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
+
+
+def make_main(run):
+    """Returns `main(argv)`, which calls `run()` and returns its exit status.
+
+    An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, else 1.
+    """
+
+    def main(argv):
+        if len(argv) > 1:
+            print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
+            return 2
+        logging.set_verbosity(logging.INFO)
+        share_heaps()
+        tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
+        try:
+            return run()
+        except (ConfigError, DivergedError, EnvError, SaveError, StallError) as error:
+            print(f"error: {first_line(error)}", file=sys.stderr)
+            return 2 if isinstance(error, ConfigError) else 1
+        except SystemExit as error:  # of an environment's constructor, or a module that a gin file imports
+            print(f"error: the user's code called sys.exit({error.code!r})", file=sys.stderr)
+            return 1
+
+    return main
+
+
+def start(main):
+    """Runs `main` as a program."""
+    try:
+        app.run(main)
+    except SystemExit as ended:
+        exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
+        raise
+
+
+def exit_after(seconds, status):
+    """Ends this process with a status if it has not ended by itself after so many seconds."""
+
+    def exit_now():
+        names = [thread.name for thread in threading.enumerate() if not thread.daemon]
+        print(f"error: after {seconds:g} s these threads still run: {', '.join(names)}", file=sys.stderr)
+        os._exit(status)
+
+    timer = threading.Timer(seconds, exit_now)
+    timer.daemon = True
+    timer.start()
+
+
+@contextlib.contextmanager
+def wrong_calls_are_config_errors():
+    """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
+
+    Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other TypeError is a
+    mistake in code, whose traceback is needed.
+    """
+    try:
+        yield
+    except (ImportError, TypeError) as error:
+        if isinstance(error, TypeError) and not re.search(_WRONG_CALL, str(error)):
+            raise
+        called = re.findall("In call to configurable '(.*?)'", str(error))
+        raise ConfigError(f"{', '.join(called[:1])}: {first_line(error)}") from error
+
+
+def first_line(error):
+    """An error's text without what gin adds: through which calls it came."""
+    return " ".join(re.split("\n *(?:In call to|No values supplied)", str(error))[0].split())

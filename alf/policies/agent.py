@@ -1,0 +1,143 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Agent: a policy that is called from Python, with NumPy arrays, outside of a driver."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from alf.data_structures import FIRST, MID, TimeStep
+from alf.errors import check_bool
+from alf.nest_utils import (
+    BoundedTensorSpec,
+    add_leading_dims,
+    find_mismatch,
+    find_structure_mismatch,
+    zero_where,
+    zeros_from_spec,
+)
+from alf.workers.arrays import MisfitError, fit
+
+
+class AgentState(NamedTuple):
+    """What an agent keeps of each environment between two of its steps: nests of tensors [B, ...]."""
+
+    policy: Any  # `PolicyState`
+    prev_action: Any  # as the policy gave it, before it was clipped
+
+
+class Agent:
+    """Chooses actions for observations.
+
+    Args:
+        policy: `Policy`.
+
+    Attributes:
+        policy: as above.
+        observation_spec, action_spec: nests of unbatched tensor specs, with bounds if there are any.
+    """
+
+    def __init__(self, policy):
+        self.policy = policy
+        self.observation_spec = policy.time_step_spec.observation
+        self.action_spec = policy.action_spec
+        signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)
+        signature = (*signature[:4], add_leading_dims(self._state_spec, None))
+        self._functions = {
+            is_greedy: tf.function(act, input_signature=signature, autograph=False)
+            for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training))
+        }
+
+    @property
+    def _state_spec(self):
+        return AgentState(self.policy.policy_step_spec.state, self.policy.action_spec)
+
+    def predict(self, observation, state=None, deterministic=True, episode_start=None):
+        """Chooses actions for one observation, or for a batch of them.
+
+        Args:
+            observation: nest of arrays like `observation_spec`, of one environment or, with one more leading
+                dimension, of B environments. Any dtype that holds the same numbers will do.
+            state: what the last call returned for the same environments. None where all episodes begin.
+            deterministic: whether the agent acts as well as it can (`Policy.predict`, for example greedily),
+                or explores as in training (`Policy.rollout`).
+            episode_start: bool, or bools [B]: whether an episode begins with this observation. None: with the
+                first call, the one without a state.
+
+        Returns:
+            the action, nest of NumPy arrays like `action_spec`, with a leading dimension B for a batch, and
+            clipped to the bounds of the spec; and the state for the next call, which is opaque.
+
+        Raises:
+            ValueError: if an argument does not fit. The policy sees rewards of 0.
+        """
+        observation, is_batch = self._to_batch(observation)
+        batch_size = len(tf.nest.flatten(observation)[0])
+        starts = np.full([batch_size], state is None)
+        if episode_start is not None:
+            starts = np.broadcast_to(np.asarray(episode_start, bool), starts.shape)
+        step_type = np.where(starts, FIRST, MID).astype(np.int32)
+        reward = np.zeros([batch_size, *self.policy.time_step_spec.reward.shape], np.float32)
+        discount = np.ones([batch_size], np.float32)
+        action, state = self.act(step_type, reward, discount, observation, state, deterministic)
+        return action if is_batch else tf.nest.map_structure(lambda x: x[0], action), state
+
+    def act(self, step_type, reward, discount, observation, state=None, deterministic=True):
+        """Chooses actions for a time step of B environments, whose fields are as in `TimeStep`.
+
+        `state` and `deterministic`, and what is returned, are as in `predict`; `reward` is what came with the
+        observation, and the state is zero where `step_type` is FIRST.
+        """
+        check_bool("deterministic", deterministic)
+        if state is None:
+            state = self.initial_state(len(step_type))
+        mismatch = find_mismatch(state, add_leading_dims(self._state_spec, len(step_type)))
+        if mismatch:
+            raise ValueError(
+                f"the state is not one of this agent for {len(step_type)} environments: {mismatch}"
+            )
+        action, state = self._functions[deterministic](step_type, reward, discount, observation, state)
+        return tf.nest.map_structure(lambda x: x.numpy(), action), state
+
+    def initial_state(self, batch_size):
+        """Returns the state with which episodes begin, of `batch_size` environments."""
+        return zeros_from_spec(self._state_spec, batch_size)
+
+    def _to_batch(self, observation):
+        """Returns an observation as arrays [B, ...], and whether it was a batch."""
+        mismatch = find_structure_mismatch(observation, self.observation_spec)
+        if mismatch:
+            raise ValueError(f"the observation does not fit the observation_spec: {mismatch}")
+        specs = tf.nest.flatten(self.observation_spec)
+        leaves = [np.asarray(x) for x in tf.nest.flatten(observation)]
+        is_batch = leaves[0].ndim == specs[0].shape.rank + 1
+        if not is_batch:
+            leaves = [x[np.newaxis] for x in leaves]
+        shapes = [(len(leaves[0]), *spec.shape) for spec in specs]
+        dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in specs]
+        try:
+            leaves = [fit(*args, "the observation") for args in zip(leaves, shapes, dtypes, strict=True)]
+        except MisfitError as error:
+            raise ValueError(str(error)) from None
+        return tf.nest.pack_sequence_as(self.observation_spec, leaves), is_batch
+
+    def _act_greedily(self, *args):
+        return self._act(self.policy.predict, *args)
+
+    def _act_as_in_training(self, *args):
+        return self._act(self.policy.rollout, *args)
+
+    def _act(self, choose, step_type, reward, discount, observation, state):
+        prev_action = zero_where(tf.equal(step_type, FIRST), state.prev_action)
+        env_id = tf.range(tf.size(step_type))
+        time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id)
+        policy_step = choose(time_step, state.policy)
+        action = tf.nest.map_structure(_clip, policy_step.action, self.action_spec)
+        return action, AgentState(policy_step.state, policy_step.action)
+
+
+def _clip(action, spec):
+    """Limits an action of floats to its bounds, as environments do; they refuse integers out of range."""
+    if not (isinstance(spec, BoundedTensorSpec) and spec.dtype.is_floating):
+        return action
+    return tf.clip_by_value(action, spec.minimum, spec.maximum)

@@ -1,0 +1,91 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Gin configurations: read from files and bindings, kept apart, and checked for bindings without effect."""
+
+import contextlib
+import os
+import re
+import sys
+import tokenize
+
+import gin
+
+from alf.errors import ConfigError
+from alf.training.run_description import find_import_paths
+
+
+def parse_config(gin_files, gin_params):
+    """Reads gin files and bindings into gin's configuration; raises ConfigError if one is wrong.
+
+    A gin file may import Python modules beside it. That of a run, `operative_config.gin`, may also import
+    what the run could import.
+    """
+    for path in gin_files:
+        if not os.path.isfile(path):  # gin would say so too, after a line of its own
+            raise ConfigError(f"--gin_file: there is no file {path!r}")
+    beside = [os.path.dirname(os.path.abspath(path)) for path in gin_files]
+    sys.path[:0] = [folder for folder in beside if folder not in sys.path]
+    of_runs = [path for folder in beside for path in find_import_paths(folder)]
+    sys.path += [folder for folder in dict.fromkeys(of_runs) if folder not in sys.path]
+    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in gin_files]
+    for name, parse, source in [*sources, ("--gin_param", gin.parse_config, gin_params)]:
+        try:
+            parse(source)
+        except RecursionError:
+            raise ConfigError(f"{name}: the file includes itself") from None
+        except tokenize.TokenError:
+            raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
+        except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
+            raise ConfigError(f"{name}: {' '.join(str(error).split())}") from None
+
+
+@contextlib.contextmanager
+def own_config():
+    """Context in which gin has another configuration, empty at first; the one before comes back at the end.
+
+    Nothing else may use gin meanwhile. Gin has no public way to do this; its version is pinned in setup.py.
+    """
+    config = gin.config
+    stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
+    kept, imports, is_locked = [dict(store) for store in stores], set(config._IMPORTS), gin.config_is_locked()
+    gin.clear_config()
+    try:
+        yield
+    finally:
+        gin.clear_config()
+        for store, content in zip(stores, kept, strict=True):
+            store.update(content)
+        config._IMPORTS.update(imports)
+        config._set_config_is_locked(is_locked)
+
+
+def check_dead_bindings(bindings=None):
+    """Raises ConfigError, once everything is built, that names the bindings that nothing has read.
+
+    `bindings`: list of texts "NAME=VALUE" to check; None checks all of gin's configuration.
+    """
+    bound = parse_settings(gin.config_str())
+    # A name without a dot is a macro's.
+    dead = {name for name in bound if "." in name.rpartition("/")[2]}
+    for name in parse_settings(gin.operative_config_str()):
+        # A call in the scope a/b reads the binding of a/b, else that of a, else the one without a scope.
+        *scopes, parameter = name.split("/")
+        candidates = ("/".join((*scopes[:i], parameter)) for i in range(len(scopes), -1, -1))
+        dead.discard(next((candidate for candidate in candidates if candidate in bound), None))
+    if bindings is not None:
+        asked = parse_settings("\n".join(bindings))
+        # Gin may know a parameter by a longer or a shorter name than the user has given.
+        dead = {name for name in dead if any(_may_be_same(name, other) for other in asked)}
+    if dead:
+        raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
+
+
+def _may_be_same(name, other):
+    return f".{name}".endswith(f".{other}") or f".{other}".endswith(f".{name}")
+
+
+def parse_settings(config):
+    """The bindings of a config text as a dict, without comments."""
+    # Gin indents the lines that continue a value.
+    statements = re.sub(r"\\?\n +", " ", config).splitlines()
+    pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
+    return {name.strip(): " ".join(value.split()) for name, value in pairs}

@@ -1,0 +1,81 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RunDescription: what re-creates a run's policy, besides its gin configuration, as the file `run.json`.
+
+The file is JSON: `observation_spec`, `action_spec` and `reward_spec` of the environments, see
+`alf.spec_json`; `import_paths`, the folders where the run's own modules were found; `versions` of packages.
+"""
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from typing import Any, NamedTuple
+
+from alf.errors import ConfigError
+from alf.spec_json import nest_from_json, nest_to_json
+from alf.version import __version__
+
+RUN_FILE = "run.json"
+_PACKAGES = (
+    "tensorflow",
+    "tf_keras",
+    "tf-agents",
+    "tensorflow-probability",
+    "gymnasium",
+    "numpy",
+    "gin-config",
+)
+
+
+class RunDescription(NamedTuple):
+    """See the module. Specs are nests of unbatched tensor specs."""
+
+    observation_spec: Any
+    action_spec: Any
+    reward_spec: Any
+    import_paths: list
+    versions: dict
+
+    def to_json(self):
+        """Returns the text of the file."""
+        specs = {k: nest_to_json(v) for k, v in self._asdict().items() if k.endswith("_spec")}
+        return json.dumps({**self._asdict(), **specs}, indent=1) + "\n"
+
+
+def describe_run(policy):
+    """Describes this process and the environments that a `Policy` is made for."""
+    spec = policy.time_step_spec
+    versions = {"alf": __version__, "python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return RunDescription(spec.observation, policy.action_spec, spec.reward, _list_own_paths(), versions)
+
+
+def read_description(root_dir):
+    """Reads the `RunDescription` of a run; raises ConfigError if there is none, or it is damaged."""
+    path = os.path.join(root_dir, RUN_FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+        specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
+        return RunDescription(**{**values, **specs})
+    except FileNotFoundError:
+        raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
+
+
+def find_import_paths(root_dir):
+    """The folders where the modules of a run may be; an empty list if there is no run in the folder."""
+    if not os.path.exists(os.path.join(root_dir, RUN_FILE)):
+        return []
+    return [path for path in read_description(root_dir).import_paths if os.path.isdir(path)]
+
+
+def _list_own_paths():
+    """The folders from which this process imports, without those of Python and of installed packages."""
+    prefixes = tuple(
+        os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    )
+    paths = [os.path.realpath(path) for path in sys.path]
+    return [path for path in dict.fromkeys(paths) if os.path.isdir(path) and not path.startswith(prefixes)]

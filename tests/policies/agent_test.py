@@ -1,0 +1,167 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Agent: acts as the policy does in a driver, for one observation or a batch, and names what does not fit."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs.tensor_spec import BoundedTensorSpec
+
+from alf.data_structures import FIRST, PolicyState, PolicyStep, TimeStep
+from alf.networks import GRU, ActorCriticNetwork
+from alf.policies import ActorCriticPolicy, Policy
+from alf.policies.agent import Agent
+from alf.policies.data_transformers import FrameStacker, ObservationNormalizer, Pipeline
+
+VECTOR, REWARD = tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.float32)
+BOX = BoundedTensorSpec((2,), tf.float32, [-1.0, -2.0], [1.0, 2.0])
+
+
+class EchoPolicy(Policy):
+    """Its action is what it was shown: observation, previous action, reward; the state counts steps."""
+
+    def __init__(self, action_spec=None):
+        action_spec = action_spec or {"echo": VECTOR, "prev": VECTOR, "reward": REWARD, "count": REWARD}
+        super().__init__(VECTOR, action_spec, REWARD)
+
+    def rollout_step(self, time_step, state):
+        action = {"echo": time_step.observation, "prev": time_step.prev_action["echo"]}
+        action.update(reward=time_step.reward, count=state)
+        return PolicyStep(action, state + 1)
+
+    def predict_step(self, time_step, state):
+        step = self.rollout_step(time_step, state)
+        return step._replace(action={**step.action, "count": step.action["count"] + 100})
+
+
+def test_a_batch_and_one_observation():
+    agent = Agent(EchoPolicy())
+    batch = np.arange(6.0).reshape(3, 2)  # float64 will do
+    actions, state = agent.predict(batch)
+    assert isinstance(actions["echo"], np.ndarray) and actions["echo"].dtype == np.float32
+    np.testing.assert_array_equal(actions["echo"], batch)
+    action, _ = agent.predict(batch[1])
+    assert action["echo"].shape == (2,) and action["count"].shape == ()
+    np.testing.assert_array_equal(action["echo"], batch[1])
+    again, _ = agent.predict(batch + 1, state)
+    np.testing.assert_array_equal(again["prev"], batch)
+
+
+def test_state_and_episode_start():
+    agent = Agent(EchoPolicy())
+    batch = np.ones([3, 2])
+    actions, state = agent.predict(batch, deterministic=False)
+    assert actions["count"].tolist() == [0, 0, 0] and actions["prev"].tolist() == [[0, 0]] * 3
+    actions, state = agent.predict(batch, state, deterministic=False)
+    assert actions["count"].tolist() == [1, 1, 1]
+    actions, state = agent.predict(batch, state, episode_start=[False, True, False])
+    assert actions["count"].tolist() == [102, 100, 102]
+    assert actions["prev"].tolist() == [[1, 1], [0, 0], [1, 1]]
+    actions, _ = agent.predict(batch, state, episode_start=True)
+    assert actions["count"].tolist() == [100] * 3
+
+
+def test_act_hands_on_the_reward():
+    agent = Agent(EchoPolicy())
+    ones = np.ones([2], np.float32)
+    actions, _ = agent.act(np.ones([2], np.int32), ones * 7, ones, np.ones([2, 2], np.float32))
+    assert actions["reward"].tolist() == [7, 7]
+
+
+class WidePolicy(Policy):
+    """Acts beyond the bounds, and shows in its state the previous action that it was given."""
+
+    def __init__(self):
+        super().__init__(VECTOR, BOX, VECTOR)
+
+    def rollout_step(self, time_step, state):
+        return PolicyStep(10.0 * time_step.observation, time_step.prev_action)
+
+
+def test_actions_are_clipped_and_previous_actions_are_not():
+    agent = Agent(WidePolicy())
+    action, state = agent.predict([1.0, -1.0])
+    assert action.tolist() == [1, -2]
+    _, state = agent.predict([0.0, 0.0], state)
+    assert state.policy.train.numpy().tolist() == [[10, -10]]
+
+
+@pytest.mark.parametrize(
+    "observation, message",
+    [
+        ({"x": [1.0, 2.0]}, "structure differs"),
+        ([1.0, 2.0, 3.0], r"shape \(1, 3\) and dtype float64, its space says shape \(1, 2\)"),
+        (1.0, r"shape \(1,\) and dtype"),
+        (np.zeros([2, 2, 2]), r"shape \(1, 2, 2, 2\)"),
+        (np.zeros([5, 3]), r"shape \(5, 3\) .* says shape \(5, 2\)"),
+        (["a", "b"], "dtype <U1"),
+    ],
+)
+def test_an_observation_that_does_not_fit(observation, message):
+    with pytest.raises(ValueError, match=message):
+        Agent(EchoPolicy()).predict(observation)
+
+
+def test_integers_keep_their_values():
+    class Bytes(EchoPolicy):
+        def __init__(self):
+            spec = tf.TensorSpec((2,), tf.uint8)
+            Policy.__init__(self, spec, {"echo": spec})
+
+        def rollout_step(self, time_step, state):
+            return PolicyStep({"echo": time_step.observation})
+
+        predict_step = rollout_step
+
+    agent = Agent(Bytes())
+    assert agent.predict([1, 255])[0]["echo"].tolist() == [1, 255]
+    for wrong in ([1, 256], [0.5, 1.0]):
+        with pytest.raises(ValueError, match="its space says .*dtype uint8"):
+            agent.predict(wrong)
+
+
+def test_a_state_of_other_environments():
+    agent = Agent(EchoPolicy())
+    _, state = agent.predict(np.ones([3, 2]))
+    with pytest.raises(ValueError, match=r"the state is not one of this agent for 2 environments"):
+        agent.predict(np.ones([2, 2]), state)
+    with pytest.raises(ValueError, match="the state is not one of this agent"):
+        agent.predict(np.ones([2, 2]), "state")
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_an_agent_computes_what_the_policy_does(deterministic):
+    """With a recurrent network, two transformers with states, and rows that begin anew."""
+    tf.random.set_seed(0)
+    frames = tf.TensorSpec((1, 3), tf.float32)
+    ctors = [functools.partial(FrameStacker, num_frames=2), ObservationNormalizer]
+    transformer = Pipeline(frames, REWARD, ctors)
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=functools.partial(GRU, 4))
+    policy = ActorCriticPolicy(transformer.observation_spec, BOX, network, data_transformer=transformer)
+    agent = Agent(policy)
+    rng = np.random.default_rng(0)
+    reward, discount = np.zeros([2], np.float32), np.ones([2], np.float32)
+    choose = policy.predict if deterministic else policy.rollout
+    policy_state, agent_state, prev = agent.initial_state(2).policy, None, tf.zeros([2, 2])
+    for step_type in ([0, 0], [1, 1], [1, 2], [1, 0], [1, 1]):
+        step_type = np.array(step_type, np.int32)
+        observation = rng.normal(size=[2, 1, 3]).astype(np.float32)
+        starts = step_type == FIRST
+        prev = tf.where(starts[:, np.newaxis], 0.0, prev)
+        time_step = TimeStep(*map(tf.constant, (step_type, reward, discount, observation)), prev, tf.range(2))
+        tf.random.set_seed(1)
+        expected = choose(time_step, policy_state)
+        policy_state, prev = expected.state, expected.action
+        tf.random.set_seed(1)
+        action, agent_state = agent.predict(observation, agent_state, deterministic, episode_start=starts)
+        if deterministic:
+            np.testing.assert_allclose(action, np.clip(prev, BOX.minimum, BOX.maximum), rtol=1e-5, atol=1e-6)
+        else:
+            prev = agent_state.prev_action
+        assert isinstance(agent_state.policy, PolicyState)
+        tf.nest.map_structure(
+            lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6),
+            agent_state.policy,
+            policy_state,
+        )

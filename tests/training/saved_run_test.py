@@ -1,0 +1,261 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""SavedRun, load_agent: a policy comes back, in this process or another, also while the run goes on."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import alf
+from alf.errors import ConfigError
+from alf.training import Experiment, Trainer
+from alf.training import checkpoint_files as files
+from alf.training.config import own_config
+from alf.training.saved_run import SavedRun, load_agent, make_env
+
+CONFIG = """
+import alf.learner.optimizers
+Experiment.env_ctor = @alf.environments.load
+Experiment.num_envs = 1
+Experiment.unroll_length = 4
+Experiment.seed = 1
+Experiment.data_transformers = (@ObservationNormalizer,)
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 2
+ActorCriticNetwork.fc_layer_params = (8,)
+ActorCriticNetwork.rnn_ctor = @GRU
+GRU.units = 4
+alf.Learner.optimizer = @Adam()
+Adam.learning_rate = 0.01
+Trainer.checkpoint_interval = {interval}
+StopCriteria.num_iterations = {iterations}
+"""
+
+
+def train(root_dir, iterations=3, interval=300.0, config=CONFIG):
+    with own_config():
+        gin.parse_config(config.format(iterations=iterations, interval=interval))
+        trainer = Trainer(str(root_dir), Experiment().make_driver())
+        trainer.train()
+    return trainer
+
+
+def assert_same_actions(agent, policy):
+    """Both act the same over a few steps."""
+    from alf.policies.agent import Agent
+
+    other, states = Agent(policy), (None, None)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        observation = rng.normal(size=[16, 4]).astype(np.float32)
+        (ours, first), (theirs, second) = (
+            a.predict(observation, s) for a, s in zip((agent, other), states, strict=True)
+        )
+        states = first, second
+        np.testing.assert_array_equal(ours, theirs)
+        tf.nest.map_structure(np.testing.assert_array_equal, first, second)
+
+
+def snapshot(root_dir):
+    """Names, sizes and times of all files."""
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(root_dir) for name in names]
+    return {path: (os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in paths}
+
+
+def test_an_agent_acts_as_the_policy_that_was_saved(tmp_path):
+    trainer = train(tmp_path)
+    before, config = snapshot(tmp_path), gin.config_str()
+    agent = alf.load_agent(str(tmp_path))
+    assert snapshot(tmp_path) == before and gin.config_str() == config
+    assert_same_actions(agent, trainer.learner.policy)
+    assert agent.observation_spec.shape == (4,) and agent.action_spec.maximum == 1
+    assert int(agent.policy.progress.updates) == 3
+
+
+def test_checkpoints_by_name(tmp_path):
+    first = train(tmp_path, iterations=2)
+    old = first.learner.policy.copy()
+    second = train(tmp_path, iterations=5)
+    folder = tmp_path / "checkpoints"
+    assert_same_actions(load_agent(tmp_path, 2), old)
+    assert_same_actions(load_agent(tmp_path, str(folder / "ckpt-2")), old)
+    assert_same_actions(load_agent(tmp_path, "5"), second.learner.policy)
+    assert_same_actions(load_agent(tmp_path), second.learner.policy)
+    with pytest.raises(ConfigError, match=r"there is no checkpoint 3; .*checkpoints' has 2, 5"):
+        load_agent(tmp_path, 3)
+    with pytest.raises(ConfigError, match=r"there is no best checkpoint in"):
+        load_agent(tmp_path, "best")
+
+
+def test_a_damaged_checkpoint_is_skipped_unless_it_is_named(tmp_path):
+    old = train(tmp_path, iterations=2).learner.policy.copy()
+    train(tmp_path, iterations=5)
+    path = tmp_path / "checkpoints" / "ckpt-5.index"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert_same_actions(load_agent(tmp_path), old)
+    with pytest.raises(ConfigError, match=r"ckpt-5 is damaged: ckpt-5\.index has another checksum"):
+        load_agent(tmp_path, 5)
+
+
+def test_what_is_no_run(tmp_path):
+    with pytest.raises(ConfigError, match=r"holds no run: there is no run\.json"):
+        load_agent(tmp_path)
+    train(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"run\.json cannot be read"):
+        load_agent(tmp_path)
+
+
+def test_a_checkpoint_of_another_policy(tmp_path):
+    train(tmp_path)
+    path = tmp_path / "operative_config.gin"
+    path.write_text(path.read_text().replace("GRU.units = 4", "GRU.units = 5"))
+    with pytest.raises(ConfigError, match=r"ckpt-3 does not fit this policy"):
+        load_agent(tmp_path)
+
+
+def test_agents_of_a_run_that_goes_on_can_be_loaded_at_any_moment(tmp_path):
+    train(tmp_path, iterations=1)
+    thread = threading.Thread(
+        target=train, args=(tmp_path, 10**9, 0.0), kwargs={"config": CONFIG}, daemon=True
+    )
+    trainer = []
+
+    def keep_training():
+        with own_config():
+            gin.parse_config(CONFIG.format(iterations=10**9, interval=0.0))
+            trainer.append(Trainer(str(tmp_path), Experiment().make_driver()))
+        trainer[0].train()
+
+    thread = threading.Thread(target=keep_training)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not trainer and time.monotonic() < deadline:
+            time.sleep(0.01)
+        run, seen = SavedRun(tmp_path), set()
+        with own_config():
+            run.read_config()
+            while len(seen) < 5 and time.monotonic() < deadline:
+                policy, path = run.load_policy()
+                seen.add(path)
+                assert path.endswith(f"-{int(policy.progress.updates)}")
+    finally:
+        trainer[0].interrupt("enough")
+        thread.join(60)
+    assert len(seen) >= 5 and not thread.is_alive()
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, monkeypatch):
+    """The run goes on: the newest checkpoint disappears after it was found, and there is a newer one."""
+    train(tmp_path, iterations=2)
+    trainer = train(tmp_path, iterations=3)
+    run, folder, found = SavedRun(tmp_path), str(tmp_path / "checkpoints"), []
+    find = run.find_checkpoint
+
+    def find_and_remove(checkpoint):
+        path = files.path_of(folder, 2) if not found else find(checkpoint)
+        if not found:
+            files.remove(path)
+        found.append(path)
+        return path
+
+    monkeypatch.setattr(run, "find_checkpoint", find_and_remove)
+    with own_config():
+        run.read_config()
+        policy, path = run.load_policy()
+    assert len(found) == 2 and path == files.path_of(folder, 3)
+    assert int(policy.progress.updates) == int(trainer.learner.progress.updates)
+
+
+OWN_MODULE = """
+import gin, gymnasium, numpy as np
+from gymnasium import spaces
+
+@gin.configurable
+class Mine(gymnasium.Env):
+    observation_space, action_space = spaces.Box(-1, 1, (3,)), spaces.Discrete(2)
+    made = 0
+    def __init__(self, limit=5):
+        Mine.made += 1
+        self.limit = limit
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(3, np.float32), {}
+    def step(self, action):
+        self.count += 1
+        return np.zeros(3, np.float32), 1.0, self.count == self.limit, False, {}
+"""
+OWN_CONFIG = """
+import mine_of_saved_run
+Experiment.num_envs = 1
+alf.environments.load.name = @Mine
+alf.environments.load.batch_size = 1
+alf.environments.load.num_workers = 0
+Mine.limit = 7
+ActorCriticNetwork.fc_layer_params = (8,)
+alf.Learner.optimizer = @Adam()
+StopCriteria.num_iterations = 2
+"""
+
+
+def run_python(folder, *args):
+    done = subprocess.run(
+        [sys.executable, *args], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_own_module_is_found_from_another_folder_and_process(tmp_path):
+    own, other, root_dir = tmp_path / "own", tmp_path / "other", tmp_path / "run"
+    own.mkdir()
+    other.mkdir()
+    (own / "mine_of_saved_run.py").write_text(OWN_MODULE)
+    (own / "mine.gin").write_text(OWN_CONFIG)
+    run_python(own, "-m", "alf.bin.train", "--gin_file=mine.gin", f"--root_dir={root_dir}")
+    description = json.loads((root_dir / "run.json").read_text())
+    assert str(own) in description["import_paths"] and description["versions"]["alf"] == alf.__version__
+    program = f"""
+        import alf, sys
+        agent = alf.load_agent({str(root_dir)!r})
+        print(agent.predict([0.0, 0.0, 0.0])[0])
+        print(sys.modules["mine_of_saved_run"].Mine.made)
+    """
+    action, num_made = run_python(other, "-c", textwrap.dedent(program)).split()[-2:]
+    assert action in ("0", "1")
+    assert num_made == "0"  # no environment
+    # The operative configuration runs again.
+    args = [f"--gin_file={root_dir}/operative_config.gin", f"--root_dir={tmp_path / 'again'}"]
+    run_python(other, "-m", "alf.bin.train", *args)
+    assert (tmp_path / "again" / "checkpoints" / "ckpt-2.complete").exists()
+
+
+def test_own_config_brings_everything_back():
+    gin.parse_config("Adam.learning_rate = 0.5\nimport alf.schedules")
+    tf.keras.optimizers.legacy.Adam  # noqa: B018
+    kept, operative = gin.config_str(), gin.operative_config_str()
+    with pytest.raises(ZeroDivisionError), own_config():
+        assert gin.config_str() == ""
+        gin.parse_config("Adam.learning_rate = 0.25")
+        gin.finalize()
+        1 / 0  # noqa: B018
+    assert (gin.config_str(), gin.operative_config_str()) == (kept, operative)
+    assert not gin.config_is_locked()
+
+
+def test_make_env_takes_another_batch_size(tmp_path):
+    with own_config():
+        gin.parse_config(CONFIG.format(iterations=1, interval=1.0))
+        env = make_env(3, batch_size=5)
+        assert env.batch_size == 5
+        env.close()
