@@ -13,7 +13,8 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 # From the lowest to the highest; modules of one entry may import each other.
 LAYERS = [
     {"version", "errors"},
-    {"nest_utils", "seeds", "credit", "tf_patches"},
+    {"nest_utils", "seeds", "credit", "tf_patches", "files"},
+    {"spec_json"},
     {"data_structures", "schedules", "tf_runtime", "workers"},
     {"ops"},
     {"networks", "replay", "environments"},

@@ -15,7 +15,7 @@ from alf.bin.command import make_main, start, wrong_calls_are_config_errors
 from alf.errors import ConfigError
 from alf.policies.agent import Agent
 from alf.training.config import check_dead_bindings
-from alf.training.evaluation import evaluate, summarize
+from alf.training.evaluation import evaluate, summarize_episodes
 from alf.training.saved_run import SavedRun, make_env
 
 _ROOT_DIR = flags.DEFINE_string("root_dir", None, "Directory of the run.")
@@ -38,12 +38,13 @@ def run():
     saved.read_config(_GIN_PARAM.value)
     num_envs = min(_NUM_ENVS.value, _NUM_EPISODES.value)
     with wrong_calls_are_config_errors():
-        policy, path = saved.load_policy(_CHECKPOINT.value)
+        policy = saved.make_policy()
+        path = saved.restore(policy, _CHECKPOINT.value)
         env = make_env(_SEED.value, num_envs)
     with contextlib.closing(env):
         check_dead_bindings(_GIN_PARAM.value)
         episodes = evaluate(Agent(policy), env, _NUM_EPISODES.value, not _SAMPLE.value)
-    figures = {"return": summarize(episodes.returns), "length": summarize(episodes.lengths)}
+    figures = summarize_episodes(episodes)
     if _JSON.value:
         print(json.dumps({"checkpoint": path, "num_episodes": len(episodes.returns), **figures}))
     else:

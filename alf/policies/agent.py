@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
+from tensorflow.python.util.nest import flatten_up_to
+
 from alf.data_structures import FIRST, MID, TimeStep
 from alf.errors import check_bool
 from alf.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
     find_mismatch,
-    find_structure_mismatch,
     zero_where,
     zeros_from_spec,
 )
@@ -105,11 +107,12 @@ class Agent:
 
     def _to_batch(self, observation):
         """Returns an observation as arrays [B, ...], and whether it was a batch."""
-        mismatch = find_structure_mismatch(observation, self.observation_spec)
-        if mismatch:
-            raise ValueError(f"the observation does not fit the observation_spec: {mismatch}")
         specs = tf.nest.flatten(self.observation_spec)
-        leaves = [np.asarray(x) for x in tf.nest.flatten(observation)]
+        try:  # A list may be an array.
+            leaves = flatten_up_to(self.observation_spec, observation, check_types=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the observation does not fit the observation_spec: {error}") from None
+        leaves = [np.asarray(x) for x in leaves]
         is_batch = leaves[0].ndim == specs[0].shape.rank + 1
         if not is_batch:
             leaves = [x[np.newaxis] for x in leaves]

@@ -6,7 +6,8 @@
         last. A checkpoint without it was cut off; one with a file that does not fit it is damaged.
     ckpt-N.diverged: the same file under another name: these weights led to an update that was not finite.
 
-A path of a checkpoint, here and in TensorFlow, ends in "ckpt-N".
+The folders `best` and `evaluated` in there have one checkpoint each, see `Evaluator`. A path of a checkpoint,
+here and in TensorFlow, ends in "ckpt-N".
 """
 
 import contextlib
@@ -71,6 +72,31 @@ def remove(path):
             if re.match(rf"{re.escape(start)}[._]", name):
                 file = os.path.join(folder, name)
                 shutil.rmtree(file) if os.path.isdir(file) else os.remove(file)
+
+
+def keep(path, folder):
+    """Keeps a checkpoint in another folder, in place of what is there; returns its path there.
+
+    The files are links to the same content where the file system can do that, so that they cost no space.
+    """
+    os.makedirs(folder, exist_ok=True)
+    source, name = os.path.split(path)
+    kept = os.path.join(folder, name)
+    remove(kept)
+    parts = [part for part in os.listdir(source) if part.startswith(f"{name}.")]
+    for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # that one last
+        _link(os.path.join(source, part), os.path.join(folder, part))
+    for number in list_numbers(folder, ending=None):
+        if path_of(folder, number) != kept:
+            remove(path_of(folder, number))
+    return kept
+
+
+def _link(source, target):
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copyfile(source, target)
 
 
 def _checksum(path):

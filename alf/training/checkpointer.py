@@ -57,14 +57,34 @@ class Checkpointer(tf.train.experimental.PythonState):
             DivergedError: if a variable is not finite, because no run could continue from it.
             SaveError: if the files cannot be written.
         """
-        if self._newest != self._prefix(self.iterations):
-            try:
-                self._save_learner()
-            except (OSError, tf.errors.OpError) as error:
-                raise SaveError(f"no checkpoint was saved: {error}") from error
+        self._save_learner()
         if self._replayer is not None:
             self._save_replay_buffer(is_last)
         return self._newest
+
+    def save_for_evaluation(self):
+        """Saves as `save` does, but no replay buffer; returns the path of a copy, until the next call."""
+        self._save_learner()
+        return files.keep(self._newest, os.path.join(self._path, "evaluated"))
+
+    def keep_best(self, evaluation):
+        """Keeps the checkpoint of an `Evaluation` in the directory `best`, if none had a higher mean return.
+
+        Returns whether it did. The file `best/evaluation.json` has the figures.
+        """
+        folder = os.path.join(self._path, "best")
+        path, mean = os.path.join(folder, "evaluation.json"), evaluation.figures["return"]["mean"]
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            with open(path, encoding="utf-8") as file:
+                if not mean > json.load(file)["figures"]["return"]["mean"]:
+                    return False
+        try:
+            kept = files.keep(evaluation.path, folder)
+            with replace_file(path) as file:
+                file.write((json.dumps(evaluation._replace(path=kept)._asdict(), indent=1) + "\n").encode())
+        except OSError as error:
+            raise SaveError(f"the best checkpoint could not be kept: {error}") from error
+        return True
 
     def wait_for_replay_buffer(self):
         """Waits until the replay buffer's file is complete; raises SaveError if it could not be written."""
@@ -133,6 +153,15 @@ class Checkpointer(tf.train.experimental.PythonState):
         return files.path_of(self._path, number)
 
     def _save_learner(self):
+        """Writes a checkpoint, unless the newest one is of this moment; errors as in `save`."""
+        if self._newest == self._prefix(self.iterations):
+            return
+        try:
+            self._write_checkpoint()
+        except (OSError, tf.errors.OpError) as error:
+            raise SaveError(f"no checkpoint was saved: {error}") from error
+
+    def _write_checkpoint(self):
         learner = self._driver.learner
         for variable in learner.variables:
             if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):

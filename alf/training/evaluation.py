@@ -74,13 +74,20 @@ def _check_specs(agent, env):
             )
 
 
+def summarize_episodes(episodes):
+    """Describes `Episodes`: a dict of what `summarize` returns, by name: "return" and "length"."""
+    return {"return": summarize(episodes.returns), "length": summarize(episodes.lengths)}
+
+
 def summarize(values):
     """Describes numbers, an array [N]: a dict of floats.
 
     `mean`, `median`, `std` (of the sample, 0 for one number), `min`, `max`, and `low` and `high`, the ends of
-    the 95 % interval of the mean by bootstrap percentiles (Efron 1979).
+    the 95 % interval of the mean by bootstrap percentiles (Efron 1979). All are NaN without any number.
     """
     values = np.asarray(values, np.float64)
+    if not len(values):
+        return dict.fromkeys(("mean", "median", "std", "min", "max", "low", "high"), float("nan"))
     rng = np.random.default_rng(0)
     means = [rng.choice(values, len(values)).mean() for _ in range(_NUM_RESAMPLES)]
     low, high = np.quantile(means, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])

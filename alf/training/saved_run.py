@@ -4,6 +4,7 @@
 import inspect
 import os
 
+import gin
 import tensorflow as tf
 from absl import logging
 
@@ -37,24 +38,25 @@ class SavedRun:
         """Reads the run's configuration into gin's, and further bindings after it; may raise ConfigError."""
         parse_config([os.path.join(self.root_dir, CONFIG_FILE)], gin_params)
 
-    def load_policy(self, checkpoint="newest"):
-        """Makes the run's `Policy` with the weights of a checkpoint, after `read_config`.
+    def make_policy(self):
+        """Makes the run's `Policy` with new weights, after `read_config`."""
+        return Experiment().make_policy(*self.description[:3])
+
+    def restore(self, policy, checkpoint="newest"):
+        """Gives a `Policy` the weights of a checkpoint; returns the checkpoint's path.
 
         Args:
+            policy: see `restore_policy`.
             checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
 
-        Returns:
-            the policy, and the path of the checkpoint.
-
         Raises:
-            ConfigError: if there is no such checkpoint, it is damaged, or it does not fit the configuration.
+            ConfigError: if there is no such checkpoint, it is damaged, or it does not fit the policy.
         """
-        policy = Experiment().make_policy(*self.description[:3])
         for _ in range(_MAX_TRIES):
             path = self.find_checkpoint(checkpoint)
             try:
                 restore_policy(policy, path)
-                return policy, path
+                return path
             except (OSError, tf.errors.OpError) as error:
                 cause = error
                 if os.path.exists(path + files.COMPLETE):
@@ -62,7 +64,7 @@ class SavedRun:
         raise ConfigError(f"the checkpoint {path} cannot be read: {cause}")
 
     def find_checkpoint(self, checkpoint="newest"):
-        """Finds the checkpoint that `load_policy` names; returns its path."""
+        """Finds the checkpoint that `restore` names; returns its path."""
         folder = checkpoints_of(self.root_dir)
         if checkpoint in ("newest", "best"):
             folder = os.path.join(folder, "best") if checkpoint == "best" else folder
@@ -85,11 +87,20 @@ class SavedRun:
         raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
 
 
-def make_env(seed, batch_size=None):
-    """Makes one batched environment by `Experiment.env_ctor`, of `batch_size` if that is its argument."""
-    env_ctor = Experiment().env_ctor
+def make_env(seed, batch_size=None, env_ctor=None):
+    """Makes one batched environment to use what was trained, in gin's scope "eval".
+
+    So the binding `eval/alf.environments.load.max_episode_steps = 500` is for such environments alone.
+
+    Args:
+        seed: int or None.
+        batch_size: B, if `env_ctor` has an argument of that name; None leaves it.
+        env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
+    """
+    env_ctor = env_ctor or Experiment().env_ctor
     takes_size = "batch_size" in inspect.signature(env_ctor).parameters
-    return env_ctor(seed=seed, **({"batch_size": batch_size} if batch_size and takes_size else {}))
+    with gin.config_scope("eval"):
+        return env_ctor(seed=seed, **({"batch_size": batch_size} if batch_size and takes_size else {}))
 
 
 def restore_policy(policy, path):
@@ -109,7 +120,7 @@ def restore_policy(policy, path):
     status.expect_partial()
 
 
-def load_agent(root_dir, checkpoint="newest"):
+def load_agent(root_dir, checkpoint="newest", policy=None):
     """Loads what was trained: an `Agent`, without environments. Nothing in the run's directory changes.
 
     The run may go on meanwhile. Gin's configuration is the same afterwards; no other thread may use gin
@@ -118,12 +129,16 @@ def load_agent(root_dir, checkpoint="newest"):
     Args:
         root_dir: the run's directory.
         checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
+        policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; so a run
+            that was built in Python needs a policy.
 
     Raises:
         ConfigError: if there is no such run or checkpoint, it is damaged, or the run's modules are missing.
     """
     run = SavedRun(root_dir)
-    with own_config():
-        run.read_config()
-        policy, _ = run.load_policy(checkpoint)
+    if policy is None:
+        with own_config():
+            run.read_config()
+            policy = run.make_policy()
+    run.restore(policy, checkpoint)
     return Agent(policy)

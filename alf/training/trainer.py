@@ -8,7 +8,7 @@ import time
 import gin
 from absl import logging
 
-from alf.errors import DivergedError, SaveError, check_bool, check_int, check_number
+from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
 from alf.training.checkpointer import Checkpointer
 from alf.training.config import check_dead_bindings
 from alf.training.experiment import seed_continued_run
@@ -16,6 +16,8 @@ from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
 from alf.training.summaries import Summaries
+
+_EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
 
 
 @gin.configurable(module="alf.training")
@@ -34,6 +36,7 @@ class Trainer:
             `ImpalaAlgorithm`, learn_queue_cap * unroll_length * batch_size steps each.
         summary_interval: seconds between two summaries for TensorBoard.
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
+        evaluator_ctor: callable () -> `Evaluator`, which evaluates while training goes on; or None.
         checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
             written while training goes on.
     """
@@ -47,11 +50,12 @@ class Trainer:
         summary_interval=2.0,
         checkpoint_interval=300.0,
         checkpoint_replay_buffer=False,
+        evaluator_ctor=None,
     ):
         self.driver = driver
         self.learner = driver.learner
         self._interrupted = None  # the reason
-        self._run_dir = None
+        self._run_dir = self._evaluator = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
@@ -61,6 +65,7 @@ class Trainer:
             self._summary_interval = summary_interval
             self._checkpoint_interval = checkpoint_interval
             self._stop_criteria = stop_criteria_ctor()
+            self._make_evaluator(evaluator_ctor)
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
             self._run_dir.lock()
@@ -72,6 +77,15 @@ class Trainer:
             self._run_dir.write_config(self.learner.policy)
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
+
+    def _make_evaluator(self, evaluator_ctor):
+        if evaluator_ctor is not None:
+            self._evaluator = evaluator_ctor()
+            self._evaluator.open(self.learner.policy)
+        elif self._stop_criteria.target_eval_return is not None:
+            raise ConfigError(
+                "StopCriteria.target_eval_return is set, but nothing evaluates: set Trainer.evaluator_ctor"
+            )
 
     @property
     def counters(self):
@@ -99,6 +113,8 @@ class Trainer:
             except DivergedError as error:
                 raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
             self._checkpointer.save(is_last=True)
+        if self._evaluator is not None:
+            self._evaluator.close()
         # The run is saved before the driver stops, because an environment may take long to return.
         with contextlib.closing(self._run_dir):
             try:
@@ -118,19 +134,25 @@ class Trainer:
                 return False, self._interrupted
             raise
         throughput, summaries = Throughput(), Summaries(self._run_dir.summaries)
+        if self._evaluator is not None:
+            self._evaluator.run(self._run_dir.path, self.counters["env_steps"])
         bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
         with contextlib.closing(summaries), contextlib.closing(bar):
             return self._repeat_train_iterations(bar, throughput, summaries)
 
     def _repeat_train_iterations(self, bar, throughput, summaries):
         started = saved = summarized = time.monotonic()
-        first_trained, summary = None, None
+        first_trained = summary = eval_return = None
         metrics = {metric.name: metric for metric in self.driver.get_metrics()}
         env_steps = self.counters["env_steps"]
         while True:
             now = time.monotonic()
             reason = self._stop_criteria.reached(
-                self._checkpointer.iterations, env_steps, now - started, metrics["AverageReturn"]
+                self._checkpointer.iterations,
+                env_steps,
+                now - started,
+                metrics["AverageReturn"],
+                eval_return,
             )
             if reason or self._interrupted:
                 break
@@ -152,14 +174,46 @@ class Trainer:
             if now - summarized >= self._summary_interval:
                 summaries.write(env_steps, self._values(summary, throughput.rates()))
                 summarized = now
+            evaluation = self._evaluate_if_due(env_steps, summaries)
+            if evaluation is not None:
+                eval_return = evaluation.figures["return"]["mean"]
             if now - saved >= self._checkpoint_interval:
                 self._save_or_warn()
                 saved = now
+        if self._evaluator is not None and reason:
+            self._take_evaluation(summaries, _EVALUATION_SECONDS)
         if first_trained is not None:
             logging.info("%.2f s since the first train step", now - first_trained)
         if summary is not None:
             summaries.write(env_steps, self._values(summary, throughput.rates()))
         return bool(reason), reason or self._interrupted
+
+    def _evaluate_if_due(self, env_steps, summaries):
+        """Begins an evaluation if one is due; returns the `Evaluation` that has ended, if any."""
+        if self._evaluator is None:
+            return None
+        if self._evaluator.is_due(env_steps):
+            try:
+                self._evaluator.start(self._checkpointer.save_for_evaluation(), env_steps)
+            except SaveError as error:
+                logging.error("%s", error)
+        return self._take_evaluation(summaries)
+
+    def _take_evaluation(self, summaries, timeout=0.0):
+        """Shows the `Evaluation` that has ended, and keeps its checkpoint if it is the best; returns it."""
+        evaluation = self._evaluator.poll(timeout)
+        if evaluation is None:
+            return None
+        summaries.write(evaluation.env_steps, evaluation.scalars())
+        figures = evaluation.figures["return"]
+        is_best = self._checkpointer.keep_best(evaluation)
+        logging.info(
+            "evaluation at %s env steps: return %.5g (95 %% interval %.5g to %.5g)%s",
+            f"{evaluation.env_steps:,}",
+            *(figures[name] for name in ("mean", "low", "high")),
+            ", the best so far" if is_best else "",
+        )
+        return evaluation
 
     def _save_or_warn(self):
         """Saves while training goes on. A full disk, say, must not end the run: there will be other saves."""
@@ -186,6 +240,8 @@ class Trainer:
         try:
             yield
         except BaseException:
+            if self._evaluator is not None:
+                self._evaluator.close()
             try:
                 self.driver.stop()
             except Exception as error:

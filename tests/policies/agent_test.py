@@ -90,7 +90,7 @@ def test_actions_are_clipped_and_previous_actions_are_not():
 @pytest.mark.parametrize(
     "observation, message",
     [
-        ({"x": [1.0, 2.0]}, "structure differs"),
+        ({"x": [1.0, 2.0]}, r"the observation is .*, its space says shape \(1, 2\)"),
         ([1.0, 2.0, 3.0], r"shape \(1, 3\) and dtype float64, its space says shape \(1, 2\)"),
         (1.0, r"shape \(1,\) and dtype"),
         (np.zeros([2, 2, 2]), r"shape \(1, 2, 2, 2\)"),
@@ -101,6 +101,26 @@ def test_actions_are_clipped_and_previous_actions_are_not():
 def test_an_observation_that_does_not_fit(observation, message):
     with pytest.raises(ValueError, match=message):
         Agent(EchoPolicy()).predict(observation)
+
+
+def test_nested_observations():
+    class Nested(EchoPolicy):
+        def __init__(self):
+            spec = {"a": VECTOR, "b": (REWARD, VECTOR)}
+            Policy.__init__(self, spec, spec)
+
+        def rollout_step(self, time_step, state):
+            return PolicyStep(time_step.observation)
+
+        predict_step = rollout_step
+
+    agent = Agent(Nested())
+    action, _ = agent.predict({"a": [1, 2], "b": (3, np.ones(2))})
+    assert action["a"].tolist() == [1, 2] and action["b"][0] == 3
+    action, _ = agent.predict({"a": [[1, 2]] * 5, "b": ([3] * 5, np.ones([5, 2]))})
+    assert action["b"][0].tolist() == [3] * 5
+    with pytest.raises(ValueError, match="the observation does not fit the observation_spec"):
+        agent.predict({"a": [1, 2]})
 
 
 def test_integers_keep_their_values():
@@ -134,10 +154,12 @@ def test_a_state_of_other_environments():
 def test_an_agent_computes_what_the_policy_does(deterministic):
     """With a recurrent network, two transformers with states, and rows that begin anew."""
     tf.random.set_seed(0)
-    frames = tf.TensorSpec((1, 3), tf.float32)
+    frames = tf.TensorSpec((3,), tf.float32)
     ctors = [functools.partial(FrameStacker, num_frames=2), ObservationNormalizer]
     transformer = Pipeline(frames, REWARD, ctors)
-    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=functools.partial(GRU, 4))
+    network = functools.partial(
+        ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=functools.partial(GRU, units=4)
+    )
     policy = ActorCriticPolicy(transformer.observation_spec, BOX, network, data_transformer=transformer)
     agent = Agent(policy)
     rng = np.random.default_rng(0)
@@ -146,7 +168,7 @@ def test_an_agent_computes_what_the_policy_does(deterministic):
     policy_state, agent_state, prev = agent.initial_state(2).policy, None, tf.zeros([2, 2])
     for step_type in ([0, 0], [1, 1], [1, 2], [1, 0], [1, 1]):
         step_type = np.array(step_type, np.int32)
-        observation = rng.normal(size=[2, 1, 3]).astype(np.float32)
+        observation = rng.normal(size=[2, 3]).astype(np.float32)
         starts = step_type == FIRST
         prev = tf.where(starts[:, np.newaxis], 0.0, prev)
         time_step = TimeStep(*map(tf.constant, (step_type, reward, discount, observation)), prev, tf.range(2))

@@ -144,8 +144,9 @@ def test_agents_of_a_run_that_goes_on_can_be_loaded_at_any_moment(tmp_path):
         run, seen = SavedRun(tmp_path), set()
         with own_config():
             run.read_config()
+            policy = run.make_policy()
             while len(seen) < 5 and time.monotonic() < deadline:
-                policy, path = run.load_policy()
+                path = run.restore(policy)
                 seen.add(path)
                 assert path.endswith(f"-{int(policy.progress.updates)}")
     finally:
@@ -171,7 +172,8 @@ def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "find_checkpoint", find_and_remove)
     with own_config():
         run.read_config()
-        policy, path = run.load_policy()
+        policy = run.make_policy()
+        path = run.restore(policy)
     assert len(found) == 2 and path == files.path_of(folder, 3)
     assert int(policy.progress.updates) == int(trainer.learner.progress.updates)
 

@@ -1,0 +1,86 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Sessions: a policy and its environments, for one evaluation after another, here or in another process."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+
+from alf.errors import EnvError
+from alf.policies.agent import Agent
+from alf.training.evaluation import evaluate, summarize_episodes
+from alf.training.saved_run import make_env, restore_policy
+
+_END_SECONDS = 2.0  # for the process to close its environments
+
+
+class Session:
+    """A policy and its environments, for evaluations one after another; arguments as in `Evaluator`."""
+
+    def __init__(self, policy, num_envs, num_episodes, deterministic, seed, env_ctor=None):
+        self._policy, self._agent = policy, Agent(policy)
+        self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
+        self._is_stopping = False
+        self._env = make_env(seed, num_envs, env_ctor)
+
+    def evaluate(self, path):
+        """Evaluates a checkpoint; returns what `summarize_episodes` makes of it."""
+        restore_policy(self._policy, path)
+        if self._seed is not None:
+            with contextlib.suppress(NotImplementedError):
+                self._env.seed(self._seed)
+        should_stop = lambda: self._is_stopping  # noqa: E731
+        episodes = evaluate(self._agent, self._env, self._num_episodes, self._deterministic, should_stop)
+        return summarize_episodes(episodes)
+
+    def stop(self):
+        """Ends the evaluation that goes on, after its step; from any thread."""
+        self._is_stopping = True
+
+    def close(self):
+        """Closes the environments."""
+        self._env.close()
+
+
+class ProcessSession:
+    """Evaluates in a process of its own; the methods are those of `Session`."""
+
+    def __init__(self, root_dir, settings):
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "alf.training.evaluation_process", root_dir, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Training has the cores; evaluation is in no hurry.
+            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+
+    def evaluate(self, path):
+        """As `Session.evaluate`. EnvError is raised for any error in the process, or if it has ended."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(path + "\n")
+            self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise EnvError(f"the process of the evaluation has ended with status {status}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise EnvError(f"the evaluation failed: {answer['error']}")
+        return answer["figures"]
+
+    def stop(self):
+        """Ends the process, also in the middle of an evaluation; from any thread."""
+        self._process.terminate()
+
+    def close(self):
+        """Waits for the end of the process, and kills it if it does not end."""
+        self.stop()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()

@@ -1,0 +1,169 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Evaluator: evaluates checkpoints while training goes on, in a thread or in a process of its own."""
+
+import contextlib
+import queue
+import threading
+import time
+from typing import NamedTuple
+
+import gin
+from absl import logging
+
+from alf.errors import ConfigError, check_bool, check_int, check_number, contain
+from alf.training.evaluation_session import ProcessSession, Session
+
+_CLOSE_SECONDS = 5.0  # for the environments to return from a step and to close
+
+
+class Evaluation(NamedTuple):
+    """The evaluation of a checkpoint."""
+
+    path: str  # of the checkpoint
+    env_steps: int  # that were learned from before
+    figures: dict  # what `alf.training.evaluation.summarize_episodes` returns
+    seconds: float  # that it took
+
+    def scalars(self):
+        """The numbers for TensorBoard, a dict by name: "eval/return_mean", for example."""
+        figures = self.figures.items()
+        values = {f"eval/{name}_{key}": x for name, parts in figures for key, x in parts.items()}
+        return {**values, "eval/seconds": self.seconds}
+
+
+@gin.configurable(module="alf.training")
+class Evaluator:
+    """Evaluates the newest weights from time to time. The actors and the learner go on meanwhile.
+
+    Set `Trainer.evaluator_ctor = @Evaluator` and one of the intervals. The next evaluation begins after the
+    one before has ended.
+
+    Args:
+        interval_steps: environment steps between the beginnings of two evaluations, or None.
+        interval_seconds: seconds between them, or None. One interval must be set; with both, the first one
+            that is over counts.
+        num_episodes: N, of each evaluation.
+        num_envs: sub-environments that step together, at most N; an `env_ctor` without an argument
+            `batch_size` ignores it.
+        deterministic: whether the policy acts as well as it can, or explores as in training.
+        seed: int; every evaluation gives the environments the same seeds. None: they have others each time.
+        own_process: whether another Python process evaluates. It costs the memory of one, and leaves this
+            process the GIL; it makes policy and environments from the configuration in the run's directory.
+        env_ctor: callable (seed=) -> batched environment, for users without gin; None: `Experiment.env_ctor`,
+            with bindings of the scope "eval", such as `eval/alf.environments.load.max_episode_steps = 500`.
+    """
+
+    def __init__(
+        self,
+        interval_steps=None,
+        interval_seconds=None,
+        num_episodes=20,
+        num_envs=5,
+        deterministic=True,
+        seed=None,
+        own_process=False,
+        env_ctor=None,
+    ):
+        if interval_steps is None and interval_seconds is None:
+            raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
+        check_number("Evaluator.interval_steps", interval_steps, above=0, optional=True)
+        check_number("Evaluator.interval_seconds", interval_seconds, above=0, optional=True)
+        check_int("Evaluator.num_episodes", num_episodes)
+        check_int("Evaluator.num_envs", num_envs)
+        check_bool("Evaluator.deterministic", deterministic)
+        check_bool("Evaluator.own_process", own_process)
+        if seed is not None:
+            check_int("Evaluator.seed", seed, at_least=0)
+        if own_process and env_ctor is not None:
+            raise ConfigError(
+                "Evaluator.env_ctor is set: own_process makes environments by Experiment.env_ctor"
+            )
+        self._interval_steps = interval_steps
+        self._interval_seconds = interval_seconds
+        self._own_process = own_process
+        self._env_ctor = env_ctor
+        self._settings = dict(
+            num_envs=min(num_envs, num_episodes),
+            num_episodes=num_episodes,
+            deterministic=deterministic,
+            seed=seed,
+        )
+        self._session = self._thread = None
+        self._is_busy = False
+        self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
+
+    def open(self, policy):
+        """Makes the environments, which shows whether they can be made. `policy` learns; it is copied."""
+        self._session = Session(policy.copy(), **self._settings, env_ctor=self._env_ctor)
+
+    def run(self, root_dir, env_steps):
+        """Begins to count the intervals; after `open`.
+
+        Args:
+            root_dir: the run's directory, with its configuration.
+            env_steps: environment steps learned from so far.
+        """
+        if self._own_process:
+            self._session.close()
+            self._session = ProcessSession(root_dir, self._settings)
+        self._last_steps, self._last_time = env_steps, time.monotonic()
+        self._thread = threading.Thread(target=self._work, name="Evaluator", daemon=True)
+        self._thread.start()
+
+    def is_due(self, env_steps):
+        """Whether an evaluation should begin now. `env_steps`: as in `run`."""
+        if self._is_busy:
+            return False
+        steps, seconds = self._interval_steps, self._interval_seconds
+        is_due = steps is not None and env_steps - self._last_steps >= steps
+        return is_due or (seconds is not None and time.monotonic() - self._last_time >= seconds)
+
+    def start(self, path, env_steps):
+        """Begins to evaluate a checkpoint, whose files must stay until the result is there."""
+        self._last_steps, self._last_time, self._is_busy = env_steps, time.monotonic(), True
+        self._jobs.put((path, env_steps))
+
+    def poll(self, timeout=0.0):
+        """Returns the `Evaluation` that has ended since the last call, or None.
+
+        It waits at most `timeout` seconds for one that has begun. It raises what the environments raised, or
+        EnvError if the process has ended.
+        """
+        if not self._is_busy:
+            return None
+        try:
+            result = self._results.get(timeout=timeout) if timeout else self._results.get_nowait()
+        except queue.Empty:
+            return None
+        self._is_busy = False
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def close(self):
+        """Ends the evaluation that goes on, and closes the environments; may be repeated.
+
+        It returns within 5 seconds, with a warning in the log if the environments do not.
+        """
+        if self._session is None:
+            return
+        session, self._session = self._session, None
+        session.stop()
+        if self._thread is None:
+            session.close()
+            return
+        self._jobs.put(None)
+        self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            logging.warning("the environments of the evaluation did not close within %g s", _CLOSE_SECONDS)
+
+    def _work(self):
+        """Evaluates what is in the queue; runs in the thread, which also closes the environments."""
+        with contextlib.closing(self._session) as session:
+            while (job := self._jobs.get()) is not None:
+                started = time.monotonic()
+                try:
+                    figures = session.evaluate(job[0])
+                    self._results.put(Evaluation(*job, figures, time.monotonic() - started))
+                except BaseException as error:
+                    self._results.put(contain(error, "an environment of the evaluation"))

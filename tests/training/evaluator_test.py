@@ -1,0 +1,353 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Evaluator: when it evaluates, what it evaluates, what it keeps, and how it ends."""
+
+import functools
+import glob
+import json
+import os
+import signal
+import threading
+import time
+
+import gin
+import numpy as np
+import psutil
+import pytest
+import tensorflow as tf
+from tensorflow.core.util import event_pb2
+
+from alf.drivers import SyncOffPolicyDriver
+from alf.errors import ConfigError, EnvError
+from alf.learner import Learner
+from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
+from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training import Evaluator, Experiment, Trainer
+from alf.training import checkpoint_files as files
+from alf.training.config import own_config
+from alf.training.evaluator import Evaluation
+from alf.training.saved_run import SavedRun, load_agent
+from alf.training.stop_criteria import StopCriteria
+
+EPISODE_LENGTH = 5
+
+
+class EvaluationEnvironment(MatchObservationEnvironment):
+    """Notes its seeds, its resets and whether it was closed; `step` is called before every step."""
+
+    def __init__(self, step=lambda env: None, seed=0, batch_size=2):
+        super().__init__(batch_size, episode_length=EPISODE_LENGTH, seed=0)
+        self.step_hook, self.seeds, self.num_resets, self.num_steps, self.closed = step, [seed], 0, 0, False
+
+    def seed(self, seed):
+        self.seeds.append(seed)
+
+    def close(self):
+        self.closed = True
+
+    def _reset(self):
+        self.num_resets += 1
+        return super()._reset()
+
+    def _step(self, action):
+        self.num_steps += 1
+        self.step_hook(self)
+        return super()._step(action)
+
+
+def make_trainer(root_dir, made=None, step=lambda env: None, stop=None, **kwargs):
+    """A trainer whose evaluation environments are appended to `made`; kwargs: of `Evaluator`."""
+
+    def make_env(seed, batch_size=2):
+        env = EvaluationEnvironment(step, seed, batch_size)
+        if made is not None:
+            made.append(env)
+        return env
+
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
+    experiment = Experiment(
+        env_ctor=lambda seed: MatchObservationEnvironment(4, episode_length=EPISODE_LENGTH, seed=seed),
+        num_envs=1,
+        policy_ctor=functools.partial(ActorCriticPolicy, network_ctor=network),
+        learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(0.01)),
+        driver_ctor=SyncOffPolicyDriver,
+        unroll_length=4,
+        seed=0,
+    )
+    return Trainer(
+        str(root_dir),
+        experiment.make_driver(),
+        lambda: StopCriteria(**(stop or {"num_iterations": 5})),
+        evaluator_ctor=functools.partial(Evaluator, env_ctor=make_env, **kwargs),
+    )
+
+
+def read_scalars(root_dir, tag):
+    """A list of (step, value) of a summary."""
+    paths = glob.glob(os.path.join(root_dir, "train", "*tfevents*"))
+    events = [event_pb2.Event.FromString(r.numpy()) for r in tf.data.TFRecordDataset(paths)]
+    found = [(e.step, v) for e in events for v in e.summary.value if v.tag == tag]
+    return [(step, float(tf.make_ndarray(value.tensor))) for step, value in found]
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
+    made = []
+    trainer = make_trainer(
+        tmp_path, made, stop={"num_env_steps": 450}, interval_steps=100, num_episodes=3, num_envs=2
+    )
+    evaluator, due = trainer._evaluator, []
+    is_due = evaluator.is_due
+    evaluator.is_due = lambda steps: is_due(steps) and not due.append(steps)
+    poll = evaluator.poll
+    evaluator.poll = lambda timeout=0.0: poll(60.0)  # so that none is late
+    trainer.train()
+    steps = [step for step, _ in read_scalars(tmp_path, "eval/return_mean")]
+    assert steps == due and len(steps) == 4
+    # An iteration is at most 16 steps.
+    assert all(100 <= b - a < 116 for a, b in zip([0, *steps], steps))
+    (env,) = made
+    assert env.batch_size == 2 and env.closed
+    assert env.num_resets == 4 and env.num_steps == 4 * (2 * EPISODE_LENGTH + 1)  # 3 episodes of 2
+    lengths = [value for _, value in read_scalars(tmp_path, "eval/length_mean")]
+    assert lengths == [EPISODE_LENGTH] * 4
+
+
+def test_an_interval_in_seconds():
+    evaluator = Evaluator(interval_seconds=0.2, env_ctor=EvaluationEnvironment)
+    evaluator._last_steps, evaluator._last_time = 0, time.monotonic()
+    assert not evaluator.is_due(10**9)
+    time.sleep(0.25)
+    assert evaluator.is_due(0)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({}, "interval_steps and interval_seconds are None: set one"),
+        ({"interval_steps": 0}, "Evaluator.interval_steps is 0"),
+        ({"interval_seconds": -1}, "Evaluator.interval_seconds is -1"),
+        ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
+        ({"interval_steps": 1, "num_envs": 1.5}, "Evaluator.num_envs is 1.5"),
+        ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
+        ({"interval_steps": 1, "own_process": "yes"}, "Evaluator.own_process is 'yes'"),
+        ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
+        ({"interval_steps": 1, "own_process": True, "env_ctor": int}, "Evaluator.env_ctor is set"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        Evaluator(**settings)
+
+
+@pytest.mark.parametrize("seed, expected", [(7, [7, 7, 7]), (None, [None])])
+def test_every_evaluation_has_the_same_seed_if_there_is_one(tmp_path, seed, expected):
+    made = []
+    trainer = make_trainer(tmp_path, made, interval_steps=1, seed=seed, num_episodes=1)
+    poll = trainer._evaluator.poll
+    trainer._evaluator.poll = lambda timeout=0.0: poll(60.0)
+    trainer.train()
+    seeds = made[0].seeds
+    assert seeds[: len(expected)] == expected and set(seeds) == {seed}
+    assert len(seeds) == (1 if seed is None else 1 + 5)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_it_acts_greedily_or_explores(tmp_path, deterministic):
+    """The weights are zero but for a small preference: the greedy policy always repeats one action."""
+    trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=40, deterministic=deterministic)
+    session, seen = trainer._evaluator._session, []
+    choose = session._agent.act
+
+    def act(*args):
+        action, state = choose(*args)
+        seen.append((args[3].copy(), action))
+        return action, state
+
+    session._agent.act = act
+    trainer.train()
+    actions_of = {}
+    for observation, action in seen:
+        for row, chosen in zip(observation, action):
+            actions_of.setdefault(row.tobytes(), set()).add(int(chosen))
+    is_certain = all(len(actions) == 1 for actions in actions_of.values())
+    assert is_certain == deterministic
+
+
+def test_training_goes_on_while_an_evaluation_takes_its_time(tmp_path):
+    go_on, steps = threading.Event(), []
+    trainer = make_trainer(
+        tmp_path,
+        step=lambda env: go_on.wait(60),
+        interval_steps=1,
+        stop={"num_iterations": 30},
+        num_episodes=1,
+    )
+    train = trainer.learner.train
+
+    def count():
+        steps.append(1)
+        if len(steps) == 25:  # 24 iterations with an evaluation that has begun and has not ended
+            assert read_scalars(tmp_path, "eval/return_mean") == [] and trainer._evaluator._is_busy
+            go_on.set()
+        return train()
+
+    trainer.learner.train = count
+    trainer.train()
+    assert len(read_scalars(tmp_path, "eval/return_mean")) >= 1
+
+
+def make_evaluation(path, mean, env_steps=1):
+    return Evaluation(path, env_steps, {"return": {"mean": mean}}, 0.1)
+
+
+def test_the_best_checkpoint_is_kept(tmp_path):
+    trainer = make_trainer(tmp_path, interval_steps=10**9, stop={"num_iterations": 1})
+    trainer.train()
+    checkpointer, best = trainer._checkpointer, tmp_path / "checkpoints" / "best"
+    policies = {}
+    for number, mean, is_best in ((2, 1.0, True), (3, 0.5, False), (4, 1.0, False), (5, 2.0, True)):
+        checkpointer.iterations = number
+        for variable in trainer.learner.policy.trainable_variables:
+            variable.assign_add(tf.ones_like(variable))
+        path = checkpointer.save_for_evaluation()
+        assert os.path.basename(os.path.dirname(path)) == "evaluated"
+        policies[number] = trainer.learner.policy.copy()
+        assert checkpointer.keep_best(make_evaluation(path, mean, number)) == is_best
+    assert files.list_numbers(str(best)) == [5]
+    content = json.loads((best / "evaluation.json").read_text())
+    assert content["figures"]["return"]["mean"] == 2.0 and content["env_steps"] == 5
+    # More checkpoints follow, which do not touch the best one.
+    for number in range(6, 10):
+        checkpointer.iterations = number
+        checkpointer.save()
+    agent = load_agent(tmp_path, "best", trainer.learner.policy.copy())
+    for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+
+
+def test_a_nan_is_never_the_best(tmp_path):
+    trainer = make_trainer(tmp_path, interval_steps=10**9, stop={"num_iterations": 1})
+    trainer.train()
+    checkpointer = trainer._checkpointer
+    path = checkpointer.save_for_evaluation()
+    assert checkpointer.keep_best(make_evaluation(path, -5.0))
+    assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
+
+
+def test_an_evaluation_can_end_training(tmp_path):
+    stop = {"target_eval_return": -(10.0**6), "num_iterations": 10**6}
+    trainer = make_trainer(tmp_path, interval_steps=20, num_episodes=2, stop=stop)
+    finished, reason = trainer.train()
+    assert finished and reason.startswith("target_eval_return=-1000000.0 reached")
+
+
+def test_a_target_without_an_evaluator_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="target_eval_return is set, but nothing evaluates"):
+        Trainer(
+            str(tmp_path),
+            make_trainer(tmp_path / "other", interval_steps=1).driver,
+            lambda: StopCriteria(target_eval_return=1.0),
+        )
+
+
+def test_an_error_of_the_evaluation_ends_the_run(tmp_path):
+    made = []
+
+    def fail(env):
+        raise KeyError("my own bug")
+
+    trainer = make_trainer(tmp_path, made, fail, interval_steps=1, stop={"max_seconds": 60})
+    with pytest.raises(KeyError, match="my own bug"):
+        trainer.train()
+    wait_until(lambda: made[0].closed)
+
+
+def test_sys_exit_of_an_evaluation_environment_is_an_error(tmp_path):
+    def leave(env):
+        raise SystemExit(3)
+
+    trainer = make_trainer(tmp_path, step=leave, interval_steps=1, stop={"max_seconds": 60})
+    with pytest.raises(EnvError, match=r"an environment of the evaluation raised SystemExit\(3\)"):
+        trainer.train()
+
+
+def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog):
+    go_on = threading.Event()
+    trainer = make_trainer(tmp_path, step=lambda env: go_on.wait(120), interval_steps=1, num_episodes=1)
+    wait_until(lambda: True)
+    threading.Timer(1.0, trainer.interrupt, args=["enough"]).start()
+    trainer._stop_criteria = StopCriteria(num_iterations=10**9)
+    started = time.monotonic()
+    assert trainer.train() == (False, "enough")
+    assert time.monotonic() - started < 30  # 1 second, 5 for the evaluation, and the ends of the driver
+    assert "the environments of the evaluation did not close" in caplog.text
+    go_on.set()
+
+
+CONFIG = """
+Experiment.num_envs = 1
+Experiment.unroll_length = 4
+Experiment.driver_ctor = @SyncOffPolicyDriver
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 2
+eval/alf.environments.load.max_episode_steps = 7
+ActorCriticNetwork.fc_layer_params = (8,)
+alf.Learner.optimizer = @Adam()
+Evaluator.interval_steps = 20
+Evaluator.num_episodes = 3
+Evaluator.own_process = {own_process}
+Trainer.evaluator_ctor = @Evaluator
+StopCriteria.target_eval_return = 7.0
+StopCriteria.max_seconds = 120
+"""
+
+
+@pytest.mark.parametrize("own_process", [False, True])
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, own_process):
+    """Episodes of at most 7 steps: only the evaluation's environments have that limit."""
+    with own_config():
+        gin.parse_config(CONFIG.format(own_process=own_process))
+        trainer = Trainer(str(tmp_path), Experiment().make_driver())
+        before = {child.pid for child in psutil.Process().children(recursive=True)}
+        finished, reason = trainer.train()
+    assert reason == "target_eval_return=7.0 reached: 7.0"
+    assert [value for _, value in read_scalars(tmp_path, "eval/length_max")][-1] == 7
+    wait_until(lambda: {c.pid for c in psutil.Process().children(recursive=True)} <= before)
+    assert (
+        "eval/alf.environments.load.max_episode_steps = 7" in (tmp_path / "operative_config.gin").read_text()
+    )
+
+
+def test_a_process_that_dies_ends_the_run(tmp_path):
+    with own_config():
+        gin.parse_config(CONFIG.format(own_process=True))
+        gin.parse_config("StopCriteria.target_eval_return = 1000.0")
+        trainer = Trainer(str(tmp_path), Experiment().make_driver())
+        train, killed = trainer.learner.train, []
+
+        def kill_and_train():
+            session = trainer._evaluator._session
+            if trainer._evaluator._is_busy and not killed:
+                killed.append(os.kill(session._process.pid, signal.SIGKILL))
+            return train()
+
+        trainer.learner.train = kill_and_train
+        with pytest.raises(EnvError, match="the process of the evaluation has ended with status -9"):
+            trainer.train()
+
+
+def test_an_error_in_the_process_is_told(tmp_path):
+    with own_config():
+        gin.parse_config(CONFIG.format(own_process=True))
+        trainer = Trainer(str(tmp_path), Experiment().make_driver())
+        (tmp_path / "run.json").write_text("{}")
+        with pytest.raises(EnvError, match=r"the evaluation failed: ConfigError: .*run\.json cannot be read"):
+            trainer.train()
