@@ -75,5 +75,7 @@ setup(
     packages=find_packages(include=["alf", "alf.*"]),
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
-    entry_points={"console_scripts": ["alf-train = alf.bin.train:console_main"]},
+    entry_points={
+        "console_scripts": [f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "evaluate")]
+    },
 )
