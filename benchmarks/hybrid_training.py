@@ -7,6 +7,7 @@ actions lead to. Each run makes the same number of updates; the greedy policy is
 is not timed. Prints one JSON object, and draws the returns, means and ranges over the seeds.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -21,13 +22,14 @@ from matplotlib.figure import Figure
 from tf_agents.environments import wrappers
 
 from alf.algorithms import SacAlgorithm
-from alf.data_structures import TimeStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import load
 from alf.learner import Learner, ReplayTraining
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.policies import SacPolicy
+from alf.policies.agent import Agent
 from alf.replay import HybridReplayer, UniformReplayer, load_replayer
+from alf.training import evaluation
 from benchmarks.lines import draw_line
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
@@ -130,17 +132,8 @@ def run(kind, path, seed, num_updates, evaluate_every, updates_per_train_iter=16
 
 def evaluate(policy):
     """Average return of the greedy policy, of `_BATCH_SIZE` episodes."""
-    env = make_env(seed=2_000)
-    predict = tf.function(lambda step: policy.predict_step(step, ()).action, autograph=False)
-    zeros, ids = np.zeros((_BATCH_SIZE, 1), np.float32), np.arange(_BATCH_SIZE, dtype=np.int32)
-    step, total, goes_on = env.reset(), np.zeros(_BATCH_SIZE), np.ones(_BATCH_SIZE, bool)
-    while goes_on.any():
-        action = predict(TimeStep(step.step_type, step.reward, step.discount, step.observation, zeros, ids))
-        step = env.step(action.numpy())
-        total += step.reward * goes_on
-        goes_on &= ~step.is_last()
-    env.close()
-    return float(total.mean())
+    with contextlib.closing(make_env(seed=2_000)) as env:
+        return float(evaluation.evaluate(Agent(policy), env, _BATCH_SIZE).returns.mean())
 
 
 def draw(path, runs, title):

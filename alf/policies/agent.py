@@ -18,6 +18,7 @@ from alf.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
+from alf.tf_runtime import single_threaded
 from alf.workers.arrays import MisfitError, fit
 
 
@@ -98,7 +99,9 @@ class Agent:
             raise ValueError(
                 f"the state is not one of this agent for {len(step_type)} environments: {mismatch}"
             )
-        action, state = self._functions[deterministic](step_type, reward, discount, observation, state)
+        signals = step_type, np.asarray(reward, np.float32), np.asarray(discount, np.float32)
+        with single_threaded():
+            action, state = self._functions[deterministic](*signals, observation, state)
         return tf.nest.map_structure(lambda x: x.numpy(), action), state
 
     def initial_state(self, batch_size):

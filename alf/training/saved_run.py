@@ -1,8 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SavedRun: reads a run's directory, to use what was trained. It writes nothing there."""
 
+import filecmp
 import inspect
 import os
+import re
+import sys
 
 import gin
 import tensorflow as tf
@@ -36,7 +39,24 @@ class SavedRun:
 
     def read_config(self, gin_params=()):
         """Reads the run's configuration into gin's, and further bindings after it; may raise ConfigError."""
-        parse_config([os.path.join(self.root_dir, CONFIG_FILE)], gin_params)
+        path = os.path.join(self.root_dir, CONFIG_FILE)
+        parse_config([path], gin_params)
+        with open(path, encoding="utf-8") as file:
+            modules = re.findall(r"^(?:import|from) ([\w.]+)", file.read(), re.MULTILINE)
+        for name in modules:
+            self._check_module(name)
+
+    def _check_module(self, name):
+        """Raises ConfigError if this process has imported another file of that name than the run has."""
+        start = os.path.join(*name.split("."))
+        ours = getattr(sys.modules.get(name), "__file__", None)
+        ends = [f"{start}.py", os.path.join(start, "__init__.py")]
+        paths = [os.path.join(folder, file) for folder in self.description.import_paths for file in ends]
+        theirs = next(filter(os.path.isfile, paths), None)
+        if ours and theirs and not filecmp.cmp(ours, theirs, shallow=False):
+            raise ConfigError(
+                f"the run's module {name} is {theirs}, but {ours} is imported already: use another process"
+            )
 
     def make_policy(self):
         """Makes the run's `Policy` with new weights, after `read_config`."""

@@ -242,6 +242,32 @@ def test_an_own_module_is_found_from_another_folder_and_process(tmp_path):
     assert (tmp_path / "again" / "checkpoints" / "ckpt-2.complete").exists()
 
 
+def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch):
+    """Two runs whose modules have one name: the second one's would be made of the first one's code."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = "module_of_two_runs"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    for number in (1, 2):
+        own = tmp_path / f"own{number}"
+        own.mkdir()
+        (own / f"{name}.py").write_text(f"number = {number}")
+        (own / "same.py").write_text("")
+        run = {
+            "observation_spec": {"dtype": "float32", "shape": [4]},
+            "import_paths": [str(own)],
+            "versions": {},
+        }
+        run |= {"action_spec": run["observation_spec"], "reward_spec": run["observation_spec"]}
+        (own / "run.json").write_text(json.dumps(run))
+        (own / "operative_config.gin").write_text(f"import {name}\nimport same\nimport alf.schedules\n")
+    with own_config():
+        SavedRun(tmp_path / "own1").read_config()
+        with pytest.raises(
+            ConfigError, match=rf"the run's module {name} is .*own2.*, but .*own1.* is imported"
+        ):
+            SavedRun(tmp_path / "own2").read_config()
+
+
 def test_own_config_brings_everything_back():
     gin.parse_config("Adam.learning_rate = 0.5\nimport alf.schedules")
     tf.keras.optimizers.legacy.Adam  # noqa: B018
