@@ -3,7 +3,7 @@
 
 Trains without evaluation, with evaluations one after another in a thread, and in a process of its own. That
 is the most that they can cost; with an interval they cost the share of the time in which one goes on. Prints
-a table: trained environment steps per second, and their ratio to training without evaluation in the same round.
+a table: trained environment steps per second, and their ratio to those without evaluation in the same round.
 """
 
 import json

@@ -2,7 +2,8 @@
 """Policies: what acts, from the environment's time step to an action."""
 
 from alf.policies.actor_critic_policy import ActorCriticPolicy
+from alf.policies.agent import Agent
 from alf.policies.off_policy import EpsilonGreedyPolicy, SacPolicy
 from alf.policies.policy import Policy
 
-__all__ = ["ActorCriticPolicy", "EpsilonGreedyPolicy", "Policy", "SacPolicy"]
+__all__ = ["ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"]
