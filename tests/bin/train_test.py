@@ -21,6 +21,7 @@ import threading
 import time
 from pathlib import Path
 
+import gin
 import pytest
 import tensorflow as tf
 from absl import flags
@@ -45,9 +46,6 @@ MY_ENV = """
     import numpy as np
     from alf.testing.toy_environments import MatchObservationEnvironment
 
-    START = time.monotonic()
-
-
     @gin.configurable
     class Mine(MatchObservationEnvironment):
         def __init__(self, batch_size=4, seed=0):
@@ -68,8 +66,14 @@ MY_ENV = """
 
     @gin.configurable
     class BecomesSlow(Mine):
+        steps = 0  # of all instances
+
         def _step(self, action):
-            if time.monotonic() - START > 8:
+            if not BecomesSlow.steps:
+                BecomesSlow.start = time.monotonic()
+            BecomesSlow.steps += 1
+            # The log has a line after 5 s, and no second one after 10 s.
+            if BecomesSlow.steps > 1_000 and time.monotonic() - BecomesSlow.start > 7:
                 print("slow now", flush=True)
                 time.sleep(1.5)
             return super()._step(action)
@@ -145,7 +149,7 @@ def main(capsys, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
 
     def _main(root_dir, gin_file=CARTPOLE, params=()):
-        train.gin.clear_config()
+        gin.clear_config()
         files = [gin_file] if isinstance(gin_file, str) else gin_file
         with flagsaver.flagsaver(gin_file=files, gin_param=list(params), root_dir=root_dir):
             status = train.main(["train"])
@@ -167,6 +171,7 @@ def test_trains_saves_and_continues(tmp_path):
         "checkpoints",
         "git_revision.txt",
         "operative_config.gin",
+        "run.json",
         "train",
     ]
     (events,) = os.listdir(root_dir / "train")
@@ -538,8 +543,8 @@ def test_a_signal_ends_a_constructor_that_hangs(tmp_path):
 
 LEAVES_A_THREAD = """
 import sys, threading, time
-from alf.bin import train
-train._EXIT_SECONDS = 0.5
+from alf.bin import command, train
+command._EXIT_SECONDS = 0.5
 train.main = lambda argv: threading.Thread(target=time.sleep, args=(600,), name="Simulator").start()
 train.console_main()
 """

@@ -8,17 +8,24 @@ import re
 import signal
 import subprocess
 import sys
+import types
 
 import gin
 import pytest
 import tensorflow as tf
 
+from alf.data_structures import TimeStep
 from alf.errors import ConfigError
 from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork
 from alf.training import run_dir
-from alf.training.run_dir import RunDir, check_dead_bindings, git_revision
+from alf.training.config import check_dead_bindings
+from alf.training.run_dir import RunDir, git_revision
 from alf.training.stop_criteria import StopCriteria
+
+SPEC = tf.TensorSpec((2,), tf.float32)
+# What a `RunDir` needs of a policy.
+POLICY = types.SimpleNamespace(time_step_spec=TimeStep(*[SPEC] * 6), action_spec=SPEC)
 
 
 def test_makes_the_directory_and_leaves_no_probe(tmp_path):
@@ -54,7 +61,7 @@ def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
     read_config()
     directory = RunDir(str(tmp_path))
     directory.check_config()
-    directory.write_config()
+    directory.write_config(POLICY)
     read_config()
     directory.check_config()
     read_config(num_iterations=5)  # a run may go on for longer
@@ -67,7 +74,7 @@ def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
 def test_a_setting_that_only_one_of_two_configs_has_is_a_difference(tmp_path):
     directory = RunDir(str(tmp_path))
     read_config()
-    directory.write_config()
+    directory.write_config(POLICY)
     read_config()
     optimizers.RMSprop()
     with pytest.raises(ConfigError, match="RMSprop.* here, None there"):
@@ -87,7 +94,7 @@ def test_long_values_are_compared_whole(tmp_path):
         ActorCriticNetwork(tf.TensorSpec((2,), tf.float32), 2)
 
     read(7)
-    directory.write_config()
+    directory.write_config(POLICY)
     read(7)
     directory.check_config()
     read(8)
@@ -105,7 +112,7 @@ def test_every_line_of_a_long_value_is_compared(tmp_path):
 
     read(7)
     assert "fc_layer_params = \\\n" in gin.operative_config_str()
-    directory.write_config()
+    directory.write_config(POLICY)
     read(7)
     directory.check_config()
     read(8)
@@ -116,11 +123,11 @@ def test_every_line_of_a_long_value_is_compared(tmp_path):
 def test_written_config_can_be_read_by_gin(tmp_path):
     read_config(learning_rate=0.25)
     directory = RunDir(str(tmp_path))
-    directory.write_config()
+    directory.write_config(POLICY)
     gin.clear_config()
     gin.parse_config_file(os.path.join(directory.path, "operative_config.gin"))
     assert float(optimizers.SGD().learning_rate) == 0.25
-    assert sorted(os.listdir(tmp_path)) == ["git_revision.txt", "operative_config.gin"]
+    assert sorted(os.listdir(tmp_path)) == ["git_revision.txt", "operative_config.gin", "run.json"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +297,7 @@ def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(ConfigError, match="root_dir '.*' cannot be written to: No space left on device"):
-        RunDir(str(tmp_path)).write_config()
+        RunDir(str(tmp_path)).write_config(POLICY)
     assert os.listdir(tmp_path) == []
 
 
@@ -301,6 +308,9 @@ def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         ("AsyncOffPolicyDriver.on_stall", True),
         ("PythonEnvironment.step_timeout", True),
         ("Trainer.checkpoint_interval", True),
+        ("Trainer.evaluator_ctor", True),
+        ("Evaluator.num_episodes", True),
+        ("eval/environments.load.max_episode_steps", True),
         ("Trainer.batches_per_train_iter", False),
         ("Experiment.unroll_length", False),
         ("StopCriteria_.num_iterations", False),
@@ -311,7 +321,7 @@ def test_what_may_change_in_a_run_that_continues(tmp_path, monkeypatch, setting,
     for value in (1, 2):
         monkeypatch.setattr(gin, "operative_config_str", lambda value=value: f"{setting} = {value}")
         if value == 1:
-            directory.write_config()
+            directory.write_config(POLICY)
     if may_change:
         directory.check_config()
     else:
