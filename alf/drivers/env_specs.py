@@ -3,7 +3,7 @@
 
 import tensorflow as tf
 
-from alf.data_structures import Experience, Frame, TimeStep
+from alf.data_structures import Experience, Frame, LogRecord, TimeStep
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 
@@ -11,6 +11,11 @@ from alf.nest_utils import add_leading_dims, to_tensor_spec
 def name_env(env_index, env):
     """What errors call an environment: its place in the driver's list, and its class."""
     return f"envs[{env_index}] ({type(env).__name__})"
+
+
+def get_info_keys(env):
+    """The keys of what an environment returns as info; () for one that does not say."""
+    return tuple(getattr(env, "info_keys", ()))
 
 
 class EnvSpecs:
@@ -22,17 +27,21 @@ class EnvSpecs:
         observation, action: nests of unbatched tensor specs; bounds are kept.
         reward: unbatched tensor spec, float32 of shape () or [R], whatever the type of the environment's.
         time_step: `TimeStep` of unbatched tensor specs; bounds are kept.
+        info_keys: tuple of texts, which numbers of their info the environments return; () if they have none.
     """
 
     def __init__(self, envs):
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
+        self.info_keys = get_info_keys(envs[0])
         for index, env in enumerate(envs):
             if not env.batched:
                 raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
             if keys[index] != keys[0]:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
+            if get_info_keys(env) != self.info_keys:
+                raise ConfigError(f"envs[{index}] has other info_keys than envs[0]")
         self.num_envs = len(envs)
         self.batch_size, observation, action, reward = keys[0]
         self.observation = to_tensor_spec(observation)
@@ -52,16 +61,38 @@ class EnvSpecs:
         policy_step = policy.policy_step_spec
         frame = Frame(self.time_step._replace(env_id=()), policy_step.state, policy_step, version=())
         frame = add_leading_dims(frame, self.batch_size)
-        return frame._replace(version=tf.TensorSpec((), tf.int64))
+        num_keys = len(self.info_keys)
+        env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
+        return frame._replace(version=tf.TensorSpec((), tf.int64), env_info=env_info)
 
-    def unroll_spec(self, policy, unroll_length, keep_bounds=True):
+    def unroll_spec(self, policy, unroll_length, keep_bounds=True, with_env_info=False):
         """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
 
         A ConfigError is raised unless T, `unroll_length`, is an integer of at least 1. With `keep_bounds` the
-        specs keep the bounds of observations and actions.
+        specs keep the bounds of observations and actions. With `with_env_info` there must be `info_keys`.
         """
+        if with_env_info and not self.info_keys:
+            raise ConfigError(
+                "the algorithm uses `Experience.env_info`, but the environments have none: set load.info_keys"
+            )
         check_int("unroll_length", unroll_length)  # A replayer is made before the driver that checks it.
         version = tf.TensorSpec((), tf.int64)
         rows = Experience(*self.time_step, self.action, policy.info_spec, policy_version=version, state=())
+        rows = rows._replace(env_info=self._env_info_spec() if with_env_info else ())
         rows = add_leading_dims(rows, unroll_length + 1, self.batch_size, keep_bounds=keep_bounds)
         return rows._replace(state=add_leading_dims(policy.policy_step_spec.state, self.batch_size))
+
+    def record_spec(self, unroll_length, fields=()):
+        """Describes the `LogRecord` of an unroll of T transitions: specs of [T, B, ...].
+
+        `fields`: names of those of its last fields that are filled.
+        """
+        signal = tf.TensorSpec((), tf.float32)
+        optional = {"observation": self.observation, "action": self.action, "first_value": signal}
+        optional = {name: optional[name] for name in fields}
+        record = LogRecord(*self.time_step[:3], env_id=(), env_info=self._env_info_spec(), **optional)
+        record = add_leading_dims(record, unroll_length, self.batch_size)
+        return record._replace(env_id=tf.TensorSpec((self.batch_size,), tf.int32))
+
+    def _env_info_spec(self):
+        return {key: tf.TensorSpec((), tf.float32) for key in self.info_keys} or ()

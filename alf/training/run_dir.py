@@ -19,8 +19,8 @@ from alf.training.run_description import RUN_FILE, describe_run
 CONFIG_FILE = "operative_config.gin"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
 _MAY_CHANGE = re.compile(
-    r"StopCriteria\..*|Trainer\.(summary|checkpoint)_interval"
-    r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period)"
+    r"StopCriteria\..*|EpisodeStatistics\..*|Trainer\.(summary|checkpoint)_interval"
+    r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 
 _locked = set()  # file descriptors of directories

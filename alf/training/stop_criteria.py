@@ -19,7 +19,7 @@ class StopCriteria:
     num_iterations: int | None = None  # train iterations, over all runs in a root_dir
     num_env_steps: int | None = None  # environment steps learned from, over all runs in a root_dir
     max_seconds: float | None = None  # of training in this run
-    target_return: float | None = None  # sufficient average return of the last 100 episodes
+    target_return: float | None = None  # average return of the last `EpisodeStatistics.window` episodes
 
     def __post_init__(self):
         for name, limit in vars(self).items():
@@ -27,7 +27,7 @@ class StopCriteria:
             check_number(f"StopCriteria.{name}", limit, above=above, optional=True)
 
     def reached(self, num_iterations, num_env_steps, max_seconds, average_return):
-        """Returns a text that names the criterion reached or None. `average_return`: an `AverageReturn`."""
+        """Returns a text that names the criterion reached or None. `average_return`: an `EpisodeMetric`."""
         values = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
         for name, value in values.items():
             limit = getattr(self, name)
