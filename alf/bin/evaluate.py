@@ -8,6 +8,7 @@ interval of the mean. The exit status is 0, 1 after an error, 2 if a setting is 
 import contextlib
 import json
 
+import numpy as np
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
@@ -44,6 +45,9 @@ def run():
         check_dead_bindings(_GIN_PARAM.value)
         episodes = evaluate(Agent(policy), env, _NUM_EPISODES.value, not _SAMPLE.value)
     figures = {"return": summarize(episodes.returns), "length": summarize(episodes.lengths)}
+    for name, values in episodes.info.items():
+        if not np.isnan(values).all():
+            figures[name] = summarize(values[~np.isnan(values)])
     if _JSON.value:
         print(json.dumps({"checkpoint": path, "num_episodes": len(episodes.returns), **figures}))
     else:
