@@ -101,11 +101,11 @@ class AsyncOffPolicyDriver(Driver):
         unroll_spec = specs.unroll_spec(
             policy, length, keep_bounds=False, with_env_info=learner.uses_env_info
         )
-        record_spec = specs.record_spec(length, self._log_fields)
+        self._record_spec = specs.record_spec(length, self._log_fields)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
             unroll_spec,
-            record_spec,
+            self._record_spec,
             num_envs,
             num_actor_queues,
             actor_queue_cap,
@@ -231,7 +231,7 @@ class AsyncOffPolicyDriver(Driver):
             with tf.control_dependencies([queues.unroll_orders[env_index].dequeue()]):
                 frame = tf.nest.map_structure(tf.identity, frame)
         frame, unroll = self._unroller.unroll(env_index, frame)
-        record = make_log_record(unroll, self._policy, self._log_fields)
+        record = make_log_record(unroll, self._policy, self._record_spec)
         with tf.control_dependencies([queues.log_queue.enqueue(record)]):
             learned = queues.learn_queue.enqueue(self._for_learner(unroll))
         with tf.control_dependencies([learned]):

@@ -290,8 +290,8 @@ class Driver(abc.ABC):
         return unroll if self.learner.uses_env_info else unroll._replace(env_info=())
 
     def _log(self, record):
-        """Hands a `LogRecord` of tensors to metrics and observers, as NumPy arrays."""
-        record = LogRecord(*map(_to_numpy, record))
+        """Hands a `LogRecord`, a dict of tensors by field, to metrics and observers as NumPy arrays."""
+        record = LogRecord(**{name: _to_numpy(x) for name, x in record.items()})
         for observer in self._observers:
             observer(record)
 
@@ -310,7 +310,7 @@ def _to_numpy(nest):
     """Turns tensors into arrays; `tf.nest` alone would take as long for one tensor as a metric does."""
     if hasattr(nest, "numpy"):
         return nest.numpy()
-    return nest and tf.nest.map_structure(lambda x: x.numpy(), nest)
+    return tf.nest.map_structure(lambda x: x.numpy(), nest)
 
 
 def _check_names(metrics):

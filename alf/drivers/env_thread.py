@@ -16,7 +16,7 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.util.nest import flatten_with_joined_string_paths
 
-from alf.data_structures import Experience, Frame, LogRecord, TimeStep
+from alf.data_structures import Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
 from alf.errors import ConfigError, EnvError, check_bool, contain
@@ -329,22 +329,18 @@ class EnvThread(DriverThread):
             self._frame = self._unroller.run(self._unroll, self._env_index, self._frame)
 
 
-def make_log_record(unroll, policy, fields=()):
-    """The `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll.
+def make_log_record(unroll, policy, spec):
+    """Makes the `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll.
 
     Args:
         unroll: `Experience` of [T+1, B, ...], of `policy`.
-        fields: names of those of the record's last fields that it fills.
+        spec: what `EnvSpecs.record_spec` returns; the record is a dict like it.
     """
-
-    def cut(nest):
-        return tf.nest.map_structure(lambda x: x[:-1], nest)
-
-    optional = {name: cut(getattr(unroll, name)) for name in fields if name != "first_value"}
-    if "first_value" in fields:
-        time_steps = TimeStep(*cut(unroll[: len(TimeStep._fields)]))
-        optional["first_value"] = _compute_first_value(policy, time_steps)
-    return LogRecord(*cut(unroll[:3]), unroll.env_id[0], cut(unroll.env_info), **optional)
+    rows = unroll._asdict()
+    if "first_value" in spec:
+        rows["first_value"] = _compute_first_value(policy, TimeStep(*unroll[: len(TimeStep._fields)]))
+    record = tf.nest.map_structure(lambda x: x[:-1], {name: rows[name] for name in spec})
+    return {**record, "env_id": unroll.env_id[0]}
 
 
 def _compute_first_value(policy, rows):

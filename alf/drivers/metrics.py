@@ -135,7 +135,7 @@ class EpisodeStatistics:
         check_bool("EpisodeStatistics.first_value", first_value)
         self._num_rewards = reward_shape[0] if reward_shape else 1
         self._info_keys = tuple(info_keys)
-        self._discount = discount
+        self._discount, self._powers = discount, ()
         self._has_first_value = first_value
         self.needs = ("first_value",) if first_value else ()
         # What is summed up: each reward, then these, then each key's values, then its steps that have one.
@@ -173,21 +173,23 @@ class EpisodeStatistics:
         is_first = record.step_type.T.ravel() == FIRST
         begins = is_first.copy()
         begins[::length] = True
-        starts = np.flatnonzero(begins)
-        number = np.cumsum(begins) - 1  # of the episode of each step
+        (starts,) = begins.nonzero()
+        number = begins.cumsum() - 1  # of the episode of each step
         # Steps of the episode in this record before each step.
-        age = np.arange(len(number)) - (starts + is_first[starts])[number]
+        age = np.arange(len(number)) - (starts + is_first[starts]).take(number)
         sums = np.add.reduceat(self._values(record, is_first, age), starts, axis=1)
-        oldest, newest = number[::length], number[length - 1 :: length]
         if key in self._sums:
+            oldest = number[::length]
             before = np.where(is_first[::length], 0.0, self._sums[key])
-            sums[self._discounted, oldest] *= self._discount ** before[self._length]
-            sums[:, oldest] += before
-        self._sums[key] = sums[:, newest]
-        row, column = np.nonzero(record.step_type == LAST)  # in the order of time
-        if len(row):
+            here = sums.take(oldest, axis=1)
+            here[self._discounted] *= self._discount ** before[self._length]
+            sums[:, oldest] = before + here
+        self._sums[key] = sums.take(number[length - 1 :: length], axis=1)
+        (ends,) = (record.step_type.ravel() == LAST).nonzero()  # in the order of time
+        if len(ends):
+            row, column = np.divmod(ends, batch_size)
             last = [record.env_info[info_key][row, column] for info_key in self._info_keys]
-            self._keep(sums[:, number[column * length + row]], last)
+            self._keep(sums.take(number[column * length + row], axis=1), last)
 
     def _values(self, record, is_first, age):
         """What each step adds to the sums, [., B * T]; nothing at FIRST steps, but for the first value."""
@@ -195,9 +197,11 @@ class EpisodeStatistics:
         values = np.empty((self._info + 2 * num_keys, len(age)))
         values[:num_rewards] = record.reward.T.reshape(num_rewards, -1)
         values[self._length] = 1.0
-        values[: self._length + 1, is_first] = 0.0
-        powers = self._discount ** np.arange(len(record.step_type))
-        values[self._discounted] = values[:num_rewards].sum(axis=0) * powers[age]
+        values[: self._length + 1, is_first.nonzero()[0]] = 0.0
+        reward = values[0] if num_rewards == 1 else values[:num_rewards].sum(axis=0)
+        if len(self._powers) != len(record.step_type):
+            self._powers = self._discount ** np.arange(len(record.step_type))
+        values[self._discounted] = reward * self._powers.take(age)
         if self._has_first_value:
             values[self._first_value] = np.where(is_first, record.first_value.T.ravel(), 0.0)
         for i, key in enumerate(self._info_keys, start=self._info):
@@ -216,7 +220,8 @@ class EpisodeStatistics:
         figures |= {f"return_{i}": x for i, x in enumerate(rewards) if f"return_{i}" in self._figures}
         if self._has_first_value:
             figures["first_value"] = sums[self._first_value]
-        totals, counts = np.split(sums[self._info :], 2)
+        middle = self._info + len(self._info_keys)
+        totals, counts = sums[self._info : middle], sums[middle:]
         for key, total, count, last in zip(self._info_keys, totals, counts, last_info, strict=True):
             # An episode without a value does not count.
             figures[f"info/{key}"] = total[count > 0] / count[count > 0]

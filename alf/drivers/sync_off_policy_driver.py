@@ -91,7 +91,8 @@ class SyncOffPolicyDriver(Driver):
     def _unroll_and_log(self, env_index, frame):
         """Makes one unroll in the graph; returns the next frame, and what learner and log get."""
         frame, unroll = self._unroller.unroll(env_index, frame)
-        record = make_log_record(unroll, self.learner.policy, self._log_fields)
+        spec = self._specs.record_spec(self._unroll_length, self._log_fields)
+        record = make_log_record(unroll, self.learner.policy, spec)
         return frame, (self._for_learner(unroll), record)
 
     def _take(self):

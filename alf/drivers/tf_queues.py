@@ -12,7 +12,7 @@ class TFQueues:
 
     Args:
         frame: what `EnvSpecs.frame_spec` returns.
-        unroll, record: specs of an unroll, an `Experience`, and of its `LogRecord`.
+        unroll, record: what `EnvSpecs.unroll_spec` and `EnvSpecs.record_spec` return.
         num_envs: batched environments.
         num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
         learn_queue_capacity: unrolls that may wait for the learner.
@@ -21,7 +21,7 @@ class TFQueues:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
         action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each environment.
         learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
-        log_queue: `NestFIFOQueue` of `LogRecord`s.
+        log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
         env_turn: `Semaphore` with one permit: to step, where environments take turns.
