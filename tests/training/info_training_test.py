@@ -3,6 +3,7 @@
 
 import functools
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +16,7 @@ from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.policies import EpsilonGreedyPolicy
 from alf.training import Experiment, Trainer
+from alf.training.config import own_config
 from alf.training.stop_criteria import StopCriteria
 from tests.training.trainer_test import read_events
 from tests.workers.envs import INFO_KEYS, InfoEnv
@@ -36,8 +38,12 @@ class InfoDqn(DqnAlgorithm):
         return super().train_step(experience, state)
 
 
-def make_env(seed, info_keys=INFO_KEYS):
-    return load(functools.partial(InfoEnv, 3), 4, seed, num_workers=0, info_keys=info_keys)
+def make_env(seed, **kwargs):
+    return load(functools.partial(InfoEnv, 3), 4, seed, num_workers=0, **{"info_keys": INFO_KEYS, **kwargs})
+
+
+def make_env_by_gin(seed):
+    return load(functools.partial(InfoEnv, 3), 4, seed, num_workers=0)
 
 
 def make_trainer(root_dir, algorithm_ctor=InfoDqn, num_iterations=10, env_ctor=make_env, **kwargs):
@@ -92,11 +98,16 @@ def test_summaries_show_the_info(tmp_path):
     assert 0 < last["metrics/info_last/is_success"] < 1
 
 
-def test_a_run_continues_with_other_keys(tmp_path):
-    make_trainer(tmp_path, algorithm_ctor=DqnAlgorithm).train()
-    env_ctor = functools.partial(make_env, info_keys=("step", "other"))
-    trainer = make_trainer(tmp_path, DqnAlgorithm, num_iterations=11, env_ctor=env_ctor)
-    metrics = {metric.name: metric for metric in trainer.driver.get_metrics()}
-    assert len(metrics["info/step"].get_state()) > 5
-    assert metrics["info/other"].get_state() == []
-    trainer.train()
+def test_a_run_continues_with_other_keys_and_another_window(tmp_path):
+    def train(num_iterations, info_keys, window):
+        with own_config():
+            gin.bind_parameter("alf.environments.load.info_keys", info_keys)
+            gin.bind_parameter("EpisodeStatistics.window", window)
+            trainer = make_trainer(tmp_path, DqnAlgorithm, num_iterations, make_env_by_gin)
+            states = {metric.name: metric.get_state() for metric in trainer.driver.get_metrics()}
+            trainer.train()
+        return states
+
+    assert train(10, ("step",), window=7)["info/step"] == []
+    states = train(12, ("step", "other"), window=5)
+    assert states["info/step"] == [3.0] * 5 and states["info/other"] == []
