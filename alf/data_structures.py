@@ -55,6 +55,7 @@ class Frame(NamedTuple):
     state: Any  # `PolicyState` of [B, ...] that entered the policy at this step
     policy_step: Any  # `PolicyStep` of [B, ...], the answer
     version: Any  # int64 scalar; how many updates the weights that answered had seen
+    env_info: Any = ()  # float32 [K, B], what the environment's `info_keys` name; () without keys
 
 
 class ActionRequest(NamedTuple):
@@ -94,6 +95,9 @@ class Experience(NamedTuple):
     # sets it before training: 0 where there is nothing to learn (row T, a step to a FIRST row, a step that is
     # too old), the importance weight in prioritized replay, else 1.
     weight: Any = ()
+    # dict of float32 [T+1, B], what the environment's `info_keys` name; NaN where a step has no value. () for
+    # algorithms that do not ask for it, see `Algorithm.uses_env_info`.
+    env_info: Any = ()
 
 
 class LossInfo(NamedTuple):
@@ -105,12 +109,19 @@ class LossInfo(NamedTuple):
 
 
 class LogRecord(NamedTuple):
-    """The part of an unroll that metrics need: every time step exactly once, in order, per env."""
+    """The part of an unroll that metrics need: every time step exactly once, in order, per env.
+
+    The last three fields are () unless a metric or an observer has a tuple `needs` that names them.
+    """
 
     step_type: Any  # int32 [T, B]
     reward: Any  # float32 [T, B] or [T, B, R], as the environment gave it
     discount: Any  # float32 [T, B]
     env_id: Any  # int32 [B]
+    env_info: Any = ()  # dict of float32 [T, B], as in `Experience`; () without `info_keys`
+    observation: Any = ()  # nest of [T, B, ...]
+    action: Any = ()  # nest of [T, B, ...]; it answers each time step
+    first_value: Any = ()  # float32 [T, B], the policy's value at FIRST rows; NaN in other rows
 
 
 def count_transitions(step_type):

@@ -19,7 +19,13 @@ class Algorithm(tf.Module, abc.ABC):
     Args:
         policy: the `Policy` that learns.
         name: of the module.
+
+    Attributes:
+        uses_env_info: whether training needs `Experience.env_info`; a subclass may say True. Queues and
+            replay buffers hold it then.
     """
+
+    uses_env_info = False
 
     def __init__(self, policy, name="algorithm"):
         super().__init__(name=name)

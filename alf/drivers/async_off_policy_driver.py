@@ -12,6 +12,7 @@ from alf.drivers.driver import Driver
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
+from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.tf_queues import TFQueues
 from alf.errors import ConfigError, check_bool, check_int
 from alf.tf_runtime import reserve_threads, single_threaded, trace
@@ -51,7 +52,7 @@ class AsyncOffPolicyDriver(Driver):
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
-        stop_timeout, stall_timeout, on_stall: as in `Driver`.
+        stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
 
     Raises:
         ConfigError: if an argument is wrong; if a thread would wait for ever with these numbers; if
@@ -75,9 +76,10 @@ class AsyncOffPolicyDriver(Driver):
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
+        statistics_ctor=EpisodeStatistics,
     ):
         ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(learner, unroll_length, observers, metrics, envs, *ends)
+        super().__init__(learner, unroll_length, observers, metrics, envs, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
         num_envs = specs.num_envs
         _check_waits(
@@ -96,8 +98,18 @@ class AsyncOffPolicyDriver(Driver):
         copies = parameter_update_period is not None
         self._policy = policy = learner.policy.copy() if copies else learner.policy
         length, capacity = self._unroll_length, learn_queue_cap * max(max_waiting_batches, 1)
+        unroll_spec = specs.unroll_spec(
+            policy, length, keep_bounds=False, with_env_info=learner.uses_env_info
+        )
+        self._record_spec = specs.record_spec(length, self._log_fields)
         self._tf_queues = queues = TFQueues(
-            specs, policy, length, num_actor_queues, actor_queue_cap, capacity
+            specs.frame_spec(policy),
+            unroll_spec,
+            self._record_spec,
+            num_envs,
+            num_actor_queues,
+            actor_queue_cap,
+            capacity,
         )
         self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
@@ -219,8 +231,9 @@ class AsyncOffPolicyDriver(Driver):
             with tf.control_dependencies([queues.unroll_orders[env_index].dequeue()]):
                 frame = tf.nest.map_structure(tf.identity, frame)
         frame, unroll = self._unroller.unroll(env_index, frame)
-        with tf.control_dependencies([queues.log_queue.enqueue(make_log_record(unroll))]):
-            learned = queues.learn_queue.enqueue(unroll)
+        record = make_log_record(unroll, self._policy, self._record_spec)
+        with tf.control_dependencies([queues.log_queue.enqueue(record)]):
+            learned = queues.learn_queue.enqueue(self._for_learner(unroll))
         with tf.control_dependencies([learned]):
             return tf.nest.map_structure(tf.identity, frame)
 

@@ -12,11 +12,14 @@ from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
-from alf.drivers.env_specs import name_env
-from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+from alf.drivers.env_specs import get_info_keys, name_env
+from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
 from alf.errors import ConfigError, check_int, check_number
 from alf.seeds import spawn_seeds
+
+_FIRST_METRICS = ("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength")
+_OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 
 
 class Driver(abc.ABC):
@@ -30,7 +33,9 @@ class Driver(abc.ABC):
         unroll_length: T, transitions per unroll. Below 1, for learners with a replay buffer: T is 1, and
             only a fraction of the calls of `collect` collects.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
-            environment, in order per environment.
+            environment, in order per environment. One with an attribute `needs`, such as ("observation",
+            "action"), gets records in which these fields are filled, too: "observation", "action" or
+            "first_value".
         metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
         envs: batched environments. The driver closes them.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
@@ -38,6 +43,8 @@ class Driver(abc.ABC):
             experience, is a stall; None: never. Then the driver logs which environments step, for how long,
             and prints the stacks of all threads and of worker processes to the standard error stream.
         on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
+        statistics_ctor: callable (reward_shape=, info_keys=) -> `EpisodeStatistics`, whose metrics are the
+            driver's.
     """
 
     def __init__(
@@ -50,6 +57,7 @@ class Driver(abc.ABC):
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
+        statistics_ctor=EpisodeStatistics,
     ):
         check_unroll_length("unroll_length", unroll_length)
         if unroll_length < 1 and learner.needs_fresh_experience:
@@ -65,10 +73,15 @@ class Driver(abc.ABC):
         self.learner = learner
         self._unroll_length = max(unroll_length, 1)
         self._collections = Credit(min(unroll_length, 1))
-        counts = EnvironmentSteps(), NumberOfEpisodes()
-        self._metrics = [*counts, AverageReturn(), AverageEpisodeLength(), *metrics]
-        self._observers = [*self._metrics, *observers]
         self._envs = list(envs)
+        counts = EnvironmentSteps(), NumberOfEpisodes()
+        reward_shape = tuple(self._envs[0].reward_spec().shape) if self._envs else ()
+        info_keys = get_info_keys(self._envs[0]) if self._envs else ()
+        statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys)
+        self._metrics = [*counts, *statistics.metrics, *metrics]
+        _check_names(self._metrics)
+        self._observers = [*counts, statistics, *metrics, *observers]
+        self._log_fields = _find_log_fields(self._observers, learner.policy) if self._envs else ()
         self._unroller = None  # the `EnvUnroller` of a driver that has environments
         self._threads = []
         self._watches = []  # a `StallWatch`, or nothing
@@ -157,7 +170,7 @@ class Driver(abc.ABC):
         return self._metrics[:2]
 
     def get_metrics(self):
-        """All metrics: the step metrics, the average return and length, and the user's."""
+        """All metrics: the step metrics, those of `EpisodeStatistics`, and the user's."""
         return self._metrics
 
     def queue_sizes(self):
@@ -166,13 +179,17 @@ class Driver(abc.ABC):
 
     def get_state(self):
         """What `set_state` needs, as JSON types: metrics, and the fraction of a collection that is due."""
-        metrics = [metric.get_state() for metric in self._metrics]
+        metrics = {metric.name: metric.get_state() for metric in self._metrics}
         return {"metrics": metrics, "collections": self._collections.get_state()}
 
     def set_state(self, state):
-        """Restores what `get_state` returned."""
-        for metric, metric_state in zip(self._metrics, state["metrics"], strict=True):
-            metric.set_state(metric_state)
+        """Restores what `get_state` returned. A metric that is new begins without values."""
+        states = state["metrics"]
+        if isinstance(states, list):  # of a checkpoint from the time when a list held them
+            states = dict(zip(_FIRST_METRICS, states))
+        for metric in self._metrics:
+            if metric.name in states:
+                metric.set_state(states[metric.name])
         self._collections.set_state(state["collections"])
 
     def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)
@@ -268,9 +285,13 @@ class Driver(abc.ABC):
         self._collections.earn()
         return self._collections.take() > 0
 
+    def _for_learner(self, unroll):
+        """The `Experience` that the learner gets of an unroll."""
+        return unroll if self.learner.uses_env_info else unroll._replace(env_info=())
+
     def _log(self, record):
-        """Hands a `LogRecord` of tensors to metrics and observers, as NumPy arrays."""
-        record = LogRecord(*(x.numpy() for x in record))
+        """Hands a `LogRecord`, a dict of tensors by field, to metrics and observers as NumPy arrays."""
+        record = LogRecord(**{name: _to_numpy(x) for name, x in record.items()})
         for observer in self._observers:
             observer(record)
 
@@ -283,6 +304,37 @@ class OfflineDriver(Driver):
 
     def collect(self):
         return 0
+
+
+def _to_numpy(nest):
+    """Turns tensors into arrays; `tf.nest` alone would take as long for one tensor as a metric does."""
+    if hasattr(nest, "numpy"):
+        return nest.numpy()
+    return tf.nest.map_structure(lambda x: x.numpy(), nest)
+
+
+def _check_names(metrics):
+    """Raises ConfigError if two metrics have one name, under which both would be shown and saved."""
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"metrics: two of them have the name {name!r}")
+
+
+def _find_log_fields(observers, policy):
+    """The names of the fields of a `LogRecord` that observers need; a ConfigError if it cannot have one."""
+    needed = set()
+    for observer in observers:
+        needs = getattr(observer, "needs", ())
+        if not isinstance(needs, (tuple, list)) or not set(needs) <= set(_OPTIONAL):
+            raise ConfigError(f"{observer}: its `needs` is {needs!r}: it must be a tuple of {_OPTIONAL}")
+        needed |= set(needs)
+    if "first_value" in needed and not hasattr(policy, "first_value"):
+        raise ConfigError(
+            "EpisodeStatistics.first_value is True, or an observer needs first_value: "
+            f"{type(policy).__name__} has no first_value(), as ActorCriticPolicy has"
+        )
+    return tuple(name for name in _OPTIONAL if name in needed)
 
 
 def check_unroll_length(name, value):

@@ -16,7 +16,7 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.util.nest import flatten_with_joined_string_paths
 
-from alf.data_structures import Experience, Frame, LogRecord, TimeStep
+from alf.data_structures import Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
 from alf.errors import ConfigError, EnvError, check_bool, contain
@@ -75,6 +75,7 @@ class EnvUnroller:
         self._is_nested = tf.nest.is_nested(envs[0].observation_spec())
         self._array_types = [((specs.batch_size, *s.shape), np.dtype(s.dtype)) for s in arrays]
         self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
+        self._num_signals = 2 + specs.reward.shape.num_elements()
 
     def run(self, function, env_index, *args):
         """Calls a traced function (env_index, *args) for an environment; here `env_index` is an int.
@@ -98,27 +99,28 @@ class EnvUnroller:
 
     def first_frame(self, env_index):
         """Resets an environment and asks for its first action; returns a `Frame`."""
-        time_step = self._call_env(EnvUnroller._reset, env_index)
+        time_step, env_info = self._call_env(EnvUnroller._reset, env_index)
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
         state = zeros_from_spec(self._state_spec, self._specs.batch_size)
-        return Frame(time_step, state, *self._ask(env_index, time_step, state))
+        return Frame(time_step, state, *self._ask(env_index, time_step, state), env_info)
 
     def next_frame(self, env_index, frame):
         """Steps an environment with the action of a `Frame` and asks for the next one; returns a `Frame`."""
         action = frame.policy_step.action
-        time_step = self._call_env(EnvUnroller._step, env_index, *tf.nest.flatten(action))
+        time_step, env_info = self._call_env(EnvUnroller._step, env_index, *tf.nest.flatten(action))
         if self._overwrites:
             with tf.control_dependencies([time_step.step_type]):  # The action that led to this time step.
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
         time_step = time_step._replace(prev_action=zero_where(time_step.is_first(), action))
         state = frame.policy_step.state
-        return Frame(time_step, state, *self._ask(env_index, time_step, state))
+        return Frame(time_step, state, *self._ask(env_index, time_step, state), env_info)
 
     def unroll(self, env_index, frame):
         """Runs T steps from a `Frame`, the last one of the unroll before, which becomes row 0.
 
         Returns:
-            the last `Frame`, which is row 0 of the next unroll; and the unroll, an `Experience`.
+            the last `Frame`, which is row 0 of the next unroll; and the unroll, an `Experience` with
+            `env_info`, if the environments have any.
         """
         length = self._unroll_length + 1
         arrays = [
@@ -153,6 +155,7 @@ class EnvUnroller:
             info=rows.policy_step.info,
             policy_version=tf.cast(ones, tf.int64) * rows.version[:, tf.newaxis],
             state=frame.state,
+            env_info=self._name_env_info(rows.env_info),
         )
         # Every queue needs the reward, so that nothing is enqueued before the check.
         return last, unroll._replace(reward=self._check_finite(env_index, unroll))
@@ -188,15 +191,22 @@ class EnvUnroller:
                 )
         return None
 
+    def _name_env_info(self, env_info):
+        """Makes a dict of [T+1, B] from the `env_info` of an unroll's rows, [T+1, K, B]; () without keys."""
+        keys = self._specs.info_keys
+        return dict(zip(keys, tf.unstack(env_info, axis=1), strict=True)) if keys else ()
+
     def _call_env(self, method, *inputs):
-        """Resets or steps an environment; returns a `TimeStep` of [B, ...], prev_action and env_id are ()."""
-        reward_shape = self._specs.reward.shape
-        packed_spec = tf.TensorSpec((2 + reward_shape.num_elements(), self._specs.batch_size), tf.float32)
+        """Resets or steps an environment; returns what `Frame` holds of it; prev_action and env_id are ()."""
+        num_signals, num_keys = self._num_signals, len(self._specs.info_keys)
+        packed_spec = tf.TensorSpec((num_signals + num_keys, self._specs.batch_size), tf.float32)
         call = lambda: self._call_python(method, inputs, (packed_spec, self._observation_spec))  # noqa: E731
         packed, observation = call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
-        step_type, discount, *reward = tf.unstack(packed)
-        reward = reward[0] if reward_shape.rank == 0 else tf.stack(reward, axis=-1)
-        return TimeStep(tf.cast(step_type, tf.int32), reward, discount, observation, (), env_id=())
+        env_info = packed[num_signals:] if num_keys else ()
+        step_type, discount, *reward = tf.unstack(packed[:num_signals] if num_keys else packed)
+        reward = reward[0] if self._specs.reward.shape.rank == 0 else tf.stack(reward, axis=-1)
+        time_step = TimeStep(tf.cast(step_type, tf.int32), reward, discount, observation, (), env_id=())
+        return time_step, env_info
 
     def _call_python(self, method, inputs, spec):
         """Calls `method` from the graph with NumPy arrays, `env_index` first; returns a nest like `spec`."""
@@ -268,14 +278,28 @@ class EnvUnroller:
                 f"{self._specs.reward.shape}"
             )
         # `tf.numpy_function` takes about 12 us of GIL time for each array that it returns. So step type,
-        # discount and reward (or its R components) travel as the rows of one float32 array [2 + R, B], which
-        # holds them exactly.
-        reward = np.asarray(time_step.reward, np.float32)
-        packed = np.empty((2 + reward[0].size, len(reward)), np.float32)
+        # discount, reward (or its R components) and K numbers of the info travel as the rows of one float32
+        # array [2 + R + K, B], which holds the first three exactly.
+        end, info_keys = self._num_signals, self._specs.info_keys
+        packed = np.empty((end + len(info_keys), self._specs.batch_size), np.float32)
         packed[0] = time_step.step_type
         packed[1] = time_step.discount
-        packed[2:] = reward.T
+        packed[2:end] = np.asarray(time_step.reward, np.float32).T
+        if info_keys:
+            packed[end:] = self._get_info(env_index)
         return [packed, *observation]
+
+    def _get_info(self, env_index):
+        """Returns the K rows [B] of an environment's info, after a check."""
+        info = self._envs[env_index].get_info()
+        rows = [np.asarray(info.get(key)) for key in self._specs.info_keys]
+        for key, row in zip(self._specs.info_keys, rows, strict=True):
+            if row.shape != (self._specs.batch_size,) or row.dtype.kind not in "biuf":
+                raise EnvError(
+                    f"{name_env(env_index, self._envs[env_index])}: get_info() returned for {key!r} an array "
+                    f"of shape {row.shape} and dtype {row.dtype}: it must be {self._specs.batch_size} numbers"
+                )
+        return rows
 
 
 class EnvThread(DriverThread):
@@ -305,9 +329,31 @@ class EnvThread(DriverThread):
             self._frame = self._unroller.run(self._unroll, self._env_index, self._frame)
 
 
-def make_log_record(unroll):
-    """The `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll."""
-    return LogRecord(unroll.step_type[:-1], unroll.reward[:-1], unroll.discount[:-1], unroll.env_id[0])
+def make_log_record(unroll, policy, spec):
+    """Makes the `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll.
+
+    Args:
+        unroll: `Experience` of [T+1, B, ...], of `policy`.
+        spec: what `EnvSpecs.record_spec` returns; the record is a dict like it.
+    """
+    rows = unroll._asdict()
+    if "first_value" in spec:
+        rows["first_value"] = _compute_first_value(policy, TimeStep(*unroll[: len(TimeStep._fields)]))
+    record = tf.nest.map_structure(lambda x: x[:-1], {name: rows[name] for name in spec})
+    return {**record, "env_id": unroll.env_id[0]}
+
+
+def _compute_first_value(policy, rows):
+    """The policy's value at FIRST rows of a `TimeStep` of [T, B, ...], float32 [T, B]; NaN in other rows."""
+    is_first = rows.is_first()
+    no_value = tf.fill(is_first.shape, float("nan"))
+    # All rows, because a policy may need to know their number while it is traced.
+    flat = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), rows)
+
+    def compute():
+        return tf.where(is_first, tf.reshape(policy.first_value(flat), is_first.shape), no_value)
+
+    return tf.cond(tf.reduce_any(is_first), compute, lambda: no_value)
 
 
 def _get_floats(unroll):
@@ -324,4 +370,5 @@ def _row_of(frame):
 
 def _needed_for_next(frame):
     """What the next frame depends on. A loop copies each tensor that it carries, in every iteration."""
-    return frame._replace(time_step=(), policy_step=frame.policy_step._replace(info=()), version=())
+    policy_step = frame.policy_step._replace(info=())
+    return frame._replace(time_step=(), policy_step=policy_step, version=(), env_info=())

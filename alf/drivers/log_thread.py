@@ -9,7 +9,7 @@ class LogThread(DriverThread):
 
     Args:
         coord, queues: as in `DriverThread`.
-        log: callable of one `LogRecord` of tensors.
+        log: callable of one `LogRecord`, a dict of tensors by field.
     """
 
     def __init__(self, coord, queues, log):

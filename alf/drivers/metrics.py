@@ -1,12 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Metrics over `LogRecord`s, in NumPy, because the log thread must not hold the GIL for long."""
+"""Metrics over `LogRecord`s, in NumPy, because the log thread must not hold the GIL for long.
+
+docs/metrics.md has their names and formulas.
+"""
 
 import abc
 import collections
 
+import gin
 import numpy as np
 
 from alf.data_structures import FIRST, LAST
+from alf.errors import check_bool, check_int, check_number
 
 
 class Metric(abc.ABC):
@@ -15,9 +20,14 @@ class Metric(abc.ABC):
     One thread calls a metric with every record, for each environment in the order of time. Another thread may
     read `result`. A checkpoint holds `get_state` as JSON, without the unfinished episodes: in a new run the
     environments start new episodes.
+
+    Attributes:
+        name: text; no two metrics of a driver have the same.
+        needs: as of any observer, see `Driver`.
     """
 
     name = None
+    needs = ()
 
     @abc.abstractmethod
     def __call__(self, record):
@@ -68,62 +78,153 @@ class NumberOfEpisodes(_Counter):
         self._count += int(np.count_nonzero(record.step_type == LAST))
 
 
-class _EpisodeAverage(Metric):
-    """Average over the last `buffer_size` episodes of a sum over the steps of each."""
+class EpisodeMetric(Metric):
+    """Average, minimum or maximum of a figure of the last episodes. `EpisodeStatistics` fills it.
 
-    def __init__(self, buffer_size=100):
-        self._buffer = collections.deque(maxlen=buffer_size)
-        self._sums = {}  # first env id of a batch -> sums [B] of the unfinished episodes
+    Args:
+        name: as in `Metric`.
+        values: deque of the figure of the last episodes, with a `maxlen`; metrics may share it.
+        reduce: function from a tuple of floats to a float.
+    """
+
+    def __init__(self, name, values, reduce=np.mean):
+        self.name = name
+        self._values = values
+        self._reduce = reduce
+
+    def __call__(self, record):
+        """Does nothing: `EpisodeStatistics` takes the records."""
+
+    @property
+    def full(self):
+        """Whether so many episodes have ended as count."""
+        return len(self._values) == self._values.maxlen
+
+    def result(self):
+        values = tuple(self._values)
+        return float(self._reduce(values)) if values else float("nan")
+
+    def get_state(self):
+        return list(self._values)
+
+    def set_state(self, state):
+        self._values.clear()
+        self._values.extend(state)
+
+
+@gin.configurable(module="alf.drivers")
+class EpisodeStatistics:
+    """Computes figures of each episode, in one pass over each `LogRecord`. It is an observer.
+
+    Args:
+        reward_shape: tuple, () or (R,).
+        info_keys: tuple of texts, the K keys of `LogRecord.env_info`.
+        window: int; how many of the last episodes count.
+        discount: number in [0, 1], of the discounted return.
+        first_value: whether there is the value that the policy expects where an episode begins. It costs a
+            pass of the network for all steps of an unroll in which an episode begins.
+
+    Attributes:
+        metrics: list of `EpisodeMetric`s.
+        needs: see `Driver`.
+    """
+
+    def __init__(self, reward_shape=(), info_keys=(), window=100, discount=0.99, first_value=False):
+        check_int("EpisodeStatistics.window", window)
+        check_number("EpisodeStatistics.discount", discount, at_least=0, at_most=1)
+        check_bool("EpisodeStatistics.first_value", first_value)
+        self._num_rewards = reward_shape[0] if reward_shape else 1
+        self._info_keys = tuple(info_keys)
+        self._discount, self._powers = discount, ()
+        self._has_first_value = first_value
+        self.needs = ("first_value",) if first_value else ()
+        # What is summed up: each reward, then these, then each key's values, then its steps that have one.
+        self._length = self._num_rewards
+        self._discounted = self._length + 1
+        self._first_value = self._length + 2
+        self._info = self._first_value + int(first_value)
+        self._sums = {}  # first env id of a batch -> sums of the unfinished episodes, [., B]
+        self._figures = collections.defaultdict(lambda: collections.deque(maxlen=window))
+        self.metrics = self._make_metrics(len(reward_shape) > 0)
+
+    def _make_metrics(self, has_components):
+        figures = self._figures
+        metrics = [
+            EpisodeMetric("AverageReturn", figures["return"]),
+            EpisodeMetric("AverageEpisodeLength", figures["length"]),
+            EpisodeMetric("MinReturn", figures["return"], min),
+            EpisodeMetric("MaxReturn", figures["return"], max),
+            EpisodeMetric("AverageDiscountedReturn", figures["discounted_return"]),
+            EpisodeMetric("AverageReward", figures["reward"]),
+        ]
+        if has_components:
+            components = range(self._num_rewards)
+            metrics += [EpisodeMetric(f"AverageReturn_{i}", figures[f"return_{i}"]) for i in components]
+        if self._has_first_value:
+            metrics.append(EpisodeMetric("AverageFirstValue", figures["first_value"]))
+        names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last")]
+        return metrics + [EpisodeMetric(name, figures[name]) for name in names]
 
     def __call__(self, record):
         key = int(record.env_id[0])
         length, batch_size = record.step_type.shape
-        # Number the episodes, environment by environment. An episode begins at a FIRST step; the one in row 0
-        # may have begun in an earlier record.
-        begins = record.step_type == FIRST
-        is_new = begins[0].copy()
-        begins[0] = True
-        number = (np.cumsum(begins.T) - 1).reshape(batch_size, length).T
-        # Sum up the values with the same number.
-        sums = np.bincount(number.ravel(), self._values(record).ravel())
-        sums[number[0]] += np.where(is_new, 0.0, self._sums.get(key, 0.0))
-        self._buffer.extend(sums[number[record.step_type == LAST]].tolist())
-        self._sums[key] = sums[number[-1]]
+        # Environment by environment, so that the steps of an episode are neighbours: row t of column b is at
+        # b * length + t. An episode begins at a FIRST step; that of row 0 may have begun in another record.
+        is_first = record.step_type.T.ravel() == FIRST
+        begins = is_first.copy()
+        begins[::length] = True
+        (starts,) = begins.nonzero()
+        number = begins.cumsum() - 1  # of the episode of each step
+        # Steps of the episode in this record before each step.
+        age = np.arange(len(number)) - (starts + is_first[starts]).take(number)
+        sums = np.add.reduceat(self._values(record, is_first, age), starts, axis=1)
+        if key in self._sums:
+            oldest = number[::length]
+            before = np.where(is_first[::length], 0.0, self._sums[key])
+            here = sums.take(oldest, axis=1)
+            here[self._discounted] *= self._discount ** before[self._length]
+            sums[:, oldest] = before + here
+        self._sums[key] = sums.take(number[length - 1 :: length], axis=1)
+        (ends,) = (record.step_type.ravel() == LAST).nonzero()  # in the order of time
+        if len(ends):
+            row, column = np.divmod(ends, batch_size)
+            last = [record.env_info[info_key][row, column] for info_key in self._info_keys]
+            self._keep(sums.take(number[column * length + row], axis=1), last)
 
-    @abc.abstractmethod
-    def _values(self, record):
-        """Returns what each step adds, [T, B]; 0 at FIRST steps."""
+    def _values(self, record, is_first, age):
+        """What each step adds to the sums, [., B * T]; nothing at FIRST steps, but for the first value."""
+        num_rewards, num_keys = self._num_rewards, len(self._info_keys)
+        values = np.empty((self._info + 2 * num_keys, len(age)))
+        values[:num_rewards] = record.reward.T.reshape(num_rewards, -1)
+        values[self._length] = 1.0
+        values[: self._length + 1, is_first.nonzero()[0]] = 0.0
+        reward = values[0] if num_rewards == 1 else values[:num_rewards].sum(axis=0)
+        if len(self._powers) != len(record.step_type):
+            self._powers = self._discount ** np.arange(len(record.step_type))
+        values[self._discounted] = reward * self._powers.take(age)
+        if self._has_first_value:
+            values[self._first_value] = np.where(is_first, record.first_value.T.ravel(), 0.0)
+        for i, key in enumerate(self._info_keys, start=self._info):
+            info = record.env_info[key].T.ravel()
+            has_value = ~(np.isnan(info) | is_first)
+            values[i] = np.where(has_value, info, 0.0)
+            values[i + num_keys] = has_value
+        return values
 
-    @property
-    def full(self):
-        """Whether `buffer_size` episodes have ended."""
-        return len(self._buffer) == self._buffer.maxlen
-
-    def result(self):
-        values = tuple(self._buffer)
-        return float(np.mean(values)) if values else float("nan")
-
-    def get_state(self):
-        return list(self._buffer)
-
-    def set_state(self, state):
-        self._buffer = collections.deque(state, self._buffer.maxlen)
-
-
-class AverageReturn(_EpisodeAverage):
-    """Average undiscounted return of the last episodes; the components of a vector reward are added."""
-
-    name = "AverageReturn"
-
-    def _values(self, record):
-        reward = record.reward if record.reward.ndim == 2 else record.reward.sum(axis=-1)
-        return np.where(record.step_type == FIRST, 0.0, reward)
-
-
-class AverageEpisodeLength(_EpisodeAverage):
-    """Average number of steps of the last episodes."""
-
-    name = "AverageEpisodeLength"
-
-    def _values(self, record):
-        return record.step_type != FIRST
+    def _keep(self, sums, last_info):
+        """Keeps the figures of E episodes that ended; of sums [., E] and the last step's info, K of [E]."""
+        rewards, lengths = sums[: self._num_rewards], sums[self._length]
+        returns = rewards.sum(axis=0)
+        figures = {"return": returns, "length": lengths, "reward": returns / lengths}
+        figures |= {"discounted_return": sums[self._discounted]}
+        figures |= {f"return_{i}": x for i, x in enumerate(rewards) if f"return_{i}" in self._figures}
+        if self._has_first_value:
+            figures["first_value"] = sums[self._first_value]
+        middle = self._info + len(self._info_keys)
+        totals, counts = sums[self._info : middle], sums[middle:]
+        for key, total, count, last in zip(self._info_keys, totals, counts, last_info, strict=True):
+            # An episode without a value does not count.
+            figures[f"info/{key}"] = total[count > 0] / count[count > 0]
+            figures[f"info_last/{key}"] = last[~np.isnan(last)]
+        for name, values in figures.items():
+            self._figures[name].extend(values.tolist())

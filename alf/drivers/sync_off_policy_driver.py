@@ -12,6 +12,7 @@ from alf.drivers.driver import Driver
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvUnroller, make_log_record
+from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
 from alf.tf_runtime import reserve_threads, single_threaded, trace
 
@@ -26,7 +27,7 @@ class SyncOffPolicyDriver(Driver):
         envs: list of batched environments that agree on batch size and specs. The driver closes them.
         learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
         overwrite_policy_output: as in `AsyncOffPolicyDriver`.
-        stop_timeout, stall_timeout, on_stall: as in `Driver`.
+        stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class SyncOffPolicyDriver(Driver):
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
+        statistics_ctor=EpisodeStatistics,
     ):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(learner, unroll_length, observers, metrics, envs, *ends)
+        super().__init__(learner, unroll_length, observers, metrics, envs, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
         learner.check_batch_size(specs.num_envs * specs.batch_size)
         reserve_threads(2)
@@ -61,7 +63,7 @@ class SyncOffPolicyDriver(Driver):
         index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
         with single_threaded():
             first_frame = trace(self._unroller.first_frame, index)
-            unroll = trace(self._unroller.unroll, index, frame)
+            unroll = trace(self._unroll_and_log, index, frame)
         common = self._coord, self._handover
         self._start_threads(
             [UnrollThread(*common, self._specs.num_envs, self._unroller, first_frame, unroll)]
@@ -73,9 +75,9 @@ class SyncOffPolicyDriver(Driver):
         self._handover.orders.put(True)
         unrolls = self._take()
         with single_threaded():
-            for unroll in unrolls:
-                self._log(make_log_record(unroll))
-        experience = tf.nest.map_structure(lambda *x: tf.stack(x), *unrolls)
+            for _, record in unrolls:
+                self._log(record)
+        experience = tf.nest.map_structure(lambda *x: tf.stack(x), *(unroll for unroll, _ in unrolls))
         return experience, count_transitions(experience.step_type)
 
     def collect(self):
@@ -85,6 +87,13 @@ class SyncOffPolicyDriver(Driver):
         experience, steps = self.get_training_exps()
         self.learner.observe(experience)
         return int(steps)
+
+    def _unroll_and_log(self, env_index, frame):
+        """Makes one unroll in the graph; returns the next frame, and what learner and log get."""
+        frame, unroll = self._unroller.unroll(env_index, frame)
+        spec = self._specs.record_spec(self._unroll_length, self._log_fields)
+        record = make_log_record(unroll, self.learner.policy, spec)
+        return frame, (self._for_learner(unroll), record)
 
     def _take(self):
         """Waits for what the thread has made; raises what ended it."""
@@ -106,7 +115,7 @@ class Handover:
     Attributes:
         orders: `queue.SimpleQueue`; the thread makes an unroll of each environment for each item.
         outcomes: `queue.SimpleQueue` of what the thread has made: None after the resets, then lists of
-            unrolls.
+            unrolls, each an `Experience` with its `LogRecord`.
     """
 
     def __init__(self):
@@ -129,7 +138,8 @@ class UnrollThread(DriverThread):
         num_envs: int.
         unroller: `EnvUnroller`.
         first_frame: traced function (env_index) -> `Frame`.
-        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the unroll.
+        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and what
+            `outcomes` holds of the unroll.
     """
 
     def __init__(self, coord, queues, num_envs, unroller, first_frame, unroll):

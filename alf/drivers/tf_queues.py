@@ -3,25 +3,25 @@
 
 import tensorflow as tf
 
-from alf.data_structures import ActionReply, ActionRequest, LogRecord
+from alf.data_structures import ActionReply, ActionRequest
 from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues, Semaphore
-from alf.nest_utils import add_leading_dims
 
 
 class TFQueues:
     """Every queue and semaphore of an asynchronous driver.
 
     Args:
-        specs: `EnvSpecs` of the environments.
-        policy: `Policy` that acts.
-        unroll_length, num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
+        frame: what `EnvSpecs.frame_spec` returns.
+        unroll, record: what `EnvSpecs.unroll_spec` and `EnvSpecs.record_spec` return.
+        num_envs: batched environments.
+        num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
         learn_queue_capacity: unrolls that may wait for the learner.
 
     Attributes:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
         action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each environment.
         learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
-        log_queue: `NestFIFOQueue` of `LogRecord`s.
+        log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
         env_turn: `Semaphore` with one permit: to step, where environments take turns.
@@ -29,14 +29,12 @@ class TFQueues:
             may write them.
     """
 
-    def __init__(self, specs, policy, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_capacity):
-        num_envs, index, order = specs.num_envs, tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
-        frame = specs.frame_spec(policy)
+    def __init__(
+        self, frame, unroll, record, num_envs, num_actor_queues, actor_queue_cap, learn_queue_capacity
+    ):
+        index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
         request = ActionRequest(index, frame.time_step, frame.state)
         reply = ActionReply(frame.policy_step, frame.version)
-        unroll = specs.unroll_spec(policy, unroll_length, keep_bounds=False)
-        signals = add_leading_dims(specs.time_step[:3], unroll_length, specs.batch_size)
-        record = LogRecord(*signals, env_id=add_leading_dims(index, specs.batch_size))
         self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")

@@ -4,24 +4,30 @@
 from tf_agents.environments import py_environment
 
 from alf.errors import check_int
+from alf.workers.info import check_info_keys
 
 
 class BatchedEnvironment(py_environment.PyEnvironment):
     """A `PyEnvironment` of B sub-environments. It keeps the batch size and the specs.
 
     A subclass implements `_reset()` and `_step(action)`. Both return a `TimeStep` of arrays [B, ...] that
-    follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it.
+    follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it. With
+    `info_keys` it also implements `get_info()`, the info of the last reset or step: a dict with float32 [B]
+    for each key, NaN where there is no value.
 
     Args:
         batch_size: B; a ConfigError if it is not a positive integer.
         observation_spec, action_spec: nests of `ArraySpec`, without the batch dimension.
         reward_spec: `ArraySpec` of one sub-environment, or None for a float32 scalar.
+        info_keys: tuple of different texts; also an attribute, which a subclass may set for the class.
     """
 
     batched = True
+    info_keys = ()
 
-    def __init__(self, batch_size, observation_spec, action_spec, reward_spec=None):
+    def __init__(self, batch_size, observation_spec, action_spec, reward_spec=None, info_keys=()):
         check_int("batch_size", batch_size)
+        self.info_keys = check_info_keys("info_keys", info_keys or self.info_keys)
         super().__init__()
         self._batch_size = int(batch_size)
         self._observation_spec = observation_spec

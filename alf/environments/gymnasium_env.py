@@ -11,6 +11,7 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, wrong_result
+from alf.workers.info import read_vector_info
 
 
 class GymnasiumEnvironment(BatchedEnvironment):
@@ -26,13 +27,14 @@ class GymnasiumEnvironment(BatchedEnvironment):
             resets do not repeat the same episodes. Most vector environments give sub-environment i the seed
             `seed + i`: the seeds of two batches must differ by at least B.
         copy_observations: False if `env` returns new arrays at every step: C-contiguous ones are not copied.
+        info_keys: which numbers of the infos `get_info` returns, as in `PythonEnvironment`.
 
     Raises:
         ConfigError: if `env` has another autoreset mode, or a space that is not supported.
         EnvError: from `reset` and `step`, if `env` returns what does not fit its spaces.
     """
 
-    def __init__(self, env, seed=None, copy_observations=True):
+    def __init__(self, env, seed=None, copy_observations=True, info_keys=()):
         # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments
         # of the class share, where the next one overwrites it.
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
@@ -44,9 +46,10 @@ class GymnasiumEnvironment(BatchedEnvironment):
             )
         observation_space, action_space = env.single_observation_space, env.single_action_space
         specs = spec_from_space(observation_space, "observation"), spec_from_space(action_space, "action")
-        super().__init__(env.num_envs, *specs)
+        super().__init__(env.num_envs, *specs, info_keys=info_keys)
         self._env, self._closed = env, False
         self._num_steps = 0
+        self._infos = None
         self.seed(seed)
         self._from_env = map_space(
             observation_space,
@@ -69,6 +72,13 @@ class GymnasiumEnvironment(BatchedEnvironment):
         # SyncVectorEnv takes no NumPy integer.
         self._seed = int(seed) if isinstance(seed, np.integer) else seed
 
+    def get_info(self):
+        """Returns a dict with float32 [B] for each of the `info_keys`, see `BatchedEnvironment`."""
+        try:
+            return {key: read_vector_info(self._infos, key, self._batch_size) for key in self.info_keys}
+        except MisfitError as error:
+            raise self._name_error(error) from None
+
     def close(self):
         """Closes the wrapped environment, once."""
         if not self._closed:
@@ -79,7 +89,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         result = self._env.reset(seed=self._seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
-        self._seed = None
+        self._seed, self._infos = None, result[1]
         self._ended = np.zeros([self._batch_size], np.bool_)
         return ts.TimeStep(
             step_type=np.zeros([self._batch_size], np.int32),
@@ -94,7 +104,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._num_steps += 1
         result = self._env.step(self._to_env(action))
         try:
-            observation, reward, terminated, truncated, _ = result
+            observation, reward, terminated, truncated, self._infos = result
         except (TypeError, ValueError):
             raise self._name_error(wrong_result("step", result)) from None
         terminated = self._check_flags(terminated, "terminated")

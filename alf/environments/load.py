@@ -13,10 +13,11 @@ from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
 from alf.seeds import spawn_seeds
+from alf.workers.info import check_info_keys
 
 
 @gin.configurable(module="alf.environments")
-def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto", **kwargs):
+def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto", info_keys=(), **kwargs):
     """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
@@ -32,36 +33,42 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
         num_workers: "auto" or int. With "auto", an id that has its own vector environment (NumPy or C++)
             steps in this process, if that can be imported; for anything else `PythonEnvironment` chooses. An
             int is the number of worker processes that step single environments; 0 steps them in this process.
+        info_keys: which numbers of the environment's info become statistics of episodes, such as
+            ("is_success",). "a/b" is the entry "b" of the dict "a". A key may be absent in a step.
         **kwargs: for the constructor of the environment, or for the callable.
 
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
     check_int("load.batch_size", batch_size)
+    # A setting of `load_atari` and the others counts where this one is not set.
+    wanted = {"info_keys": check_info_keys("load.info_keys", info_keys)} if info_keys != () else {}
     if str(name).startswith(("ALE/", "envpool:")):
         if num_workers != "auto":
             raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
         if name.startswith("envpool:"):
             limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
-            return load_envpool(name.removeprefix("envpool:"), batch_size, seed=seed, **limit, **kwargs)
+            game = name.removeprefix("envpool:")
+            return load_envpool(game, batch_size, seed=seed, **limit, **wanted, **kwargs)
         if max_episode_steps is not None:
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
-        return load_atari(name, batch_size, seed=seed, **kwargs)
+        return load_atari(name, batch_size, seed=seed, **wanted, **kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     if callable(name):
-        return PythonEnvironment([functools.partial(name, **kwargs)] * batch_size, seed, num_workers)
+        env_fns = [functools.partial(name, **kwargs)] * batch_size
+        return PythonEnvironment(env_fns, seed, num_workers, **wanted)
     spec = _find_spec(name)
     if num_workers == "auto" and _can_import_vector_entry(spec):
         env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
-        return GymnasiumEnvironment(env, seed=seed)
+        return GymnasiumEnvironment(env, seed=seed, **wanted)
     # The spec instead of the id: a worker need not import the module that registered the id. The checker
     # of Gymnasium would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
     try:
-        return PythonEnvironment([make] * batch_size, seed, num_workers)
+        return PythonEnvironment([make] * batch_size, seed, num_workers, **wanted)
     except gymnasium.error.DependencyNotInstalled:
         if "mujoco" in str(spec.entry_point):
             _import_extra("mujoco", "mujoco")  # Its error says how to install it.
@@ -110,6 +117,7 @@ def load_atari(
     full_action_space=False,
     max_episode_frames=108_000,
     num_threads=0,
+    info_keys=(),
 ):
     """Returns B Atari games as one batched environment of ale-py.
 
@@ -130,6 +138,7 @@ def load_atari(
         full_action_space: whether all 18 actions are offered, or only those that the game uses.
         max_episode_frames: time limit in frames (default: 30 minutes), a truncation.
         num_threads: C++ threads; 0 starts one for each core.
+        info_keys: as in `load`, such as ("lives",).
 
     Raises:
         ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
@@ -163,11 +172,11 @@ def load_atari(
     )
     seeds = None if seed is None else np.array(spawn_seeds(seed, batch_size))
     # ale-py returns new observation arrays at every step.
-    return GymnasiumEnvironment(env, seed=seeds, copy_observations=False)
+    return GymnasiumEnvironment(env, seed=seeds, copy_observations=False, info_keys=info_keys)
 
 
 @gin.configurable(module="alf.environments")
-def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
+def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), **kwargs):
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
@@ -175,6 +184,7 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
         batch_size: B.
         seed: int, or None for EnvPool's default seed, which is always the same.
         num_threads: C++ threads; 0 starts one for each core.
+        info_keys: as in `load`, such as ("elapsed_step",).
         **kwargs: EnvPool's settings of the environment.
 
     Raises:
@@ -189,7 +199,7 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, **kwargs):
     make = functools.partial(
         envpool.make, name, env_type="gymnasium", num_envs=batch_size, num_threads=num_threads, **kwargs
     )
-    return GymnasiumEnvironment(_EnvPoolVectorEnv(make, batch_size, seed))
+    return GymnasiumEnvironment(_EnvPoolVectorEnv(make, batch_size, seed), info_keys=info_keys)
 
 
 class _EnvPoolVectorEnv:

@@ -70,6 +70,18 @@ class ActorCriticPolicy(Policy):
         raw = choose(params)
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
 
+    def first_value(self, time_step):
+        """Computes the value of the observations with which episodes begin.
+
+        `time_step` is a `TimeStep` of [B, ...] as the environment gave it, taken to be FIRST in every row.
+        Returns float32 [B].
+        """
+        time_step = time_step._replace(step_type=tf.fill(time_step.step_type.shape, FIRST))
+        state = zeros_from_spec(self.policy_step_spec.state, time_step.step_type.shape[0])
+        time_step, _ = self.data_transformer.step(time_step, state.transformer)
+        observation, _ = split_mask(time_step.observation, self._action_mask_key)
+        return self._network.value(observation, state.train)
+
     def unroll(self, experience, state):
         """Computes the `ActorCriticInfo` of an `Experience` [T+1, B, ...]; `state` [B, ...] entered row 0."""
         observation, mask = split_mask(experience.observation, self._action_mask_key)

@@ -8,8 +8,9 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
     begin, end: int64 [E]; entries begin[i] to end[i] - 1 of each of the following arrays are the time steps
         of batched environment i, in order. The entries before them, from end[i - 1] on, were overwritten
         while the file was written: they mean nothing.
-    step_type, reward, discount, observation, prev_action, action, info, policy_version: [R, B, ...]; a nest
-        has one array for each leaf, "observation/position" for instance. `env_id` is i * B + column.
+    step_type, reward, discount, observation, prev_action, action, info, policy_version, env_info:
+        [R, B, ...]; a nest has one array for each leaf, "observation/position" for instance. `env_id` is
+        i * B + column.
     priority: float64 [R, B], only of a prioritized buffer: a sequence that begins there is drawn in
         proportion to it; 0 where no sequence begins.
     state: [U, B, ...], state_begin, state_end: int64 [E]; only if there is a recurrent state. Entries

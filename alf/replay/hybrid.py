@@ -100,12 +100,11 @@ def check_same_rows(ours, theirs):
 
     Args:
         ours, theirs: `Experience` of unbatched specs, those that are needed and those of the buffer. The
-            buffer's info and recurrent state do not matter where `ours` has none.
+            buffer's info, env_info and recurrent state do not matter where `ours` has none.
     """
-    fields = ours._fields[:-2]  # without state and weight
-    parts = [*zip(fields, ours, theirs), ("state", ours.state.train, theirs.state.train)]
-    for name, needed, held in parts:
-        optional = name in ("info", "state") and not tf.nest.flatten(needed)
+    ours, theirs = (rows._replace(state=rows.state.train, weight=()) for rows in (ours, theirs))
+    for name, needed, held in zip(ours._fields, ours, theirs, strict=True):
+        optional = name in ("info", "state", "env_info") and not tf.nest.flatten(needed)
         if not optional and find_mismatch(held, needed):
             raise ConfigError(f"the offline buffer does not fit: its {name} is {held}, {needed} is needed")
 
@@ -118,11 +117,13 @@ def _flip_env(sequences):
 def _join(online, offline):
     """Concatenates batches, an `Experience` of [context + L + 1, B, ...] each. They keep what both have.
 
-    Info and recurrent state of the offline batch are left out where the online batch has none. The state of
-    the data transformers is left out: those of the file's run may have been others.
+    Info, env_info and recurrent state of the offline batch are left out where the online batch has none. The
+    state of the data transformers is left out: those of the file's run may have been others.
     """
     info = offline.info if tf.nest.flatten(online.info) else online.info
+    env_info = offline.env_info if tf.nest.flatten(online.env_info) else online.env_info
     train = offline.state.train if tf.nest.flatten(online.state.train) else online.state.train
     state = concat([online.state.train, train], axis=0)
-    time_steps = concat([online._replace(state=()), offline._replace(info=info, state=())], axis=1)
+    offline = offline._replace(info=info, env_info=env_info, state=())
+    time_steps = concat([online._replace(state=()), offline], axis=1)
     return time_steps._replace(state=PolicyState((), state))

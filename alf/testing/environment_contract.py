@@ -111,6 +111,16 @@ class EnvironmentContract:
             np.testing.assert_array_equal(t.discount[t.step_type != LAST], 1)
             assert np.isin(t.discount[t.step_type == LAST], (0, 1)).all(), t
 
+    def test_the_info_has_a_number_for_each_key(self):
+        keys = getattr(self.env, "info_keys", ())
+        self.env.reset()
+        for seed in range(3):
+            info = self.env.get_info() if keys else {}
+            assert sorted(info) == sorted(keys)
+            for key, x in info.items():
+                assert x.shape == (self.env.batch_size,) and x.dtype == np.float32, key
+            self.env.step(sample_action(self.env, np.random.RandomState(seed)))
+
     def test_returned_arrays_are_not_written_later(self):
         rng = np.random.RandomState(0)
         kept, copies = [], []

@@ -111,9 +111,11 @@ class RecordingLearner:
         replayer: whose name errors show; its kind says whether fresh experience is needed.
 
     Attributes:
-        policy, progress: as in `Learner`.
+        policy, progress, uses_env_info: as in `Learner`.
         observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
     """
+
+    uses_env_info = False
 
     def __init__(self, policy, replayer=None):
         self.policy = policy
@@ -134,7 +136,9 @@ class RecordingLearner:
         num_unrolls, length, batch_size = experience.step_type.shape
         version = tf.TensorSpec((), tf.int64)
         rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version)
-        check_nest("rows", experience._replace(state=PolicyState()), rows, num_unrolls, length, batch_size)
+        plain = experience._replace(state=PolicyState(), env_info=())
+        check_nest("rows", plain, rows, num_unrolls, length, batch_size)
+        assert bool(experience.env_info) == self.uses_env_info
         check_nest("state", experience.state, policy.policy_step_spec.state, num_unrolls, batch_size)
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 
@@ -166,8 +170,8 @@ class RecordingObserver:
 
     def __call__(self, record):
         assert isinstance(record, LogRecord)
-        assert all(isinstance(x, np.ndarray) for x in record)
-        assert [x.dtype for x in record] == [np.int32, np.float32, np.float32, np.int32]
+        assert all(isinstance(x, np.ndarray) for x in tf.nest.flatten(record))
+        assert [x.dtype for x in record[:4]] == [np.int32, np.float32, np.float32, np.int32]
         length, batch_size = record.step_type.shape
         assert record.reward.shape[:2] == record.discount.shape == (length, batch_size)
         assert record.env_id.shape == (batch_size,)

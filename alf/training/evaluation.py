@@ -18,6 +18,9 @@ class Episodes(NamedTuple):
 
     returns: Any  # float64; undiscounted sums of rewards, of all components of a vector reward
     lengths: Any  # int64; steps
+    # dict of float64 [N] by the names of docs/metrics.md, "info/KEY" and "info_last/KEY" for each of the
+    # environment's `info_keys`; NaN where an episode has no value.
+    info: Any
 
 
 def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False):
@@ -45,8 +48,9 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     batch_size = env.batch_size
     shares = np.full([batch_size], num_episodes // batch_size)
     shares[: num_episodes % batch_size] += 1
-    ended = [[] for _ in shares]  # of each sub-environment: (return, length)
+    ended = [[] for _ in shares]  # of each sub-environment: (return, length, info)
     returns, lengths = np.zeros([batch_size]), np.zeros([batch_size], np.int64)
+    info = _InfoFigures(env)
     missing, state = shares.copy(), None
     time_step = env.reset()
     while missing.any() and not should_stop():
@@ -56,11 +60,41 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, -1).sum(axis=1)
         returns = np.where(is_first, 0.0, returns + reward)
         lengths = np.where(is_first, 0, lengths + 1)
+        info.add(is_first)
         for i in np.flatnonzero((time_step.step_type == LAST) & (missing > 0)):
-            ended[i].append((returns[i], lengths[i]))
+            ended[i].append((returns[i], lengths[i], info.of(i)))
             missing[i] -= 1
-    pairs = [pair for episodes in ended for pair in episodes]
-    return Episodes(np.array([r for r, _ in pairs]), np.array([n for _, n in pairs], np.int64))
+    rows = [row for episodes in ended for row in episodes]
+    figures = np.array([figures for *_, figures in rows], np.float64).reshape(len(rows), len(info.names))
+    return Episodes(
+        returns=np.array([episode_return for episode_return, *_ in rows]),
+        lengths=np.array([length for _, length, _ in rows], np.int64),
+        info=dict(zip(info.names, figures.T, strict=True)),
+    )
+
+
+class _InfoFigures:
+    """Mean and last value of an environment's info in the unfinished episode of each sub-environment."""
+
+    def __init__(self, env):
+        self._env, self._keys = env, tuple(getattr(env, "info_keys", ()))
+        self.names = [f"{kind}/{key}" for kind in ("info", "info_last") for key in self._keys]
+        self._totals = self._counts = np.zeros([len(self._keys), env.batch_size])
+        self._last = self._totals
+
+    def add(self, is_first):
+        """Adds the info of the environment's last step; episodes begin where `is_first`, bool [B], holds."""
+        if self._keys:
+            info = self._env.get_info()
+            self._last = np.array([info[key] for key in self._keys], np.float64)
+            has_value = ~(np.isnan(self._last) | is_first)
+            self._totals = np.where(is_first, 0.0, self._totals + np.where(has_value, self._last, 0.0))
+            self._counts = np.where(is_first, 0, self._counts + has_value)
+
+    def of(self, i):
+        """The figures of sub-environment `i`, floats in the order of `names`."""
+        means = [t / n if n else np.nan for t, n in zip(self._totals[:, i], self._counts[:, i])]
+        return [*means, *self._last[:, i]]
 
 
 def _check_specs(agent, env):
@@ -75,8 +109,13 @@ def _check_specs(agent, env):
 
 
 def summarize_episodes(episodes):
-    """Describes `Episodes`: a dict of what `summarize` returns, by name: "return" and "length"."""
-    return {"return": summarize(episodes.returns), "length": summarize(episodes.lengths)}
+    """Describes `Episodes`: a dict of what `summarize` returns, by name: "return", "length", and those of info.
+
+    Episodes without a value of an info do not count; an info that no episode has is left out.
+    """
+    info = {name: values[~np.isnan(values)] for name, values in episodes.info.items()}
+    figures = {"return": episodes.returns, "length": episodes.lengths, **info}
+    return {name: summarize(values) for name, values in figures.items() if len(values) or name not in info}
 
 
 def summarize(values):

@@ -100,7 +100,7 @@ class Experiment:
         rows = specs or replay.read_row_spec(self._offline_buffer)
         policy = self.make_policy(rows.observation, rows.action, rows.reward)
         algorithm = self._algorithm_ctor(policy)
-        replayer = self._make_replayer(policy, specs)
+        replayer = self._make_replayer(policy, specs, algorithm.uses_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         learner = self._learner_ctor(algorithm, training=training)
@@ -116,16 +116,21 @@ class Experiment:
             )
         return learner
 
-    def _make_replayer(self, policy, specs):
+    def _make_replayer(self, policy, specs, with_env_info):
         """Makes the replayer: of fresh experience, of a file, or of both."""
         context = policy.data_transformer.context
         if specs is None:
             replayer = replay.load_replayer(self._offline_buffer, context)
+            if with_env_info and not replayer.row_spec.env_info:
+                raise ConfigError(
+                    f"the algorithm uses `Experience.env_info`: {self._offline_buffer!r} has none"
+                )
             state = PolicyState((), policy.state_spec)
             needed = replayer.row_spec._replace(info=policy.info_spec, state=state)
             replay.check_same_rows(needed, replayer.row_spec)
             return replayer
-        unroll_spec = specs.unroll_spec(policy, max(self._unroll_length, 1))
+        length = max(self._unroll_length, 1)
+        unroll_spec = specs.unroll_spec(policy, length, with_env_info=with_env_info)
         replayer = replay.make_replayer(self._exp_replayer, unroll_spec, self._num_envs, context)
         if self._offline_buffer is None:
             return replayer

@@ -19,8 +19,8 @@ class StopCriteria:
     num_iterations: int | None = None  # train iterations, over all runs in a root_dir
     num_env_steps: int | None = None  # environment steps learned from, over all runs in a root_dir
     max_seconds: float | None = None  # of training in this run
-    target_return: float | None = None  # sufficient average return of the last 100 episodes
-    target_eval_return: float | None = None  # sufficient mean return of an evaluation, see `Evaluator`
+    target_return: float | None = None  # average return of the last `EpisodeStatistics.window` episodes
+    target_eval_return: float | None = None  # mean return of an evaluation, see `Evaluator`
 
     def __post_init__(self):
         for name, limit in vars(self).items():
@@ -30,7 +30,7 @@ class StopCriteria:
     def reached(self, num_iterations, num_env_steps, max_seconds, average_return, eval_return=None):
         """Returns a text that names the criterion reached or None.
 
-        `average_return` is an `AverageReturn`, `eval_return` the mean of the last evaluation or None.
+        `average_return` is an `EpisodeMetric`, `eval_return` the mean of the last evaluation or None.
         """
         values = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
         for name, value in values.items():

@@ -170,7 +170,8 @@ class Trainer:
             if summary and first_trained is None:
                 first_trained = time.monotonic()
             env_steps = self.counters["env_steps"]
-            bar.update(env_steps, {name: metric.result() for name, metric in metrics.items()}, summary)
+            shown = {name: metrics[name].result() for name in ("AverageReturn", "NumberOfEpisodes")}
+            bar.update(env_steps, shown, summary)
             if now - summarized >= self._summary_interval:
                 summaries.write(env_steps, self._values(summary, throughput.rates()))
                 summarized = now

@@ -20,11 +20,12 @@ _RESULTS = {
 
 
 class Layout(NamedTuple):
-    """The spaces of an environment and its reward's shape, () or (R,): they are equal in a batch."""
+    """What is equal in a batch: the spaces, the reward's shape, () or (R,), and the K keys of the info."""
 
     observation_space: spaces.Space
     action_space: spaces.Space
     reward_shape: tuple
+    info_keys: tuple = ()
 
 
 class Arrays(NamedTuple):
@@ -34,6 +35,7 @@ class Arrays(NamedTuple):
         step_type: int32 [B]; 0 FIRST, 1 MID, 2 LAST.
         reward: float32 [B] or [B, R].
         discount: float32 [B].
+        info: float32 [B, K]; NaN where a step has no value, see `alf.workers.info`.
         observation: list of [B, ...], one for each leaf of the observation space.
         action: list of [B, ...], one for each leaf of the action space: the actions of the next step.
     """
@@ -41,6 +43,7 @@ class Arrays(NamedTuple):
     step_type: np.ndarray
     reward: np.ndarray
     discount: np.ndarray
+    info: np.ndarray
     observation: list
     action: list
 
@@ -153,6 +156,7 @@ def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     """
     observations, actions = leaves(layout.observation_space), leaves(layout.action_space)
     fields = [((), np.int32), (layout.reward_shape, np.float32), ((), np.float32)]
+    fields += [((len(layout.info_keys),), np.float32)]
     fields += [(leaf.shape, leaf.dtype) for leaf in (*observations, *actions)]
     fields = [((batch_size, *shape), np.dtype(dtype)) for shape, dtype in fields]
     sizes = [dtype.itemsize * math.prod(shape) for shape, dtype in fields]
@@ -160,4 +164,4 @@ def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     offsets = [0, *itertools.accumulate(math.ceil(size / _ALIGNMENT) * _ALIGNMENT for size in sizes)]
     buffer = make_buffer(offsets[-1])
     made = [np.ndarray(shape, dtype, buffer, offset)[rows] for (shape, dtype), offset in zip(fields, offsets)]
-    return Arrays(*made[:3], made[3 : 3 + len(observations)], made[3 + len(observations) :])
+    return Arrays(*made[:4], made[4 : 4 + len(observations)], made[4 + len(observations) :])

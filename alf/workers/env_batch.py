@@ -21,6 +21,7 @@ from alf.workers.arrays import (
     name_part,
     wrong_result,
 )
+from alf.workers.info import make_info_reader
 
 _FIRST, _MID, _LAST = 0, 1, 2
 _NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
@@ -41,6 +42,7 @@ class EnvBatch:
         max_random_steps: int; before its first step each environment takes a random number of random actions,
             at most this many, so that episodes of equal length do not end together.
         first_index: int, what errors call the first environment: its index in the whole batch.
+        info_keys: tuple of the K keys that are read from each environment's info, see `alf.workers.info`.
 
     Attributes:
         layout: the `Layout` that all environments have.
@@ -56,12 +58,12 @@ class EnvBatch:
 
     num_restarts = 0
 
-    def __init__(self, env_fns, seeds, max_random_steps=0, first_index=0):
+    def __init__(self, env_fns, seeds, max_random_steps=0, first_index=0, info_keys=()):
         self._envs, self._first_index, self._num_steps = [], first_index, 0
         try:
             for i, env_fn in enumerate(env_fns, start=first_index):
-                self._envs.append(_make_env(env_fn, f"the constructor of environment {i}"))
-            self.layout, *others = [_layout_of(env) for env in self._envs]
+                self._envs.append(_make_env(env_fn, f"the constructor of environment {i}", bool(info_keys)))
+            self.layout, *others = [_layout_of(env, tuple(info_keys)) for env in self._envs]
             for i, other in enumerate(others, start=first_index + 1):
                 if other != self.layout:
                     raise ConfigError(
@@ -78,6 +80,7 @@ class EnvBatch:
         self._no_reward = np.zeros(shape, np.float32) if shape else 0.0
         self._quick_rewards = set() if shape else _NUMBERS  # types that need no closer look
         self._read_actions = _make_action_reader(self.layout.action_space)
+        self._read_info = make_info_reader(info_keys) if info_keys else None
         self.use_arrays(make_arrays(self.layout, len(self._envs)))
 
     def use_arrays(self, arrays):
@@ -96,12 +99,14 @@ class EnvBatch:
         try:
             for i, env in enumerate(self._envs):
                 seed, self._seeds[i] = self._seeds[i], None
-                observation = _reset(env, seed)
+                observation, info = _reset(env, seed)
                 if seed is not None and self._max_random_steps:
                     count = np.random.default_rng(seed).integers(self._max_random_steps + 1)
                     env.action_space.seed(seed)
-                    observation = _step_randomly(env, count, observation)
+                    observation, info = _step_randomly(env, count, observation, info)
                 self._write(i, observation)
+                if self._read_info is not None:
+                    self.arrays.info[i] = self._read_info(info)
         except (MisfitError, *_CONTROL) as error:
             raise self._name_error(i, error) from error
         self.arrays.step_type[:] = _FIRST
@@ -112,27 +117,23 @@ class EnvBatch:
     def step(self):
         """Steps every environment with its action from the arrays, and fills the arrays with the results."""
         self._num_steps += 1
-        done, write, step_type, discount = (
-            self._done,
-            self._write,
-            self.arrays.step_type,
-            self.arrays.discount,
-        )
+        done, write, read_info = self._done, self._write, self._read_info
+        step_type, discount = self.arrays.step_type, self.arrays.discount
         step_type.fill(_MID)
         discount.fill(1.0)
         # A list first: to write an item of an array takes five times as long.
-        rewards = [self._no_reward] * len(self._envs)
+        rewards, infos = [self._no_reward] * len(self._envs), []
         actions = self._read_actions(iter(self.arrays.action))
         i = 0
         try:
             for i, (env, action, was_done) in enumerate(zip(self._envs, actions, done)):
                 if was_done:
-                    observation = _reset(env)
+                    observation, info = _reset(env)
                     step_type[i], done[i] = _FIRST, False
                 else:
                     result = env.step(action)
                     try:
-                        observation, rewards[i], terminated, truncated, _ = result
+                        observation, rewards[i], terminated, truncated, info = result
                     except (TypeError, ValueError):
                         raise wrong_result("step", result) from None
                     # Most flags are False itself; a check of types at every step would cost more.
@@ -141,6 +142,10 @@ class EnvBatch:
                         if terminated:
                             discount[i] = 0.0
                 write(i, observation)
+                if read_info is not None:
+                    infos.append(read_info(info))
+            if infos:
+                self.arrays.info[:] = infos
             if set(map(type, rewards)) <= self._quick_rewards:
                 self.arrays.reward[:] = rewards
             else:
@@ -183,15 +188,15 @@ class EnvBatch:
             raise errors[0]
 
 
-def _make_env(env_fn, name):
+def _make_env(env_fn, name, reads_info):
     try:
         env = env_fn()
     except _CONTROL as error:
         raise contain(error, name) from error
-    return env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env)
+    return env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env, reads_info)
 
 
-def _layout_of(env):
+def _layout_of(env, info_keys):
     observation_space, action_space = (
         getattr(env, name, None) for name in ("observation_space", "action_space")
     )
@@ -199,29 +204,29 @@ def _layout_of(env):
     check_space(action_space, "the action space")
     reward_space = getattr(env.unwrapped, "reward_space", None)  # of vector rewards, as in MO-Gymnasium
     if reward_space is None:
-        return Layout(observation_space, action_space, ())
+        return Layout(observation_space, action_space, (), info_keys)
     check_space(reward_space, "the reward space")
-    return Layout(observation_space, action_space, tuple(reward_space.shape))
+    return Layout(observation_space, action_space, tuple(reward_space.shape), info_keys)
 
 
 def _reset(env, seed=None):
-    """Returns the first observation of a new episode."""
+    """Returns the first observation of a new episode, and the info."""
     result = env.reset() if seed is None else env.reset(seed=seed)
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise wrong_result("reset", result)
-    return result[0]
+    return result
 
 
-def _step_randomly(env, count, observation):
-    """Takes `count` random steps; returns the last observation."""
+def _step_randomly(env, count, observation, info):
+    """Takes `count` random steps; returns the last observation and info."""
     for _ in range(count):
         result = env.step(env.action_space.sample())
         if not isinstance(result, (tuple, list)) or len(result) != 5:
             raise wrong_result("step", result)
-        observation, _, terminated, truncated, _ = result
+        observation, _, terminated, truncated, info = result
         if _ends(terminated, truncated):
-            observation = _reset(env)
-    return observation
+            observation, info = _reset(env)
+    return observation, info
 
 
 def _ends(terminated, truncated):
@@ -302,15 +307,16 @@ class FromPyEnvironment(gymnasium.Env):
     """A TF-Agents `PyEnvironment` as a `gymnasium.Env`. Raises ConfigError if it is none, or batched.
 
     Its specs are nests of dicts, tuples and lists. An episode that ends with discount 0 is terminated; with
-    any other discount it is truncated. `reset(seed=)` calls `env.seed` if that is implemented.
+    any other discount it is truncated. `reset(seed=)` calls `env.seed` if that is implemented. With
+    `reads_info` the info is that of `env.get_info`, if that is implemented, else it is empty.
     """
 
-    def __init__(self, env):
+    def __init__(self, env, reads_info=False):
         if not hasattr(env, "time_step_spec"):  # an isinstance would need an import of TF-Agents
             raise ConfigError(f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment")
         if env.batched:
             raise ConfigError(f"{env} is batched already: use it without load or PythonEnvironment")
-        self._env = env
+        self._env, self._reads_info = env, reads_info
         self.observation_space = _space_from_spec(env.observation_spec())
         self.action_space = _space_from_spec(env.action_spec())
         reward_shape = env.reward_spec().shape
@@ -321,16 +327,24 @@ class FromPyEnvironment(gymnasium.Env):
         if seed is not None:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(seed)
-        return self._env.reset().observation, {}
+        return self._env.reset().observation, self._get_info()
 
     def step(self, action):
         time_step = self._env.step(action)
         ended = bool(time_step.is_last())
         terminated = ended and bool(time_step.discount == 0)
-        return time_step.observation, time_step.reward, terminated, ended and not terminated, {}
+        info = self._get_info()
+        return time_step.observation, time_step.reward, terminated, ended and not terminated, info
 
     def close(self):
         self._env.close()
+
+    def _get_info(self):
+        info = None
+        if self._reads_info:
+            with contextlib.suppress(NotImplementedError):
+                info = self._env.get_info()
+        return {} if info is None else info
 
 
 def _space_from_spec(spec):

@@ -83,7 +83,8 @@ class WorkerPool:
     warning in the log names the worker where `close()` of an environment fails or hangs.
 
     Args:
-        env_fns, seeds, max_random_steps: as in `EnvBatch`; cloudpickle must be able to pickle `env_fns`.
+        env_fns, seeds, max_random_steps, info_keys: as in `EnvBatch`; cloudpickle must be able to pickle
+            `env_fns`.
         num_workers: int, number of processes, at most B.
         settings: `WorkerSettings`, or None for the defaults.
 
@@ -96,8 +97,9 @@ class WorkerPool:
         Exception: as in `EnvBatch`, and what an environment raised.
     """
 
-    def __init__(self, env_fns, seeds, num_workers, max_random_steps=0, settings=None):
+    def __init__(self, env_fns, seeds, num_workers, max_random_steps=0, settings=None, info_keys=()):
         self._env_fns, self._seeds, self._max_random_steps = list(env_fns), list(seeds), max_random_steps
+        self._info_keys = info_keys
         self._settings = settings or WorkerSettings()
         self.num_restarts = 0
         self._restart_times = collections.deque()  # those within the last `restart_period`
@@ -165,8 +167,8 @@ class WorkerPool:
             for index in indices:
                 rows = self._rows[index]
                 core = next(_started) if self._settings.pin_workers else None
-                job = self._env_fns[rows], seeds[rows], self._max_random_steps, len(self._env_fns), rows, core
-                self._workers[index].send(pack_object(job))
+                batch = self._env_fns[rows], seeds[rows], self._max_random_steps, rows.start, self._info_keys
+                self._workers[index].send(pack_object((batch, len(self._env_fns), rows, core)))
             replies, losses = self._receive_replies(indices)
             layouts.update(replies)
             for loss in losses.values():

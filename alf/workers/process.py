@@ -87,11 +87,11 @@ def _make_batch(connection):
     """Receives a job; returns (`EnvBatch`, B, its rows of B), or sends the error and returns None."""
     try:
         # `core` is an int, or None for any core.
-        env_fns, seeds, max_random_steps, batch_size, rows, core = receive_object(connection)
+        arguments, batch_size, rows, core = receive_object(connection)
         if core is not None:
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[core % len(cores)]})
-        return EnvBatch(env_fns, seeds, max_random_steps, rows.start), batch_size, rows
+        return EnvBatch(*arguments), batch_size, rows
     except BaseException as error:
         with contextlib.suppress(ConnectionError):
             connection.sendall(_pack_error(contain(error, "a worker process that makes environments")))

@@ -329,9 +329,11 @@ def test_environments_step_together_or_one_at_a_time(one_env_at_a_time):
     )
     try:
         driver.start()
-        for _ in range(9):
+        deadline = time.monotonic() + 60
+        # The threads begin one after another, much later beside a busy process.
+        while min(env.num_steps for env in envs) <= 3 or (max(most) == 1) != one_env_at_a_time:
+            assert time.monotonic() < deadline
             driver.run_async()
     finally:
         driver.stop()
     assert (max(most) == 1) == one_env_at_a_time
-    assert min(env.num_steps for env in envs) > 3

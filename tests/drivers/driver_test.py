@@ -1,11 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What all drivers have in common, so that a training loop need not know which one it has."""
 
+import functools
 import json
+import time
 
+import numpy as np
 import pytest
 
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
+from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError
 from alf.replay import make_replayer
 from alf.seeds import spawn_seeds
@@ -13,7 +17,10 @@ from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, m
 from alf.testing.toy_environments import CountingEnvironment
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
-METRICS = ["EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength"]
+METRICS = [
+    *("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength"),
+    *("MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
+]
 
 
 def make_driver(driver_class, num_envs=1, episode_length=4, **kwargs):
@@ -47,6 +54,63 @@ def test_the_life_of_a_driver(driver_class):
     other.set_state(state)
     assert other.get_state() == state
     other.stop()
+
+
+def test_the_metrics_of_older_checkpoints_are_restored():
+    """They were a list: of counts, average return, average length, and the user's metrics."""
+    driver = make_driver(AsyncOffPolicyDriver)
+    driver.set_state({"metrics": [7, 2, [1.0, 3.0], [2.0, 5.0], "whatever"], "collections": [1, 2]})
+    driver.stop()
+    results = {metric.name: metric.result() for metric in driver.get_metrics()}
+    assert [results[name] for name in METRICS[:6]] == [7, 2, 2.0, 3.5, 1.0, 3.0]
+    assert np.isnan(results["AverageReward"])
+
+
+class NamedMetric(Metric):
+    """A number with a name."""
+
+    def __init__(self, name, number):
+        self.name, self._number = name, number
+
+    def __call__(self, record):
+        pass
+
+    def result(self):
+        return self._number
+
+    get_state = result
+
+    def set_state(self, state):
+        self._number = state
+
+
+def test_metrics_that_come_or_go_between_two_runs():
+    state = make_driver(AsyncOffPolicyDriver, metrics=[NamedMetric("mine", 5)]).get_state()
+    driver = make_driver(AsyncOffPolicyDriver, metrics=[NamedMetric("other", 1), NamedMetric("mine", 2)])
+    driver.set_state(json.loads(json.dumps(state)))
+    assert [metric.result() for metric in driver.get_metrics()[-2:]] == [1, 5]
+    make_driver(AsyncOffPolicyDriver).set_state(state)
+
+
+def test_two_metrics_of_one_name_are_refused():
+    with pytest.raises(ConfigError, match="metrics: two of them have the name 'MinReturn'"):
+        make_driver(AsyncOffPolicyDriver, metrics=[NamedMetric("MinReturn", 5)])
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_statistics_ctor(driver_class):
+    ctor = functools.partial(EpisodeStatistics, window=3)
+    driver = make_driver(driver_class, num_envs=2, statistics_ctor=ctor)
+    average = driver.get_metrics()[2]
+    driver.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not average.full:
+            assert time.monotonic() < deadline
+            driver.collect()
+    finally:
+        driver.stop()
+    assert len(average.get_state()) == 3
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)

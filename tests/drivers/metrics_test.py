@@ -4,54 +4,89 @@
 import json
 import math
 
+import gin
 import numpy as np
 import pytest
 
 from alf.data_structures import FIRST, LAST, MID, LogRecord
-from alf.drivers.metrics import AverageEpisodeLength, AverageReturn, EnvironmentSteps, NumberOfEpisodes
+from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
+from alf.errors import ConfigError
 
-METRICS = (EnvironmentSteps, NumberOfEpisodes, AverageReturn, AverageEpisodeLength)
+NAMES = [
+    "AverageReturn",
+    "AverageEpisodeLength",
+    "MinReturn",
+    "MaxReturn",
+    "AverageDiscountedReturn",
+    "AverageReward",
+]
+KEYS = ("speed", "deep/goal")
 
 
 class StepByStep:
     """What the metrics should be, computed one step of one environment at a time."""
 
-    def __init__(self, buffer_size=100):
-        self._buffer_size = buffer_size
-        self._under_way = {}  # env id -> (return, length)
+    def __init__(self, window=100, discount=0.99):
+        self._window, self._discount = window, discount
+        self._under_way = {}  # env id -> list of (reward, infos) of its steps, after its first value
         self.steps = 0
-        self.episodes = []  # (return, length), in the order in which they ended
+        self.episodes = []  # dicts of figures, in the order in which they ended
 
     def __call__(self, record):
         for t in range(record.step_type.shape[0]):
             for b, env_id in enumerate(record.env_id.tolist()):
-                self._step(env_id, record.step_type[t, b], record.reward[t, b])
+                value = record.first_value[t, b] if len(record.first_value) else 0.0
+                infos = {key: float(x[t, b]) for key, x in dict(record.env_info).items()}
+                self._step(env_id, record.step_type[t, b], np.float64(record.reward[t, b]), infos, value)
 
-    def _step(self, env_id, step_type, reward):
+    def _step(self, env_id, step_type, reward, infos, value):
         if step_type == FIRST:
-            self._under_way[env_id] = (0.0, 0)
+            self._under_way[env_id] = [float(value)]
             return
         self.steps += 1
-        episode_return, length = self._under_way[env_id]
-        self._under_way[env_id] = (episode_return + float(np.sum(reward)), length + 1)
+        self._under_way[env_id].append((reward, infos))
         if step_type == LAST:
-            self.episodes.append(self._under_way.pop(env_id))
+            self.episodes.append(self._describe(*self._under_way.pop(env_id)))
 
-    def results(self):
-        last = self.episodes[-self._buffer_size :] or [(math.nan, math.nan)]
-        episode_return, length = np.mean(last, axis=0)
-        return [self.steps, len(self.episodes), episode_return, length]
+    def _describe(self, first_value, *steps):
+        rewards = [float(np.sum(reward)) for reward, _ in steps]
+        figures = {
+            "AverageReturn": sum(rewards),
+            "AverageEpisodeLength": len(steps),
+            "AverageDiscountedReturn": sum(self._discount**k * r for k, r in enumerate(rewards)),
+            "AverageReward": sum(rewards) / len(steps),
+            "AverageFirstValue": first_value,
+        }
+        for i in range(np.size(steps[0][0])):
+            figures[f"AverageReturn_{i}"] = sum(np.ravel(reward)[i] for reward, _ in steps)
+        for key in KEYS:
+            values = [infos.get(key, math.nan) for _, infos in steps]
+            figures[f"info_last/{key}"] = values[-1]
+            values = [x for x in values if not math.isnan(x)]
+            figures[f"info/{key}"] = np.mean(values) if values else math.nan
+        return figures
+
+    def values(self, name):
+        """A figure of the last episodes that have it."""
+        name = "AverageReturn" if name in ("MinReturn", "MaxReturn") else name
+        values = [figures[name] for figures in self.episodes]
+        return [x for x in values if not math.isnan(x)][-self._window :]
+
+    def result(self, name):
+        values = self.values(name) or [math.nan]
+        return {"MinReturn": np.min, "MaxReturn": np.max}.get(name, np.mean)(values)
 
 
 class Worlds:
     """Random steps of `num_envs` batched environments, in order for each."""
 
-    def __init__(self, rng, num_envs, batch_size, p_end, reward_shape=()):
+    def __init__(self, rng, num_envs, batch_size, p_end, reward_shape=(), with_info=False):
         self._rng = rng
         self._ids = np.arange(num_envs * batch_size, dtype=np.int32).reshape(num_envs, batch_size)
         self._step_type = np.full((num_envs, batch_size), LAST, np.int32)
         self._p_end = p_end
         self._reward_shape = reward_shape
+        self._with_info = with_info
 
     def record(self, env, length):
         step_types = []
@@ -63,14 +98,18 @@ class Worlds:
             self._step_type[env] = np.where(begins, FIRST, after)
             step_types.append(self._step_type[env].copy())
         step_type = np.stack(step_types).astype(np.int32)
-        # Not even the reward of a reset, which ought to be 0, may count.
-        reward = self._rng.normal(size=(*step_type.shape, *self._reward_shape)).astype(np.float32)
-        return LogRecord(step_type, reward, np.ones(step_type.shape, np.float32), self._ids[env])
+        # Not even the reward and the info of a reset may count.
+        reward = self._draw((*step_type.shape, *self._reward_shape))
+        record = LogRecord(step_type, reward, np.ones(step_type.shape, np.float32), self._ids[env])
+        if not self._with_info:
+            return record
+        infos = [np.where(self._rng.random(step_type.shape) < p, np.nan, self._draw(step_type.shape))
+                 for p in (0.2, 0.9)]  # fmt: skip
+        value = np.where(step_type == FIRST, self._draw(step_type.shape), np.nan)
+        return record._replace(env_info=dict(zip(KEYS, infos)), first_value=value)
 
-
-def make_metrics(buffer_size):
-    averages = [AverageReturn(buffer_size), AverageEpisodeLength(buffer_size)]
-    return [EnvironmentSteps(), NumberOfEpisodes(), *averages]
+    def _draw(self, shape):
+        return self._rng.normal(size=shape).astype(np.float32)
 
 
 def record_of(step_types, rewards, env_id=(0,)):
@@ -80,52 +119,77 @@ def record_of(step_types, rewards, env_id=(0,)):
     return LogRecord(step_type, reward, np.ones_like(reward), np.array(env_id, np.int32))
 
 
+def feed(*records, **kwargs):
+    """The metrics, by name, of statistics that have seen records."""
+    statistics = EpisodeStatistics(**kwargs)
+    for record in records:
+        statistics(record)
+    return {metric.name: metric for metric in statistics.metrics}
+
+
 @pytest.mark.parametrize("p_end", [0.0, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize("length", [1, 2, 13])
 @pytest.mark.parametrize("reward_shape", [(), (3,), (1,)], ids=str)
-def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape):
+@pytest.mark.parametrize("with_info", [False, True])
+def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_info):
     """From episodes that never end to records that hold several, envs and rows in any order."""
     rng = np.random.default_rng(length)
-    num_envs = 3
-    worlds = Worlds(rng, num_envs, batch_size=4, p_end=p_end, reward_shape=reward_shape)
-    # All episodes are kept: in which order those of one record count is free.
-    size = 10**6
-    expected = StepByStep(size)
-    metrics = make_metrics(size)
+    num_envs, window = 3, 30
+    worlds = Worlds(rng, num_envs, 4, p_end, reward_shape, with_info)
+    expected = StepByStep(window, discount=0.9)
+    kwargs = dict(info_keys=KEYS, first_value=True) if with_info else {}
+    statistics = EpisodeStatistics(reward_shape, window=window, discount=0.9, **kwargs)
+    counts = EnvironmentSteps(), NumberOfEpisodes()
     for _ in range(25):
         record = worlds.record(rng.integers(num_envs), length)
-        expected(record)
-        for metric in metrics:
-            metric(record)
-        np.testing.assert_allclose(
-            [metric.result() for metric in metrics], expected.results(), rtol=1e-6, atol=1e-6
-        )
+        for observer in (expected, statistics, *counts):
+            observer(record)
+        assert [metric.result() for metric in counts] == [expected.steps, len(expected.episodes)]
+        for metric in statistics.metrics:
+            np.testing.assert_allclose(
+                metric.result(), expected.result(metric.name), rtol=1e-6, atol=1e-6, err_msg=metric.name
+            )
+            np.testing.assert_allclose(
+                metric.get_state(), expected.values(metric.name), rtol=1e-6, atol=1e-6, err_msg=metric.name
+            )
+            assert metric.full == (len(expected.values(metric.name)) == window)
 
 
-def test_only_the_last_episodes_count_in_the_order_in_which_they_ended():
-    """One environment of one row, so that there is one order only."""
-    rng = np.random.default_rng(0)
-    worlds = Worlds(rng, num_envs=1, batch_size=1, p_end=0.4)
-    expected = StepByStep(buffer_size=5)
-    metrics = make_metrics(buffer_size=5)
-    for _ in range(20):
-        record = worlds.record(0, 11)
-        expected(record)
-        for metric in metrics:
-            metric(record)
-        np.testing.assert_allclose([m.result() for m in metrics], expected.results(), rtol=1e-6)
+def test_names():
+    assert list(feed()) == NAMES
+    components = ["AverageReturn_0", "AverageReturn_1"]
+    assert list(feed(reward_shape=(2,))) == NAMES + components
+    infos = [f"{kind}/{key}" for key in KEYS for kind in ("info", "info_last")]
+    names = NAMES + components + ["AverageFirstValue"] + infos
+    assert list(feed(reward_shape=(2,), info_keys=KEYS, first_value=True)) == names
+
+
+def test_what_observers_need():
+    assert EpisodeStatistics().needs == ()
+    assert EpisodeStatistics(first_value=True).needs == ("first_value",)
+
+
+@pytest.mark.parametrize("setting, value", [("window", 0), ("discount", 1.5), ("first_value", 1)])
+def test_settings_are_checked_and_can_be_bound(setting, value):
+    with pytest.raises(ConfigError, match=rf"EpisodeStatistics\.{setting} is {value}"):
+        EpisodeStatistics(**{setting: value})
+    gin.clear_config()
+    try:
+        gin.bind_parameter(f"alf.drivers.EpisodeStatistics.{setting}", value)
+        with pytest.raises(ConfigError, match=setting):
+            EpisodeStatistics()
+    finally:
+        gin.clear_config()
 
 
 def test_episodes_of_a_record_are_kept_in_the_order_of_time():
-    metric = AverageReturn(buffer_size=1)
-    metric(
-        record_of(
-            [[FIRST, FIRST], [MID, LAST], [LAST, FIRST], [FIRST, MID]],
-            [[0, 0], [1, 5], [1, 0], [0, 1]],
-            env_id=(0, 1),
-        )
+    record = record_of(
+        [[FIRST, FIRST], [MID, LAST], [LAST, FIRST], [FIRST, MID]],
+        [[0, 0], [1, 5], [1, 0], [0, 1]],
+        env_id=(0, 1),
     )
-    assert metric.result() == 2.0  # the first environment's, which ended later
+    # The first environment's, which ended later.
+    assert feed(record, window=1)["AverageReturn"].result() == 2.0
 
 
 @pytest.mark.parametrize(
@@ -142,64 +206,110 @@ def test_episodes_of_a_record_are_kept_in_the_order_of_time():
     ],
 )
 def test_episodes_by_hand(records, returns, lengths):
-    metrics = [metric() for metric in METRICS]
-    for step_types, rewards in records:
-        for metric in metrics:
-            metric(record_of(step_types, rewards))
-    mean = lambda x: np.mean(x) if x else math.nan  # noqa: E731
-    results = [metric.result() for metric in metrics]
-    np.testing.assert_allclose(results[1:], [len(returns), mean(returns), mean(lengths)])
-    assert results[0] == sum(t != FIRST for step_types, _ in records for t in step_types)
+    records = [record_of(*record) for record in records]
+    metrics = feed(*records)
+    assert metrics["AverageReturn"].get_state() == returns
+    assert metrics["AverageEpisodeLength"].get_state() == lengths
+    counts = EnvironmentSteps(), NumberOfEpisodes()
+    for record in records:
+        for count in counts:
+            count(record)
+    assert counts[0].result() == sum(np.count_nonzero(record.step_type != FIRST) for record in records)
+    assert counts[1].result() == len(returns)
+
+
+def test_an_episode_over_three_records_by_hand():
+    nan = math.nan
+    records = [
+        (record_of([FIRST, MID, MID], [0, 1, 2]), [9, 0.5, nan]),
+        (record_of([MID, MID], [4, 8]), [nan, 1.5]),
+        (record_of([LAST, FIRST], [16, 0]), [4, 9]),
+    ]
+    records = [r._replace(env_info={"x": np.array(x, np.float32)[:, np.newaxis]}) for r, x in records]
+    metrics = feed(*records, info_keys=("x",), discount=0.5)
+    found = {name: metric.result() for name, metric in metrics.items()}
+    assert found == {
+        "AverageReturn": 31.0,
+        "AverageEpisodeLength": 5.0,
+        "MinReturn": 31.0,
+        "MaxReturn": 31.0,
+        "AverageDiscountedReturn": 5.0,
+        "AverageReward": 6.2,
+        "info/x": 2.0,
+        "info_last/x": 4.0,
+    }
+
+
+def test_an_episode_without_a_value_does_not_count():
+    record = record_of([FIRST, LAST, FIRST, LAST], [0, 1, 0, 1])
+    info = np.array([[5], [math.nan], [5], [3]], np.float32)
+    metrics = feed(record._replace(env_info={"x": info}), info_keys=("x",))
+    assert metrics["info/x"].get_state() == metrics["info_last/x"].get_state() == [3.0]
+    assert len(metrics["AverageReturn"].get_state()) == 2
 
 
 def test_integer_rewards_are_exact_over_long_episodes():
     """float32 would stop counting at 2**24."""
-    metric = AverageReturn()
-    metric(record_of([FIRST, MID], [0, 2**24]))
-    for _ in range(10):
-        metric(record_of([MID], [1]))
-    metric(record_of([LAST], [1]))
-    assert metric.result() == 2**24 + 11
+    records = [record_of([MID], [1]) for _ in range(10)]
+    metrics = feed(record_of([FIRST, MID], [0, 2**24]), *records, record_of([LAST], [1]))
+    assert metrics["AverageReturn"].result() == 2**24 + 11
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_reward_that_is_not_finite_spoils_its_own_episode_alone(bad):
-    metric = AverageReturn(buffer_size=2)
-    metric(record_of([FIRST, LAST, FIRST, LAST, FIRST, LAST], [0, bad, 0, 1, 0, 2]))
-    assert metric.result() == 1.5
-    metric(record_of([FIRST, MID], [0, bad]))
-    metric(record_of([LAST, FIRST, MID], [1, 0, 1]))
-    metric(record_of([LAST, FIRST, LAST], [1, 0, 4]))
-    assert metric.result() == 3.0
+    records = [record_of([FIRST, LAST, FIRST, LAST, FIRST, LAST], [0, bad, 0, 1, 0, 2])]
+    assert feed(*records, window=2)["AverageReturn"].result() == 1.5
+    records += [
+        record_of([FIRST, MID], [0, bad]),
+        record_of([LAST, FIRST, MID], [1, 0, 1]),
+        record_of([LAST, FIRST, LAST], [1, 0, 4]),
+    ]
+    for name in ("AverageReturn", "AverageReward"):
+        found = feed(*records, window=2)[name].get_state()
+        assert found == ([2.0, 4.0] if name == "AverageReturn" else [1.0, 4.0])
 
 
 def test_without_episodes():
-    results = [metric().result() for metric in METRICS]
-    assert results[:2] == [0, 0]
-    assert all(math.isnan(x) for x in results[2:])
-    assert [metric.name for metric in METRICS] == [metric.__name__ for metric in METRICS]
+    assert [metric().result() for metric in (EnvironmentSteps, NumberOfEpisodes)] == [0, 0]
+    assert all(math.isnan(metric.result()) for metric in feed(info_keys=KEYS, first_value=True).values())
+    assert all(metric.name == type(metric).__name__ for metric in (EnvironmentSteps(), NumberOfEpisodes()))
 
 
-@pytest.mark.parametrize("metric_class", METRICS)
-def test_state_makes_a_round_trip_through_json(metric_class):
+def test_state_makes_a_round_trip_through_json():
     rng = np.random.default_rng(1)
-    worlds = Worlds(rng, num_envs=1, batch_size=3, p_end=0.3)
-    metric = metric_class()
-    metric(worlds.record(0, 40))
-    restored = metric_class()
-    restored.set_state(json.loads(json.dumps(metric.get_state())))
-    assert restored.result() == metric.result()
-    assert restored.get_state() == metric.get_state()
+    worlds = Worlds(rng, num_envs=1, batch_size=3, p_end=0.3, with_info=True)
+    record = worlds.record(0, 40)
+    make = lambda: EpisodeStatistics(info_keys=KEYS)  # noqa: E731
+    statistics, restored = make(), make()
+    counts, restored_counts = (
+        [EnvironmentSteps(), NumberOfEpisodes()],
+        [EnvironmentSteps(), NumberOfEpisodes()],
+    )
+    for observer in (statistics, *counts):
+        observer(record)
+    pairs = list(zip(counts + statistics.metrics, restored_counts + restored.metrics, strict=True))
+    for metric, other in pairs:
+        assert metric.get_state()
+        other.set_state(json.loads(json.dumps(metric.get_state())))
+        assert other.result() == metric.result()
+        assert other.get_state() == metric.get_state()
     # It goes on counting. The environments start anew, so do their episodes.
-    after = record_of([FIRST, MID, LAST], [0, 1, 5])
-    metric(after._replace(env_id=np.array([9], np.int32)))
-    restored(after)
-    assert restored.result() == pytest.approx(metric.result())
+    after = record_of([FIRST, MID, LAST], [0, 1, 5], env_id=(9,))
+    after = after._replace(env_info={key: np.ones((3, 1), np.float32) for key in KEYS})
+    for observer in (statistics, restored, *counts, *restored_counts):
+        observer(after)
+    for metric, other in pairs:
+        assert other.result() == pytest.approx(metric.result())
+
+
+def test_a_state_of_a_longer_window_is_cut_to_the_newest():
+    metrics = feed(window=2)
+    metrics["AverageReturn"].set_state([1.0, 2.0, 3.0])
+    assert metrics["AverageReturn"].get_state() == [2.0, 3.0]
+    assert metrics["MinReturn"].result() == 2.0
 
 
 def test_full():
-    metric = AverageReturn(buffer_size=2)
-    metric(record_of([FIRST, LAST], [0, 1]))
-    assert not metric.full
-    metric(record_of([FIRST, LAST], [0, 1]))
-    assert metric.full
+    episode = record_of([FIRST, LAST], [0, 1])
+    assert not feed(episode, window=2)["AverageReturn"].full
+    assert feed(episode, episode, window=2)["AverageReturn"].full

@@ -99,6 +99,69 @@ class TestNestedContract(EnvironmentContract):
 NO, YES = [False, False], [True, True]
 
 
+class InfosEnv(ReplayVectorEnv):
+    """Returns `infos` one after another: the first ones from the reset."""
+
+    def __init__(self, *infos):
+        super().__init__([([0, 0], NO, NO)] * len(infos))
+        self._infos = list(infos)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()[0], self._infos.pop(0)
+
+    def step(self, actions):
+        return *super().step(actions)[:4], self._infos.pop(0)
+
+
+def test_infos_with_masks_and_without():
+    buffer = np.array([3, 4])
+    mask = np.array([False, True])
+    infos = {}, {"a": buffer, "b": {"c": np.array([1.5, 2.5]), "_c": mask}}, {"a": buffer, "_a": mask}
+    env = GymnasiumEnvironment(InfosEnv(*infos), info_keys=("a", "b/c"))
+    env.reset()
+    found = [env.get_info()]
+    for _ in range(2):
+        env.step(np.zeros(2, np.int64))
+        found.append(env.get_info())
+    buffer[:] = 9  # the environment may use it again
+    nan = np.nan
+    np.testing.assert_array_equal([info["a"] for info in found], [[nan, nan], [3, 4], [nan, 4]])
+    np.testing.assert_array_equal([info["b/c"] for info in found], [[nan, nan], [nan, 2.5], [nan, nan]])
+
+
+@pytest.mark.parametrize(
+    "infos, message",
+    [
+        ([{"a": 3.0}], r"step 0: the info's 'a' is 3.0: it must be an array of 2 numbers"),
+        ([{}, {"a": np.array(["x", "y"])}], r"step 1: the info's 'a' of sub-environment 0 is .*x.*: it must"),
+        ([{}, None], r"step 1: the info has None where the key 'a' needs a dict"),
+    ],
+)
+def test_infos_that_are_no_numbers(infos, message):
+    env = GymnasiumEnvironment(InfosEnv(*infos), info_keys=("a",))
+    with pytest.raises(EnvError, match=f"InfosEnv.*, {message}"):
+        env.reset()
+        for _ in infos[1:]:
+            env.step(np.zeros(2, np.int64))
+        env.get_info()
+
+
+def test_episodes_of_a_wrapper_whose_mask_is_beside_the_dict():
+    env = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="vector_entry_point")
+    env = GymnasiumEnvironment(
+        gymnasium.wrappers.vector.RecordEpisodeStatistics(env), 0, info_keys=("episode/l",)
+    )
+    env.reset()
+    lengths, ended = np.zeros(3), 0
+    for _ in range(60):
+        step = env.step(np.zeros(3, np.int64))
+        lengths = np.where(step.step_type == FIRST, 0, lengths + 1)
+        expected = np.where(step.step_type == LAST, lengths, np.nan)
+        np.testing.assert_array_equal(env.get_info()["episode/l"], expected)
+        ended += np.count_nonzero(step.step_type == LAST)
+    assert ended > 6
+
+
 def test_termination_and_truncation():
     env = GymnasiumEnvironment(
         ReplayVectorEnv(

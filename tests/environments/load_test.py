@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Tests for alf.environments.load."""
 
+import contextlib
+import functools
 import sys
 
 import gin
@@ -11,6 +13,8 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from alf.data_structures import LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
+from alf.errors import ConfigError
+from tests.workers.envs import InfoEnv
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +156,34 @@ def test_other_errors_pass_through():
         load("CartPole-v1", 2, no_such_argument=1)
     with pytest.raises(TypeError, match="no_such_argument"):
         load("MountainCar-v0", 2, no_such_argument=1)
+
+
+@pytest.mark.parametrize("num_workers", ["auto", 0])
+def test_info_keys_reach_the_environment(num_workers):
+    with contextlib.closing(load("CartPole-v1", 2, num_workers=num_workers, info_keys=("a", "b/c"))) as env:
+        env.reset()
+        assert env.info_keys == ("a", "b/c")
+        assert np.isnan(env.get_info()["b/c"]).all()
+    make = functools.partial(InfoEnv, 5)
+    with contextlib.closing(load(make, 2, num_workers=num_workers, info_keys=["step"])) as env:
+        env.reset()
+        env.step(np.zeros(2, np.int64))
+        assert env.get_info()["step"].tolist() == [1, 1]
+
+
+def test_without_info_keys_those_of_the_adapter_count():
+    gin.parse_config("PythonEnvironment.info_keys = ('step',)")
+    with contextlib.closing(load(functools.partial(InfoEnv, 5), 2)) as env:
+        assert env.info_keys == ("step",)
+    with contextlib.closing(load(functools.partial(InfoEnv, 5), 2, info_keys=("code",))) as env:
+        assert env.info_keys == ("code",)
+
+
+def test_bad_info_keys():
+    with pytest.raises(ConfigError, match="load.info_keys is 'is_success': it must be a tuple"):
+        load("CartPole-v1", 2, info_keys="is_success")
+    with pytest.raises(ConfigError, match="PythonEnvironment.info_keys is 'is_success': it must be a tuple"):
+        PythonEnvironment([functools.partial(InfoEnv, 5)], info_keys="is_success")
 
 
 def test_is_configurable():

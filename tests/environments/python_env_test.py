@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PythonEnvironment in this process and in workers: the contract, seeds, every space."""
 
+import contextlib
 import functools
 import threading
 import time
@@ -14,14 +15,16 @@ from tf_agents.environments import random_py_environment
 from tf_agents.specs import array_spec
 
 from alf.data_structures import FIRST, LAST
-from alf.environments import PythonEnvironment, load
+from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerError, WorkerPool
 from tests.workers import envs
 from tests.workers.envs import (
+    INFO_KEYS,
     REFUSED_SPACES,
     CountEnv,
+    InfoEnv,
     RefusesRandomActions,
     SlowEnv,
     SpaceEnv,
@@ -66,6 +69,13 @@ class TestNested(EnvironmentContract):
 
     def make_env(self, seed):
         return PythonEnvironment([functools.partial(SpaceEnv, NESTED, NESTED)] * 3, seed, num_workers=2)
+
+
+class TestInfo(EnvironmentContract):
+    random = False
+
+    def make_env(self, seed):
+        return PythonEnvironment([functools.partial(InfoEnv, 5)] * 2, seed, 0, info_keys=INFO_KEYS)
 
 
 def load_py_environment(seed, num_workers):
@@ -155,6 +165,29 @@ def _plain(x):
     if isinstance(x, dict):
         return {key: _plain(value) for key, value in x.items()}
     return tuple(map(_plain, x)) if isinstance(x, tuple) else x
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_info_of_each_step(num_workers):
+    env_fns = [functools.partial(InfoEnv, number, 3 + number) for number in range(4)]
+    env = PythonEnvironment(env_fns, 0, num_workers, info_keys=INFO_KEYS)
+    vector_env = gymnasium.vector.SyncVectorEnv(env_fns)
+    with contextlib.closing(env), contextlib.closing(vector_env):
+        twin = GymnasiumEnvironment(vector_env, info_keys=INFO_KEYS)
+        assert env.info_keys == twin.info_keys == INFO_KEYS
+        kept = []
+        for t in range(30):
+            for x in (env, twin):
+                x.step(np.zeros(4, np.int64)) if t % 17 else x.reset()
+            info = env.get_info()
+            assert list(info) == list(INFO_KEYS)
+            for key, row in info.items():
+                assert row.dtype == np.float32 and row.shape == (4,)
+                np.testing.assert_array_equal(row, twin.get_info()[key], strict=True)
+            kept.append((info, {key: row.copy() for key, row in info.items()}))
+        assert any(np.isfinite(info["is_success"]).any() for info, _ in kept[1:17])
+        for info, copies in kept:  # not written later
+            tf.nest.map_structure(np.testing.assert_array_equal, info, copies)
 
 
 def test_bounded_actions_are_clipped():

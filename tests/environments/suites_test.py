@@ -39,6 +39,19 @@ def test_envpool_is_made_again_with_another_seed():
     assert not np.array_equal(observe(1), observe(2))
 
 
+def test_info_of_native_environments():
+    """The frames or steps of each episode, counted in C++."""
+    for name, key in (("ALE/Pong-v5", "episode_frame_number"), ("envpool:CartPole-v1", "elapsed_step")):
+        env = load(name, 2, seed=0, info_keys=(key, "no"))
+        env.reset()
+        start = env.get_info()[key]
+        for _ in range(3):
+            env.step(np.zeros(2, np.int64))
+        np.testing.assert_array_equal(env.get_info()[key], start + (12 if "ALE" in name else 3))
+        assert np.isnan(env.get_info()["no"]).all()
+        env.close()
+
+
 class TestEnvPoolContinuous(EnvironmentContract):
     num_steps = 30
 

@@ -172,6 +172,9 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn_ctor, share_laye
         np.testing.assert_allclose(step.info.params, unrolled.params[t], rtol=1e-4, atol=1e-5)
         tf.nest.assert_same_structure(step.state, policy.state_spec)
         state = step.state
+        first = step_type[t] == FIRST
+        value = policy.first_value(time_step(rows)._replace(observation=seen)).numpy()
+        np.testing.assert_allclose(value[first], unrolled.value.numpy()[t][first], rtol=1e-4, atol=1e-5)
     assert bool(policy.value_variables) == (not share_layers)
     if rnn_ctor is not None:
         other = policy.unroll(experience, zeros_from_spec(policy.state_spec, rows))

@@ -121,6 +121,16 @@ def test_info_and_state_that_are_not_needed_are_left_out(tmp_path):
         make_hybrid(tmp_path, online_spec=recorded)
 
 
+def test_env_info_that_is_not_needed_is_left_out(tmp_path):
+    recorded = unroll_spec()._replace(env_info={"a/b": tf.TensorSpec((T + 1, B), tf.float32)})
+    batch, *_ = make_hybrid(tmp_path, offline_spec=recorded).sample(4, T, PROGRESS)
+    assert batch.env_info == ()
+    batch, *_ = make_hybrid(tmp_path, offline_spec=recorded, online_spec=recorded).sample(4, T, PROGRESS)
+    assert batch.env_info["a/b"].shape == (T + 1, 4)
+    with pytest.raises(ConfigError, match="does not fit: its env_info is"):
+        make_hybrid(tmp_path, online_spec=recorded)
+
+
 @pytest.mark.parametrize("field", ["observation", "action", "reward"])
 def test_another_spec_is_named(tmp_path, field):
     other = unroll_spec()._replace(**{field: tf.TensorSpec((T + 1, B, 7), tf.float32)})

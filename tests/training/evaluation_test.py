@@ -91,6 +91,43 @@ def test_components_of_a_vector_reward_are_added():
     assert evaluate(Agent(ZeroPolicy((2,))), env, 2).returns.tolist() == [0, 8]
 
 
+class InfoEnvironment(UnequalEnvironment):
+    """Its info: "step"; "deep/even" in even steps; "end" in the last one, the number of the episode."""
+
+    info_keys = ("step", "deep/even", "end", "never")
+
+    def get_info(self):
+        even = self._position % 2 == 0
+        ends = self._position == self._lengths
+        rows = self._position, np.where(even, self._position, np.nan), np.where(ends, self._episode, np.nan)
+        return dict(zip(self.info_keys, np.array([*rows, rows[0] * np.nan], np.float32), strict=True))
+
+
+def test_info_of_each_episode():
+    lengths = [1, 5, 4]
+    episodes = evaluate(Agent(ZeroPolicy()), InfoEnvironment(lengths, breaks=[(1, 2)]), 7)
+    rows = [(n, np.mean(range(1, n + 1)), e) for n, k in zip(lengths, (3, 2, 2)) for e in range(k)]
+    assert episodes.lengths.tolist() == [n for n, *_ in rows]
+    evens = [np.mean(range(2, n + 1, 2)) if n > 1 else np.nan for n, *_ in rows]
+    expected = {
+        "info/step": [mean for _, mean, _ in rows],
+        "info_last/step": [n for n, *_ in rows],
+        "info/deep/even": evens,
+        "info_last/deep/even": [n if n % 2 == 0 else np.nan for n, *_ in rows],
+        "info/end": [e for *_, e in rows],
+        "info_last/end": [e for *_, e in rows],
+        "info/never": [np.nan] * 7,
+        "info_last/never": [np.nan] * 7,
+    }
+    assert set(episodes.info) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(episodes.info[name], values, err_msg=name)
+
+
+def test_without_info_keys_there_is_no_info():
+    assert evaluate(Agent(ZeroPolicy()), UnequalEnvironment([3]), 1).info == {}
+
+
 def test_it_can_be_stopped():
     env = UnequalEnvironment([1, 1000])
     episodes = evaluate(Agent(ZeroPolicy()), env, 2, should_stop=lambda: env.num_steps == 10)

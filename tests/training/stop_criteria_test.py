@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST, LAST, LogRecord
-from alf.drivers.metrics import AverageReturn
+from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
 from alf.training.stop_criteria import StopCriteria
 
 
-def average_return(*returns, buffer_size=3):
-    """An `AverageReturn` that has seen episodes of one step with these returns."""
-    metric = AverageReturn(buffer_size)
+def average_return(*returns, window=3):
+    """The average return of episodes of one step with these returns."""
+    statistics = EpisodeStatistics(window=window)
     for value in returns:
-        metric(
+        statistics(
             LogRecord(
                 step_type=np.array([[FIRST], [LAST]]),
                 reward=np.array([[0.0], [value]]),
@@ -22,7 +22,7 @@ def average_return(*returns, buffer_size=3):
                 env_id=np.zeros(1, np.int32),
             )
         )
-    return metric
+    return statistics.metrics[0]
 
 
 NONE = average_return()

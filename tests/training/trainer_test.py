@@ -146,10 +146,8 @@ def test_summaries(tmp_path):
     events = read_events(tmp_path / "train")
     expected = {
         "metrics": [
-            "AverageReturn",
-            "AverageEpisodeLength",
-            "EnvironmentSteps",
-            "NumberOfEpisodes",
+            *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
+            *("AverageEpisodeLength", "EnvironmentSteps", "NumberOfEpisodes"),
         ],
         "train": [
             *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
@@ -165,7 +163,8 @@ def test_summaries(tmp_path):
         steps, values = zip(*points)
         assert list(steps) == sorted(steps), tag
         assert np.isfinite(values).all(), f"{tag}: {values}"
-        if not tag.startswith("metrics/Average"):  # there is none before the first episode's end
+        # Episodes have no figures before the first one has ended.
+        if not tag.startswith(("metrics/Average", "metrics/Min", "metrics/Max")):
             assert len(points) == 60 + 1, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
     assert events["train/loss"][-1][0] == trainer.counters["env_steps"]

@@ -68,6 +68,39 @@ class CountEnv(gymnasium.Env):
         return np.array([os.getpid(), self._seed, self._episode, self._step], np.float64)
 
 
+class InfoEnv(CountEnv):
+    """Says in its info where that comes from. Observes (process id, `number`, episode, step).
+
+    Each step has "code", 1000 * `number` + episode, and "step". Even steps have "deep/even", the step. The
+    last step has "is_success", whether `number` + episode is even. A reset has -1 for numbers, and True.
+    """
+
+    def __init__(self, number, length=5):
+        super().__init__(length)
+        self._number = number
+
+    def reset(self, *, seed=None, options=None):
+        observation, _ = super().reset()
+        return observation, {"code": -1.0, "step": -1, "deep": {"even": -1}, "is_success": True}
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        info = {"code": 1000.0 * self._number + self._episode, "step": self._step, "name": "ignored"}
+        if self._step % 2 == 0:
+            info["deep"] = {"even": np.int32(self._step), "other": None}
+        if terminated or truncated:
+            info["is_success"] = (self._number + self._episode) % 2 == 0
+        return observation, reward, terminated, truncated, info
+
+    def _observe(self):
+        observation = super()._observe()
+        observation[1] = self._number
+        return observation
+
+
+INFO_KEYS = ("code", "step", "deep/even", "is_success")
+
+
 class SpaceEnv(gymnasium.Env):
     """Observes random samples of `space`; the step's number seeds them, so that a test can repeat them."""
 

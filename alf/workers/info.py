@@ -1,0 +1,90 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Reads numbers from the `info` that an environment returns beside its observation.
+
+A key names one number: "speed", or "a/b" for the entry "b" of the dict "a". A key may be absent: that step
+has no value then, which is NaN.
+"""
+
+import numpy as np
+
+from alf.errors import ConfigError
+from alf.workers.arrays import MisfitError, describe
+
+_NO_VALUE = float("nan")
+_QUICK = {float, bool, np.float64, np.float32, np.bool_}  # types that need no closer look
+
+
+def check_info_keys(setting, keys):
+    """Returns `keys` as a tuple; raises ConfigError unless they are different texts, none of them empty."""
+    is_right = isinstance(keys, (tuple, list)) and all(isinstance(key, str) and key for key in keys)
+    if not is_right or len(set(keys)) < len(keys):
+        raise ConfigError(
+            f'{setting} is {keys!r}: it must be a tuple of different texts, such as ("is_success",)'
+        )
+    return tuple(keys)
+
+
+def make_info_reader(keys):
+    """Returns a function from the info of one environment to a list with a number for each key.
+
+    The function raises MisfitError if an entry is no number.
+    """
+    paths = [(key, key.split("/")) for key in keys]
+    return lambda info: [_read(info, key, path) for key, path in paths]
+
+
+def read_vector_info(infos, key, batch_size):
+    """Reads a key from the infos of B environments; returns float32 [B].
+
+    Gymnasium's masks count: where the bool [B] `infos["_a"]` is False, `infos["a"]` has no value.
+
+    Raises:
+        MisfitError: if an entry is no number.
+    """
+    value, mask, name = infos, np.True_, f"the info's {key!r}"
+    for part in key.split("/"):
+        if not isinstance(value, dict):
+            raise _is_no_dict(value, key)
+        if part not in value:
+            return np.full(batch_size, _NO_VALUE, np.float32)
+        mask = mask & np.asarray(value.get(f"_{part}", True), np.bool_)
+        value = value[part]
+    array = _as_array(value)
+    if array.shape != (batch_size,) or mask.shape not in ((), array.shape):
+        raise MisfitError(f"{name} is {describe(value)}: it must be an array of {batch_size} numbers")
+    if array.dtype.kind in "biuf":
+        return np.where(mask, array, _NO_VALUE).astype(np.float32)
+    numbers = np.full(batch_size, _NO_VALUE, np.float32)
+    for i in np.flatnonzero(np.broadcast_to(mask, array.shape)):
+        numbers[i] = _to_number(array[i], f"{name} of sub-environment {i}")
+    return numbers
+
+
+def _read(info, key, path):
+    value = info
+    try:
+        for part in path:
+            value = value[part]
+    except KeyError:
+        return _NO_VALUE
+    except (TypeError, IndexError):
+        raise _is_no_dict(value, key) from None
+    return value if type(value) in _QUICK else _to_number(value, f"the info's {key!r}")
+
+
+def _to_number(value, name):
+    array = _as_array(value)
+    if array.shape != () or array.dtype.kind not in "biuf":
+        raise MisfitError(f"{name} is {describe(value)}: it must be a number, True or False")
+    return float(array)
+
+
+def _as_array(value):
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):  # a list of lists of unequal lengths, for example
+        return np.array(None)
+
+
+def _is_no_dict(value, key):
+    return MisfitError(f"the info has {describe(value)} where the key {key!r} needs a dict")

@@ -1,0 +1,320 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The environment's info arrives at the right episode: in metrics, observers and experience."""
+
+import collections
+import functools
+import math
+import os
+import random
+import signal
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.data_structures import FIRST, LAST
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers.metrics import EpisodeStatistics
+from alf.environments import GymnasiumEnvironment, PythonEnvironment
+from alf.errors import ConfigError, EnvError
+from alf.networks import GRU, ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
+from alf.policies.data_transformers import FrameStacker, Pipeline
+from alf.testing.fakes import (
+    FakeEnvironment,
+    FrozenPolicy,
+    RecordingLearner,
+    RecordingObserver,
+    in_a_row,
+    make_counting_envs,
+)
+from tests.workers.envs import INFO_KEYS, InfoEnv
+
+DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
+PID, NUMBER, EPISODE, STEP = range(4)  # of the observation of `InfoEnv`
+
+
+class Watcher(RecordingObserver):
+    """Needs what `needs` says."""
+
+    def __init__(self, *needs):
+        super().__init__()
+        self.needs = needs
+
+
+def make_env_fns(numbers):
+    """Environments whose episodes have different lengths."""
+    return [functools.partial(InfoEnv, number, 3 + number % 4) for number in numbers]
+
+
+def make_batches(num_envs, batch_size, num_workers, **kwargs):
+    numbers = np.arange(num_envs * batch_size).reshape(num_envs, batch_size).tolist()
+    return [
+        PythonEnvironment(make_env_fns(row), 0, num_workers, info_keys=INFO_KEYS, **kwargs) for row in numbers
+    ]
+
+
+def make_vector_env(numbers):
+    return GymnasiumEnvironment(gymnasium.vector.SyncVectorEnv(make_env_fns(numbers)), info_keys=INFO_KEYS)
+
+
+def make_driver(driver_class, envs, observers=(), uses_env_info=False, **kwargs):
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    learner.uses_env_info = uses_env_info
+    statistics_ctor = functools.partial(EpisodeStatistics, window=10**6)
+    kwargs = {"unroll_length": 5, "statistics_ctor": statistics_ctor, **kwargs}
+    return driver_class(envs, learner, observers=observers, **kwargs)
+
+
+def run(driver, is_over, seconds=90.0):
+    """Runs a driver until a condition holds, or an assertion fails."""
+    deadline = time.monotonic() + seconds
+    driver.start()
+    try:
+        while not is_over():
+            assert time.monotonic() < deadline
+            driver.collect()
+    finally:
+        driver.stop()
+
+
+def expected_figures(number, episode, length):
+    """Length, then mean and last value of each key, of an episode of an `InfoEnv`."""
+    code, is_success = 1000 * number + episode, (number + episode) % 2 == 0
+    even = range(2, length + 1, 2)
+    last_even = length if length % 2 == 0 else math.nan
+    means = code, np.mean(range(1, length + 1)), np.mean(even), is_success
+    return [length, *means, code, length, last_even, is_success]
+
+
+def list_episodes(records):
+    """(number, episode, length) of each episode that ended, from the observations, one step at a time."""
+    lengths, episodes = {}, []
+    for record in records:
+        for step_type, observation in zip(record.step_type, record.observation):
+            for env_id, kind, row in zip(record.env_id, step_type, observation):
+                lengths[env_id] = 0 if kind == FIRST else lengths[env_id] + 1
+                if kind == LAST:
+                    assert lengths[env_id] == row[STEP]
+                    episodes.append((int(row[NUMBER]), int(row[EPISODE]), int(row[STEP])))
+    return episodes
+
+
+def figures_of(driver):
+    """What the driver's metrics hold of the figures of `expected_figures`, a list for each of them."""
+    states = {metric.name: metric.get_state() for metric in driver.get_metrics()}
+    names = [f"{kind}/{key}" for kind in ("info", "info_last") for key in INFO_KEYS]
+    return [states[name] for name in ("AverageEpisodeLength", *names)]
+
+
+def assert_figures_are_those_of_the_episodes(driver, observer):
+    episodes = list_episodes(observer.records)
+    expected = [expected_figures(*episode) for episode in episodes]
+    for found, wanted in zip(figures_of(driver), zip(*expected, strict=True), strict=True):
+        np.testing.assert_array_equal(found, [x for x in wanted if not math.isnan(x)])
+    return episodes
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_the_info_of_40_environments_arrives_at_the_right_episode_through_worker_restarts(driver_class):
+    envs = make_batches(2, 20, num_workers=3, max_restarts=1000)
+    observer = Watcher("observation")
+    driver = make_driver(driver_class, envs, [observer])
+    rng, killed, restarts = random.Random(0), [0], 3
+
+    def is_over():
+        driver.learner.observed.clear()
+        # One at a time, each at another moment of its episodes.
+        if driver.num_restarts == killed[0] < restarts and len(observer.records) > 7 * killed[0]:
+            os.kill(rng.choice(rng.choice(envs)._batch.pids), signal.SIGKILL)
+            killed[0] += 1
+            killed_at.append(len(observer.records))
+        return driver.num_restarts == restarts and len(observer.records) > killed_at[-1] + 40
+
+    killed_at = []
+    run(driver, is_over)
+    episodes = assert_figures_are_those_of_the_episodes(driver, observer)
+    assert {number for number, *_ in episodes} == set(range(40))
+    # A worker that was killed begins with the first episode again.
+    counts = collections.Counter(episodes)
+    assert max(counts.values()) > 1
+    assert max(episode for _, episode, _ in episodes) > 5
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_the_info_of_a_native_vector_environment_arrives_too(driver_class):
+    envs = [make_vector_env(range(4)), make_vector_env(range(4, 8))]
+    observer = Watcher("observation")
+    driver = make_driver(driver_class, envs, [observer])
+    run(driver, lambda: len(observer.records) > 20)
+    episodes = assert_figures_are_those_of_the_episodes(driver, observer)
+    assert {number for number, *_ in episodes} == set(range(8))
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_records_hold_what_observers_need(driver_class):
+    envs = make_batches(2, 3, num_workers=0)
+    observers = [Watcher(), Watcher("action"), Watcher("observation")]
+    driver = make_driver(driver_class, envs, observers)
+    run(driver, lambda: len(driver.learner.observed) >= 6)
+    assert len({len(observer.records) for observer in observers}) == 1
+    for index, unrolls in enumerate(driver.learner.unrolls(2)):
+        records = observers[0].of_env(index)
+        assert len(records) >= len(unrolls) > 0
+        for record, unroll in zip(records, unrolls):
+            np.testing.assert_array_equal(record.observation, unroll.observation[:-1], strict=True)
+            np.testing.assert_array_equal(record.action, unroll.action[:-1], strict=True)
+            assert record.first_value == unroll.env_info == ()
+            observation = record.observation
+            steps = np.where(record.step_type == FIRST, -1, observation[..., STEP]).astype(np.float32)
+            np.testing.assert_array_equal(record.env_info["step"], steps, strict=True)
+            assert set(record.env_info) == set(INFO_KEYS)
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_records_are_small_if_nobody_needs_more(driver_class):
+    envs, observer = make_counting_envs(2), RecordingObserver()
+    driver = make_driver(driver_class, envs, [observer])
+    run(driver, lambda: len(observer.records) >= 3)
+    for record in observer.records:
+        assert record[4:] == ((), (), (), ())
+
+
+@pytest.mark.parametrize("needs", ["observation", ("reward",), ("observation", "info"), 3])
+def test_needs_are_checked(needs):
+    observer = RecordingObserver()
+    observer.needs = needs
+    with pytest.raises(ConfigError, match="its `needs` is .*: it must be a tuple of"):
+        make_driver(AsyncOffPolicyDriver, make_counting_envs(1), [observer])
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_experience_holds_the_info_for_who_asks(driver_class):
+    envs = make_batches(2, 3, num_workers=0)
+    driver = make_driver(driver_class, envs, uses_env_info=True)
+    run(driver, lambda: len(driver.learner.observed) >= 10)
+    for unrolls in driver.learner.unrolls(2):
+        for before, after in zip(unrolls, unrolls[1:]):
+            for key in INFO_KEYS:
+                np.testing.assert_array_equal(before.env_info[key][-1], after.env_info[key][0])
+        rows = in_a_row(unrolls)
+        first = rows.step_type == FIRST
+        code = 1000 * rows.observation[..., NUMBER] + rows.observation[..., EPISODE]
+        np.testing.assert_array_equal(rows.env_info["code"], np.where(first, -1, code))
+        np.testing.assert_array_equal(np.isnan(rows.env_info["is_success"]), (rows.step_type == 1))
+
+
+def test_who_asks_for_info_needs_keys():
+    with pytest.raises(ConfigError, match="the algorithm uses `Experience.env_info`, .* set load.info_keys"):
+        make_driver(AsyncOffPolicyDriver, make_counting_envs(1), uses_env_info=True)
+
+
+def test_environments_must_have_the_same_keys():
+    envs = make_batches(1, 2, 0) + [PythonEnvironment(make_env_fns([2, 3]), 0, 0)]
+    with pytest.raises(ConfigError, match=r"envs\[1\] has other info_keys than envs\[0\]"):
+        make_driver(AsyncOffPolicyDriver, envs)
+
+
+class OwnInfoEnvironment(FakeEnvironment):
+    """Says what `info` is."""
+
+    def __init__(self, batch_size, info, **kwargs):
+        super().__init__(batch_size, **kwargs)
+        self.info_keys, self._info = ("a",), info
+
+    def get_info(self):
+        return self._info
+
+
+@pytest.mark.parametrize("info", [{}, {"a": 3.0}, {"a": np.zeros(3)}, {"a": ["x", "y"]}])
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_an_environment_of_ones_own_must_return_what_it_promises(driver_class, info):
+    driver = make_driver(driver_class, [OwnInfoEnvironment(2, info)])
+    with pytest.raises(EnvError, match=r"envs\[0\] \(OwnInfoEnvironment\): get_info\(\) returned for 'a' an"):
+        run(driver, lambda: False)
+
+
+def test_an_environment_of_ones_own_may_return_any_numbers():
+    driver = make_driver(SyncOffPolicyDriver, [OwnInfoEnvironment(2, {"a": [True, False], "b": None})])
+    average = driver.get_metrics()[-2]
+    assert average.name == "info/a"
+    run(driver, lambda: len(average.get_state()) > 5)
+    assert set(average.get_state()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_a_value_that_is_no_number_ends_the_run_with_its_name(driver_class, num_workers):
+    env = PythonEnvironment(make_env_fns(range(2)), 0, num_workers, info_keys=("name",))
+    driver = make_driver(driver_class, [env])
+    with pytest.raises(
+        EnvError, match="^environment 0, step 1: the info's 'name' is 'ignored': it must be a"
+    ):
+        run(driver, lambda: False)
+
+
+# --- The value at the start of an episode.
+
+
+def make_policy(env, **kwargs):
+    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), **kwargs)
+    spec = FrozenPolicy(env)
+    transformer = Pipeline(spec.observation_spec, tf.TensorSpec((), tf.float32), [FrameStacker])
+    return ActorCriticPolicy(transformer.observation_spec, spec.action_spec, network_ctor,
+                             data_transformer=transformer)  # fmt: skip
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize(
+    "kwargs",
+    [{}, {"share_layers": True}, {"rnn_ctor": GRU}, {"rnn_ctor": GRU, "share_layers": False}],
+    ids=str,
+)
+def test_the_value_of_a_first_row_is_that_of_training(driver_class, kwargs):
+    envs = make_counting_envs(2, batch_size=3)
+    policy = make_policy(envs[0], **kwargs)
+    observer = Watcher("first_value")
+    statistics_ctor = functools.partial(EpisodeStatistics, first_value=True)
+    learner = RecordingLearner(policy)
+    driver = driver_class(
+        envs, learner, unroll_length=7, observers=[observer], statistics_ctor=statistics_ctor
+    )
+    (average,) = (metric for metric in driver.get_metrics() if metric.name == "AverageFirstValue")
+    run(driver, lambda: len(learner.observed) >= 5 and average.get_state())
+    for index, unrolls in enumerate(learner.unrolls(2)):
+        for record, unroll in zip(observer.of_env(index), unrolls):
+            first = record.step_type == FIRST
+            np.testing.assert_array_equal(np.isnan(record.first_value), ~first)
+            rows = policy.data_transformer.unroll(
+                tf.nest.map_structure(tf.constant, unroll._replace(state=())), unroll.state.transformer
+            )
+            value = policy.unroll(rows, unroll.state.train).value.numpy()
+            np.testing.assert_allclose(record.first_value[first], value[:-1][first], rtol=1e-5, atol=1e-6)
+    assert np.isfinite(average.result())
+
+
+def test_the_value_is_computed_without_training():
+    """Spectral norms keep a vector that changes in training."""
+    (env,) = make_counting_envs(1)
+    policy = make_policy(env, spectral_norm=True)
+    before = [variable.numpy() for variable in policy.variables]
+    time_step = tf.nest.map_structure(
+        lambda spec: tf.ones((4, *spec.shape), spec.dtype), policy.time_step_spec
+    )
+    value = tf.function(policy.first_value)(time_step)
+    assert value.shape == (4,)
+    for variable, x in zip(policy.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, x)
+
+
+def test_a_policy_without_a_value_is_refused():
+    with pytest.raises(
+        ConfigError, match="EpisodeStatistics.first_value is True.* FrozenPolicy has no first"
+    ):
+        make_driver(
+            AsyncOffPolicyDriver,
+            make_counting_envs(1),
+            statistics_ctor=functools.partial(EpisodeStatistics, first_value=True),
+        )

@@ -1,0 +1,113 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The environment's info in a whole run: in summaries, and in replay buffers of algorithms that use it."""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import DqnAlgorithm
+from alf.data_structures import FIRST
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import load
+from alf.errors import ConfigError
+from alf.learner import Learner
+from alf.policies import EpsilonGreedyPolicy
+from alf.training import Experiment, Trainer
+from alf.training.config import own_config
+from alf.training.stop_criteria import StopCriteria
+from tests.training.trainer_test import read_events
+from tests.workers.envs import INFO_KEYS, InfoEnv
+
+NUMBER, EPISODE = 1, 2  # of the observation
+
+
+class InfoDqn(DqnAlgorithm):
+    """Fails unless the info of each row is that of its observation."""
+
+    uses_env_info = True
+
+    def train_step(self, experience, state):
+        observation = tf.cast(experience.observation, tf.float32)
+        code = 1000 * observation[..., NUMBER] + observation[..., EPISODE]
+        code = tf.where(tf.equal(experience.step_type, FIRST), -1.0, code)
+        tf.debugging.assert_equal(experience.env_info["code"], code)
+        assert set(experience.env_info) == set(INFO_KEYS)
+        return super().train_step(experience, state)
+
+
+def make_env(seed, **kwargs):
+    return load(functools.partial(InfoEnv, 3), 4, seed, num_workers=0, **{"info_keys": INFO_KEYS, **kwargs})
+
+
+def make_env_by_gin(seed):
+    return load(functools.partial(InfoEnv, 3), 4, seed, num_workers=0)
+
+
+def make_trainer(root_dir, algorithm_ctor=InfoDqn, num_iterations=10, env_ctor=make_env, **kwargs):
+    optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
+    experiment = Experiment(
+        **{
+            "env_ctor": env_ctor,
+            "policy_ctor": EpsilonGreedyPolicy,
+            "algorithm_ctor": algorithm_ctor,
+            "exp_replayer": "uniform",
+            "learner_ctor": functools.partial(Learner, optimizer=optimizer),
+            "driver_ctor": SyncOffPolicyDriver,
+            "unroll_length": 5,
+            **kwargs,
+        }
+    )
+    stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
+    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, checkpoint_replay_buffer=True)
+
+
+def buffer_file(root_dir):
+    return str(root_dir / "checkpoints" / "replay_buffer.npz")
+
+
+@pytest.mark.parametrize(
+    "driver_ctor, replayer", [(SyncOffPolicyDriver, "prioritized"), (AsyncOffPolicyDriver, "uniform")]
+)
+def test_an_algorithm_that_uses_info_gets_it_from_buffer_and_file(tmp_path, driver_ctor, replayer):
+    kwargs = dict(driver_ctor=driver_ctor, exp_replayer=replayer)
+    make_trainer(tmp_path / "run", **kwargs).train()
+    make_trainer(tmp_path / "run", num_iterations=15, **kwargs).train()  # continued
+    with np.load(buffer_file(tmp_path / "run")) as file:
+        assert file["env_info/deep/even"].shape == file["reward"].shape
+    offline = dict(offline_buffer=buffer_file(tmp_path / "run"))
+    make_trainer(tmp_path / "mixed", **offline, **kwargs).train()
+
+
+def test_an_algorithm_that_uses_info_needs_it_in_an_offline_buffer(tmp_path):
+    make_trainer(tmp_path, algorithm_ctor=DqnAlgorithm).train()
+    with np.load(buffer_file(tmp_path)) as file:
+        assert not [name for name in file if name.startswith("env_info")]
+    with pytest.raises(ConfigError, match=r"the algorithm uses `Experience.env_info`.* has none"):
+        make_trainer(tmp_path / "other", num_envs=0, offline_buffer=buffer_file(tmp_path))
+
+
+def test_summaries_show_the_info(tmp_path):
+    make_trainer(tmp_path, algorithm_ctor=DqnAlgorithm).train()
+    events = read_events(tmp_path / "train")
+    last = {tag: points[-1][1] for tag, points in events.items()}
+    assert last["metrics/info_last/step"] == 5 and last["metrics/info/step"] == 3
+    assert last["metrics/info/deep/even"] == 3
+    assert 0 < last["metrics/info_last/is_success"] < 1
+
+
+def test_a_run_continues_with_other_keys_and_another_window(tmp_path):
+    def train(num_iterations, info_keys, window):
+        with own_config():
+            gin.bind_parameter("alf.environments.load.info_keys", info_keys)
+            gin.bind_parameter("EpisodeStatistics.window", window)
+            trainer = make_trainer(tmp_path, DqnAlgorithm, num_iterations, make_env_by_gin)
+            states = {metric.name: metric.get_state() for metric in trainer.driver.get_metrics()}
+            trainer.train()
+        return states
+
+    assert train(10, ("step",), window=7)["info/step"] == []
+    states = train(12, ("step", "other"), window=5)
+    assert states["info/step"] == [3.0] * 5 and states["info/other"] == []
