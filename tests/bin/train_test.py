@@ -226,7 +226,9 @@ def test_ctrl_c_on_a_terminal(tmp_path):
         text=True,
     ) as process:
         os.close(terminal)
-        shown = read_until(reader, r"\d+step .*step/s.*return \d+\.\d lag \d+/\d+\.\d/\d+")
+        shown = read_until(
+            reader, r"\d steps \[00:\d\d, [\d,]+ steps/s\] return \d+(\.\d+)? lag \d+/\d+\.\d/\d+"
+        )
         process.send_signal(signal.SIGINT)
         start = time.monotonic()
         shown += read_until(reader, None)
@@ -279,10 +281,10 @@ def test_sigterm_while_the_learner_waits_and_a_line_every_few_seconds(tmp_path):
     iterations = int(re.findall(r"'iterations': (\d+)", err)[-1])
     latest = tf.train.latest_checkpoint(tmp_path / "run" / "checkpoints")
     assert iterations > 10 and latest.endswith(f"ckpt-{iterations}")
-    (line,) = re.findall("env steps .*", err)
+    (line,) = re.findall(r"env steps [\d,]+ \|.*", err)
     assert re.fullmatch(
         r"env steps [\d,]+ \| steps/s [\d,]+ / [\d,]+ / [\d,]+ \(10 s / 1 min / 5 min\) "
-        r"\| return (?:\d\.\d|10\.0) \| episodes [\d,]+ \| lag \d+/\d+\.\d/\d+",
+        r"\| return (?:\d(?:\.\d{1,2})?|10) \| episodes [\d,]+ \| lag \d+/\d+\.\d/\d+",
         line,
     )
 
