@@ -8,14 +8,8 @@ import re
 import sys
 import threading
 
+import tensorflow as tf
 from absl import app, logging
-
-from alf.bin.startup import hide_stderr
-
-with hide_stderr():  # before any of the user's modules, whose lines are not hidden
-    import tensorflow as tf
-
-    tf.config.list_physical_devices()  # starts what looks for GPUs
 
 from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
 from alf.tf_runtime import share_heaps

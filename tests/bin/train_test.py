@@ -167,6 +167,10 @@ def test_trains_saves_and_continues(tmp_path):
     assert first.returncode == 0, first.stderr
     assert first.stdout == "num_iterations=30 reached\n"
     assert f"tensorboard --logdir {root_dir}/train" in first.stderr
+    log, table = first.stderr.split("where the time went:\n")
+    for line in log.splitlines():  # nothing of TensorFlow's, neither when it starts nor when it saves
+        assert re.match(r"I\d{4} [\d:.]+ \d+ (trainer|progress_bar)\.py:\d+\] ", line), line
+    assert len(table.splitlines()) == 14 and "average return" in table
     assert sorted(os.listdir(root_dir)) == [
         "checkpoints",
         "git_revision.txt",

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 
 BEGIN = """
 import os, signal, sys
-from alf.bin.startup import hide_stderr
+from alf.startup import hide_stderr
 sys.stderr.write("before\\n")
 with hide_stderr():
     os.write(2, b"from C++\\n")
@@ -67,7 +67,7 @@ def test_ctrl_c_shows_it():
 
 
 def test_a_process_without_stderr():
-    code = 'from alf.bin.startup import hide_stderr\nwith hide_stderr(): print("works")'
+    code = 'from alf.startup import hide_stderr\nwith hide_stderr(): print("works")'
     command = f"exec {sys.executable} -c '{code}' 2>&-"
     result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (0, "works\n")
@@ -95,3 +95,15 @@ def test_a_command_hides_what_tensorflow_says_when_it_starts(tmp_path):
     assert result.returncode == 1, "the rest of ALF needs more of TensorFlow"
     assert result.stderr.startswith("Traceback")
     assert "lacks" not in result.stderr and "no GPU" not in result.stderr
+
+
+def test_a_module_runs_after_tensorflow_has_started(tmp_path):
+    finds_devices = "class config:\n    list_physical_devices = list"
+    (tmp_path / "tensorflow.py").write_text(FAKE_TENSORFLOW.format(end=finds_devices))
+    (tmp_path / "mine.py").write_text(
+        "import sys; print(__name__, sys.argv[1:], 'tensorflow' in sys.modules)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-m", "alf.startup", "mine", "a", "-b"]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("__main__ ['a', '-b'] True\n", "")

@@ -1,10 +1,25 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Hides what C++ says while TensorFlow starts: about CPU features, and about GPUs that are not there."""
+"""Hides what C++ says while TensorFlow starts: about CPU features, and about GPUs that are not there.
+
+`python -m alf.startup MODULE ARGS` is `python -m MODULE ARGS`, but TensorFlow starts first, without a word.
+"""
 
 import contextlib
 import os
+import runpy
 import signal
 import sys
+
+
+def start_tensorflow():
+    """Imports TensorFlow and lets it look for GPUs; shows what that writes only if it fails.
+
+    Call it before any of the user's modules is imported: what they write is not to be hidden.
+    """
+    with hide_stderr():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
 
 
 @contextlib.contextmanager
@@ -53,3 +68,9 @@ def _show_at_end(reader, writer):
             held = held[os.write(2, held) :]
     finally:
         os._exit(0)
+
+
+if __name__ == "__main__":
+    start_tensorflow()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
