@@ -12,7 +12,7 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 
 # From the lowest to the highest; modules of one entry may import each other.
 LAYERS = [
-    {"version", "errors"},
+    {"version", "errors", "startup"},
     {"nest_utils", "seeds", "credit", "tf_patches", "files"},
     {"spec_json"},
     {"data_structures", "schedules", "tf_runtime", "workers"},

@@ -122,11 +122,16 @@ class TargetUpdater(tf.Module):
         self._period = check_int("target_update_period", period)
         self._pairs = list(zip(source.variables, target.variables, strict=True))
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
-        for learned, moved in self._pairs:
-            moved.assign(learned)
+        self.copy()
+        for _, moved in self._pairs:
             # TensorFlow has no public way to change this later. If the target were made with trainable=False,
             # a Keras layer would list it at another position than its source.
             moved._trainable = False
+
+    def copy(self):
+        """Makes the target the same as the source."""
+        for learned, moved in self._pairs:
+            moved.assign(learned)
 
     def __call__(self):
         """Counts one update, in the graph, and moves the target if the period is over."""

@@ -2,6 +2,7 @@
 """What the commands have in common: how errors are shown, and how the process ends."""
 
 import contextlib
+import logging as std_logging
 import os
 import re
 import sys
@@ -28,6 +29,7 @@ def make_main(run):
             print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
             return 2
         logging.set_verbosity(logging.INFO)
+        logging.get_absl_logger().addFilter(_is_worth_a_line)
         share_heaps()
         tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
         try:
@@ -40,6 +42,11 @@ def make_main(run):
             return 1
 
     return main
+
+
+def _is_worth_a_line(record):
+    """Whether a record belongs in the log: not how long TensorFlow's saver took, at each checkpoint."""
+    return record.levelno > std_logging.INFO or record.filename != "functional_saver.py"
 
 
 def start(main):

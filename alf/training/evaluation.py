@@ -109,7 +109,7 @@ def _check_specs(agent, env):
 
 
 def summarize_episodes(episodes):
-    """Describes `Episodes`: a dict of what `summarize` returns, by name: "return", "length", and those of info.
+    """Describes `Episodes`: a dict by name, "return", "length" and those of info, of what `summarize` returns.
 
     Episodes without a value of an info do not count; an info that no episode has is left out.
     """

@@ -47,8 +47,9 @@ class ProcessSession:
     """Evaluates in a process of its own; the methods are those of `Session`."""
 
     def __init__(self, root_dir, settings):
+        program = "alf.training.evaluation_process"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "alf.training.evaluation_process", root_dir, json.dumps(settings)],
+            [sys.executable, "-m", "alf.startup", program, root_dir, json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -3,7 +3,6 @@
 
 import bisect
 import collections
-import math
 import shutil
 import time
 
@@ -45,54 +44,87 @@ class Throughput:
 class ProgressBar:
     """Shows a run's progress on stderr, every 5 seconds, on a terminal four times a second.
 
+    How much is done and how long it will take is that of the stop criterion that comes first. On a terminal
+    the last state stays.
+
     Args:
         throughput: the `Throughput` of the run.
-        total_steps: number of environment steps at which the run ends, or None.
-        initial_steps: number of environment steps of earlier runs.
+        stop_criteria: `StopCriteria`.
+        episodes: `EpisodeFigures`.
     """
 
-    def __init__(self, throughput, total_steps=None, initial_steps=0):
+    def __init__(self, throughput, stop_criteria, episodes):
         self._throughput = throughput
-        self._shown = time.monotonic()
-        columns = shutil.get_terminal_size().columns  # never 0: with 0, tqdm would show nothing
+        self._stop_criteria = stop_criteria
+        self._episodes = episodes
+        self._started = self._shown = time.monotonic()
+        self._first = self._position = None  # `Position`s: the first one after the first train step, the last
+        self._summary = {}
+        columns, lines = shutil.get_terminal_size()  # never 0: with 0, tqdm would show nothing
         # With `disable=None` there is a bar on a terminal alone.
-        settings = dict(unit="step", unit_scale=True, ncols=columns, disable=None)
-        self._bar = tqdm(total=total_steps, initial=initial_steps, **settings)
+        self._bar = tqdm(bar_format="{desc}", ncols=columns, nrows=lines, disable=None)
         self._interval = 5.0 if self._bar.disable else 0.25
+        logging.get_absl_handler().addFilter(self._clear_line)
 
-    def update(self, env_steps, metrics, summary):
-        """Shows the environment steps learned from, results of metrics by name, the last summary of `train`.
-
-        It does nothing if the last time is too recent.
-        """
+    def update(self, position, summary):
+        """Takes the `Position` and what `Learner.train` returned; shows them unless it did just now."""
+        self._position = position
+        self._summary = summary or self._summary
+        if self._first is None and position.max_seconds > 0:
+            self._first = position
         now = time.monotonic()
         if now - self._shown < self._interval:
             return
         self._shown = now
         if self._bar.disable:
-            logging.info("%s", self.line(env_steps, metrics, summary))
-            return
-        self._bar.n = env_steps
-        self._bar.set_postfix_str(" ".join(_format(metrics, summary)))
+            logging.info("%s", self.line())
+        else:
+            self._draw()
 
-    def line(self, env_steps, metrics, summary):
-        """Returns a line with steps, steps/s over 10 s / 1 min / 5 min, return, episodes and policy lag."""
+    def line(self):
+        """Returns a line with steps, steps/s, return, episodes, policy lag, and the time that is left."""
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
-        average, lag = _format(metrics, summary)
+        _, left = self._estimate_end()
         return (
-            f"env steps {env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) | {average} "
-            f"| episodes {metrics['NumberOfEpisodes']:,} | {lag}"
+            f"env steps {self._position.num_env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
+            f"| {self._describe_return()} | episodes {self._episodes.count():,} | {self._describe_lag()}"
+            f"{left and f' | {left} left'}"
         )
 
     def close(self):
+        """Shows the last state and ends the bar; may be repeated."""
+        if not self._bar.disable and self._position is not None:
+            self._draw()
         self._bar.close()
+        logging.get_absl_handler().removeFilter(self._clear_line)
 
+    def _draw(self):
+        fraction, left = self._estimate_end()
+        self._bar.bar_format = "{desc}" if fraction is None else "{percentage:3.0f}%|{bar}| {desc}"
+        self._bar.n, self._bar.total = fraction or 0.0, 1.0
+        elapsed = tqdm.format_interval(time.monotonic() - self._started)
+        rate = f"{self._throughput.rates()['10s']:,.0f} steps/s"
+        self._bar.set_description_str(
+            f"{self._position.num_env_steps:,} steps [{elapsed}{left and f'<{left}'}, {rate}] "
+            f"{self._describe_return()} {self._describe_lag()}"
+        )
 
-def _format(metrics, summary):
-    """The average return and the policy lag as texts."""
-    average = metrics["AverageReturn"]
-    average = "return -" if math.isnan(average) else f"return {average:.1f}"
-    if not summary:
-        return average, "no update yet"
-    lag = [float(summary[f"policy_lag_{k}"]) for k in ("min", "mean", "max")]
-    return average, "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)
+    def _estimate_end(self):
+        """The fraction that is done, or None, and the time that is left, or ""."""
+        end = self._first and self._stop_criteria.estimate_end(self._first, self._position)
+        return (end[0], tqdm.format_interval(end[1])) if end else (None, "")
+
+    def _describe_return(self):
+        average, age = self._episodes.describe_return()
+        return f"return {average} ({age})" if age else f"return {average}"
+
+    def _describe_lag(self):
+        if not self._summary:
+            return "no update yet"
+        lag = [float(self._summary[f"policy_lag_{k}"]) for k in ("min", "mean", "max")]
+        return "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)
+
+    def _clear_line(self, _):
+        """Makes place for a record of the log; the bar is drawn again below it."""
+        self._bar.clear()
+        return True

@@ -2,16 +2,29 @@
 """StopCriteria: when training ends."""
 
 import dataclasses
+from typing import NamedTuple
 
 import gin
 
 from alf.errors import check_number
+from alf.training.run_report import format_number
+
+
+class Position(NamedTuple):
+    """How far a run is, in fields with the names of the limits in `StopCriteria`."""
+
+    num_iterations: int
+    num_env_steps: int
+    max_seconds: float  # 0 before the first train step
 
 
 @gin.configurable(module="alf.training")
 @dataclasses.dataclass(frozen=True)
 class StopCriteria:
     """Training ends when the first criterion is reached. A criterion of None is never reached.
+
+    `max_seconds` counts from the first train step on. What comes before, environments that start and networks
+    that compile, has limits of its own, above all the driver's `stall_timeout`.
 
     ConfigError is raised if a limit is not a number above 0, or a target is not a number.
     """
@@ -30,17 +43,34 @@ class StopCriteria:
     def reached(self, num_iterations, num_env_steps, max_seconds, average_return, eval_return=None):
         """Returns a text that names the criterion reached or None.
 
-        `average_return` is an `EpisodeMetric`, `eval_return` the mean of the last evaluation or None.
+        The first three are the fields of a `Position`. `average_return` is an `EpisodeMetric`, `eval_return`
+        the mean of the last evaluation or None.
         """
-        values = dict(num_iterations=num_iterations, num_env_steps=num_env_steps, max_seconds=max_seconds)
-        for name, value in values.items():
+        position = Position(num_iterations, num_env_steps, max_seconds)
+        for name, value in position._asdict().items():
             limit = getattr(self, name)
             if limit is not None and value >= limit:
                 return f"{name}={limit} reached"
         target = self.target_return
         if target is not None and average_return.full and average_return.result() >= target:
-            return f"target_return={target} reached: {average_return.result():.1f}"
+            return f"target_return={target} reached: {format_number(average_return.result())}"
         target = self.target_eval_return
         if target is not None and eval_return is not None and eval_return >= target:
-            return f"target_eval_return={target} reached: {eval_return:.1f}"
+            return f"target_eval_return={target} reached: {format_number(eval_return)}"
         return None
+
+    def estimate_end(self, first, now):
+        """Estimates when the first criterion will be reached, from the progress between two `Position`s.
+
+        Returns the fraction of it that is done, and the seconds that are left. None if nothing can be said:
+        `target_return` has no estimate.
+        """
+        seconds, ends = now.max_seconds - first.max_seconds, []
+        for name, before, value in zip(now._fields, first, now, strict=True):
+            limit = getattr(self, name)
+            if limit is not None and value > before:
+                ends.append(((limit - value) * seconds / (value - before), value / limit))
+        if not ends:
+            return None
+        left, fraction = min(ends)
+        return min(fraction, 1.0), max(left, 0.0)

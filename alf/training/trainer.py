@@ -9,13 +9,16 @@ import gin
 from absl import logging
 
 from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
+from alf.training.callback import call_back, check_callbacks, end_callbacks
 from alf.training.checkpointer import Checkpointer
 from alf.training.config import check_dead_bindings
 from alf.training.experiment import seed_continued_run
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir
-from alf.training.stop_criteria import StopCriteria
+from alf.training.run_report import EpisodeFigures, RunReport
+from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries
+from alf.training.warm_start import warm_start
 
 _EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
 
@@ -25,8 +28,7 @@ class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
     It writes nothing before everything that can be wrong has been checked: a wrong setting, a gin binding
-    without effect or a `root_dir` with another run raises ConfigError and stops the driver. `driver` and its
-    `learner` are attributes.
+    without effect or a `root_dir` with another run raises ConfigError and stops the driver.
 
     Args:
         root_dir: where the run writes; a run that is there is continued.
@@ -39,6 +41,14 @@ class Trainer:
         evaluator_ctor: callable () -> `Evaluator`, which evaluates while training goes on; or None.
         checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
             written while training goes on.
+        max_to_keep: checkpoints kept.
+        initial_checkpoint: where the weights of a new run come from: "DIR" or "PART@DIR", see
+            `alf.training.warm_start`. A run that is continued ignores it.
+        callbacks: list of `Callback`s.
+
+    Attributes:
+        driver, learner: the `Driver` and its `Learner`.
+        metrics: dict by name of the driver's metrics.
     """
 
     def __init__(
@@ -51,29 +61,36 @@ class Trainer:
         checkpoint_interval=300.0,
         checkpoint_replay_buffer=False,
         evaluator_ctor=None,
+        max_to_keep=3,
+        initial_checkpoint=None,
+        callbacks=(),
     ):
         self.driver = driver
         self.learner = driver.learner
-        self._interrupted = None  # the reason
-        self._run_dir = self._evaluator = None
+        self.metrics = {metric.name: metric for metric in driver.get_metrics()}
+        self._interrupted = self._stopped = None  # the reasons
+        self._first_trained = None  # when the first train step was over
+        self._run_dir = self._evaluator = self._eval_return = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
             check_number("Trainer.summary_interval", summary_interval, at_least=0)
             check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
+            check_int("Trainer.max_to_keep", max_to_keep)
             self._batches_per_train_iter = batches_per_train_iter
             self._summary_interval = summary_interval
             self._checkpoint_interval = checkpoint_interval
+            self._callbacks = check_callbacks(callbacks)
             self._stop_criteria = stop_criteria_ctor()
             self._make_evaluator(evaluator_ctor)
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
             self._run_dir.lock()
             self._run_dir.check_config()
-            self._checkpointer = Checkpointer(self._run_dir.checkpoints, driver, checkpoint_replay_buffer)
+            folder = self._run_dir.checkpoints
+            self._checkpointer = Checkpointer(folder, driver, checkpoint_replay_buffer, max_to_keep)
             self._restored = self._checkpointer.restore()
-            if self._restored:
-                seed_continued_run(driver, self._checkpointer.iterations)
+            self._begin(initial_checkpoint)
             self._run_dir.write_config(self.learner.policy)
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
@@ -93,26 +110,34 @@ class Trainer:
         env_steps = int(self.learner.progress.env_steps)
         return {"iterations": self._checkpointer.iterations, "env_steps": env_steps}
 
+    def stop(self, reason):
+        """Makes `train` save and return (True, reason) after the present train iteration; from any thread."""
+        self._stopped = reason
+
     def interrupt(self, reason):
-        """Makes `train` save and return `reason` soon; from any thread."""
+        """Makes `train` save and return (False, reason) soon; from any thread."""
         self._interrupted = reason
         self.driver.interrupt()
 
     def train(self):
-        """Trains until a stop criterion holds or `interrupt` is called, then saves.
+        """Trains until a stop criterion holds, or `stop` or `interrupt` is called, then saves.
 
-        Returns (finished, reason): whether a stop criterion holds, and which, as a text. Any other end of the
-        run is an exception, which leaves earlier checkpoints as they are.
+        Returns (finished, reason): whether a stop criterion holds or `stop` was called, and which or why, as
+        a text. Any other end of the run is an exception, which leaves earlier checkpoints as they are.
         """
         if self._restored:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.summaries)
+        self._episodes = EpisodeFigures(self.metrics)
+        self._report = RunReport(self._count, self._episodes)
         with self._stop_on_error():
             try:
-                finished, reason = self._loop()
-            except DivergedError as error:
-                raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
-            self._checkpointer.save(is_last=True)
+                finished, reason = self._loop_and_save()
+            except BaseException as error:
+                reason = f"{type(error).__name__}: {error}"
+                end_callbacks(self._callbacks, self, reason, raises=False)
+                raise
+            end_callbacks(self._callbacks, self, reason)
         if self._evaluator is not None:
             self._evaluator.close()
         # The run is saved before the driver stops, because an environment may take long to return.
@@ -121,8 +146,30 @@ class Trainer:
                 self.driver.stop()
             except Exception as error:
                 logging.error("the run is saved, but the driver did not stop as it should: %s", error)
+            self._report.lap("rest")
             self._checkpointer.wait_for_replay_buffer()
+            self._report.lap("checkpoints")
         logging.info("%s after %s", reason, self.counters)
+        logging.info("what was done, and where the time went:\n%s", self._report.format())
+        return finished, reason
+
+    def _begin(self, initial_checkpoint):
+        """Gives a continued run other seeds than before, and a new one its initial weights."""
+        if self._restored:
+            seed_continued_run(self.driver, self._checkpointer.iterations)
+            if initial_checkpoint is not None:
+                logging.info("Trainer.initial_checkpoint is ignored: there is a checkpoint of the run's own")
+        elif initial_checkpoint is not None:
+            logging.info("%s", warm_start(self.learner.algorithm, initial_checkpoint))
+
+    def _loop_and_save(self):
+        try:
+            finished, reason = self._loop()
+        except DivergedError as error:
+            raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
+        self._report.lap("rest")
+        self._call_back("on_checkpoint", self._checkpointer.save(is_last=True))
+        self._report.lap("checkpoints")
         return finished, reason
 
     def _loop(self):
@@ -136,77 +183,68 @@ class Trainer:
         throughput, summaries = Throughput(), Summaries(self._run_dir.summaries)
         if self._evaluator is not None:
             self._evaluator.run(self._run_dir.path, self.counters["env_steps"])
-        bar = ProgressBar(throughput, self._stop_criteria.num_env_steps, self.counters["env_steps"])
+        bar = ProgressBar(throughput, self._stop_criteria, self._episodes)
         with contextlib.closing(summaries), contextlib.closing(bar):
             return self._repeat_train_iterations(bar, throughput, summaries)
 
     def _repeat_train_iterations(self, bar, throughput, summaries):
-        started = saved = summarized = time.monotonic()
-        first_trained = summary = eval_return = None
-        metrics = {metric.name: metric for metric in self.driver.get_metrics()}
-        env_steps = self.counters["env_steps"]
+        now = saved = summarized = self._report.lap("rest")
+        summary = None
         while True:
-            now = time.monotonic()
-            reason = self._stop_criteria.reached(
-                self._checkpointer.iterations,
-                env_steps,
-                now - started,
-                metrics["AverageReturn"],
-                eval_return,
+            position = self._find_position(now)
+            bar.update(position, summary)
+            reason = self._stopped or self._stop_criteria.reached(
+                *position, self.metrics["AverageReturn"], self._eval_return
             )
             if reason or self._interrupted:
                 break
-            try:
-                steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
-            except Exception:
-                if self._interrupted:
-                    break
-                raise
-            summary = self.learner.train()
-            if not summary and not steps:  # nothing was collected and no update was due
-                time.sleep(0.001)
-            self._checkpointer.iterations += 1
+            steps = self._collect()
+            if steps is None:
+                break
+            summary = self._train_iter(steps)
             throughput.add(steps)
-            if summary and first_trained is None:
-                first_trained = time.monotonic()
-            env_steps = self.counters["env_steps"]
-            shown = {name: metrics[name].result() for name in ("AverageReturn", "NumberOfEpisodes")}
-            bar.update(env_steps, shown, summary)
+            self._call_back("on_train_iter", summary)
             if now - summarized >= self._summary_interval:
-                summaries.write(env_steps, self._values(summary, throughput.rates()))
+                summaries.write(self.counters["env_steps"], self._values(summary, throughput.rates()))
                 summarized = now
-            evaluation = self._evaluate_if_due(env_steps, summaries)
-            if evaluation is not None:
-                eval_return = evaluation.figures["return"]["mean"]
+            if self._evaluator is not None:
+                self._report.lap("rest")
+                self._evaluate_if_due(summaries)
+                self._report.lap("evaluation")
             if now - saved >= self._checkpoint_interval:
+                self._report.lap("rest")
                 self._save_or_warn()
+                self._report.lap("checkpoints")
                 saved = now
+            now = self._report.lap("rest")
+        bar.close()  # what is logged comes below it
         if self._evaluator is not None and reason:
             self._take_evaluation(summaries, _EVALUATION_SECONDS)
-        if first_trained is not None:
-            logging.info("%.2f s since the first train step", now - first_trained)
+            self._report.lap("evaluation")
+        if self._first_trained is not None:
+            logging.info("%.2f s since the first train step", position.max_seconds)
         if summary is not None:
-            summaries.write(env_steps, self._values(summary, throughput.rates()))
+            summaries.write(self.counters["env_steps"], self._values(summary, throughput.rates()))
         return bool(reason), reason or self._interrupted
 
-    def _evaluate_if_due(self, env_steps, summaries):
-        """Begins an evaluation if one is due; returns the `Evaluation` that has ended, if any."""
-        if self._evaluator is None:
-            return None
+    def _evaluate_if_due(self, summaries):
+        """Begins an evaluation if one is due, and takes the one that has ended, if any."""
+        env_steps = self.counters["env_steps"]
         if self._evaluator.is_due(env_steps):
             try:
                 self._evaluator.start(self._checkpointer.save_for_evaluation(), env_steps)
             except SaveError as error:
                 logging.error("%s", error)
-        return self._take_evaluation(summaries)
+        self._take_evaluation(summaries)
 
     def _take_evaluation(self, summaries, timeout=0.0):
-        """Shows the `Evaluation` that has ended, and keeps its checkpoint if it is the best; returns it."""
+        """Shows the `Evaluation` that has ended, if any, and keeps its checkpoint if it is the best."""
         evaluation = self._evaluator.poll(timeout)
         if evaluation is None:
-            return None
+            return
         summaries.write(evaluation.env_steps, evaluation.scalars())
         figures = evaluation.figures["return"]
+        self._eval_return = figures["mean"]
         is_best = self._checkpointer.keep_best(evaluation)
         logging.info(
             "evaluation at %s env steps: return %.5g (95 %% interval %.5g to %.5g)%s",
@@ -214,18 +252,61 @@ class Trainer:
             *(figures[name] for name in ("mean", "low", "high")),
             ", the best so far" if is_best else "",
         )
-        return evaluation
+        self._call_back("on_evaluation", evaluation)
+
+    def _find_position(self, now):
+        """How far the run is at a time of the monotonic clock."""
+        seconds = 0.0 if self._first_trained is None else now - self._first_trained
+        return Position(*self.counters.values(), seconds)
+
+    def _collect(self):
+        """Collects for one train iteration; returns the environment steps, None after `interrupt`."""
+        try:
+            steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
+        except Exception:
+            if self._interrupted:
+                return None
+            raise
+        self._report.lap("waiting for experience")
+        return steps
+
+    def _train_iter(self, steps):
+        """Trains on what is due after so many steps; returns the summary."""
+        summary = self.learner.train()
+        now = self._report.lap("training")
+        self._checkpointer.iterations += 1
+        if summary and self._first_trained is None:
+            self._first_trained = now
+            self._report.note_first_train_step()
+        if not summary and not steps:  # nothing was collected and no update was due
+            time.sleep(0.001)
+        return summary
 
     def _save_or_warn(self):
         """Saves while training goes on. A full disk, say, must not end the run: there will be other saves."""
         try:
-            self._checkpointer.save()
+            path = self._checkpointer.save()
         except SaveError as error:
             logging.error("%s", error)
+        else:
+            self._call_back("on_checkpoint", path)
+
+    def _call_back(self, name, *args):
+        call_back(self._callbacks, name, self, *args)
+
+    def _count(self):
+        """What the table at the end counts."""
+        progress = self.learner.progress
+        return {
+            "train iterations": self._checkpointer.iterations,
+            "updates": int(progress.updates),
+            "env steps": int(progress.env_steps),
+            "episodes": self._episodes.count(),
+        }
 
     def _values(self, summary, rates):
         """The scalars to show, a dict by name."""
-        values = {f"metrics/{metric.name}": metric.result() for metric in self.driver.get_metrics()}
+        values = {f"metrics/{name}": metric.result() for name, metric in self.metrics.items()}
         # The averages of episodes have no value before the first episode has ended.
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in summary.items()}

@@ -167,6 +167,10 @@ def test_trains_saves_and_continues(tmp_path):
     assert first.returncode == 0, first.stderr
     assert first.stdout == "num_iterations=30 reached\n"
     assert f"tensorboard --logdir {root_dir}/train" in first.stderr
+    log, table = first.stderr.split("where the time went:\n")
+    for line in log.splitlines():  # nothing of TensorFlow's, neither when it starts nor when it saves
+        assert re.match(r"I\d{4} [\d:.]+ \d+ (trainer|progress_bar)\.py:\d+\] ", line), line
+    assert len(table.splitlines()) == 14 and "average return" in table
     assert sorted(os.listdir(root_dir)) == [
         "checkpoints",
         "git_revision.txt",
@@ -226,7 +230,9 @@ def test_ctrl_c_on_a_terminal(tmp_path):
         text=True,
     ) as process:
         os.close(terminal)
-        shown = read_until(reader, r"\d+step .*step/s.*return \d+\.\d lag \d+/\d+\.\d/\d+")
+        shown = read_until(
+            reader, r"\d steps \[00:\d\d, [\d,]+ steps/s\] return \d+(\.\d+)? lag \d+/\d+\.\d/\d+"
+        )
         process.send_signal(signal.SIGINT)
         start = time.monotonic()
         shown += read_until(reader, None)
@@ -279,10 +285,10 @@ def test_sigterm_while_the_learner_waits_and_a_line_every_few_seconds(tmp_path):
     iterations = int(re.findall(r"'iterations': (\d+)", err)[-1])
     latest = tf.train.latest_checkpoint(tmp_path / "run" / "checkpoints")
     assert iterations > 10 and latest.endswith(f"ckpt-{iterations}")
-    (line,) = re.findall("env steps .*", err)
+    (line,) = re.findall(r"env steps [\d,]+ \|.*", err)
     assert re.fullmatch(
         r"env steps [\d,]+ \| steps/s [\d,]+ / [\d,]+ / [\d,]+ \(10 s / 1 min / 5 min\) "
-        r"\| return (?:\d\.\d|10\.0) \| episodes [\d,]+ \| lag \d+/\d+\.\d/\d+",
+        r"\| return (?:\d(?:\.\d{1,2})?|10) \| episodes [\d,]+ \| lag \d+/\d+\.\d/\d+",
         line,
     )
 

@@ -318,14 +318,15 @@ StopCriteria.max_seconds = 120
 
 
 @pytest.mark.parametrize("own_process", [False, True])
-def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, own_process):
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, own_process, capfd):
     """Episodes of at most 7 steps: only the evaluation's environments have that limit."""
     with own_config():
         gin.parse_config(CONFIG.format(own_process=own_process))
         trainer = Trainer(str(tmp_path), Experiment().make_driver())
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         finished, reason = trainer.train()
-    assert reason == "target_eval_return=7.0 reached: 7.0"
+    assert reason == "target_eval_return=7.0 reached: 7"
+    assert "absl::InitializeLog" not in capfd.readouterr().err
     assert [value for _, value in read_scalars(tmp_path, "eval/length_max")][-1] == 7
     wait_until(lambda: {c.pid for c in psutil.Process().children(recursive=True)} <= before)
     config = (tmp_path / "operative_config.gin").read_text()

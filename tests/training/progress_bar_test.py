@@ -3,6 +3,7 @@
 
 import io
 import logging as std_logging
+import re
 import sys
 
 import pytest
@@ -10,8 +11,9 @@ from absl import logging
 
 from alf.training import progress_bar
 from alf.training.progress_bar import ProgressBar, Throughput
+from alf.training.run_report import EpisodeFigures
+from alf.training.stop_criteria import Position, StopCriteria
 
-METRICS = {"AverageReturn": 12.34, "NumberOfEpisodes": 1234}
 SUMMARY = {"policy_lag_min": 0.0, "policy_lag_mean": 1.26, "policy_lag_max": 3.0}
 
 
@@ -103,20 +105,33 @@ def lines():
     logging.set_verbosity(verbosity)
 
 
-def make_progress(monkeypatch, clock, isatty, **kwargs):
+class Metric:
+    def __init__(self, value):
+        self.value = value
+
+    def result(self):
+        return self.value
+
+
+def make_progress(monkeypatch, clock, isatty, average_return=12.34, num_episodes=1234, **criteria):
     stderr = _Stderr(isatty)
     monkeypatch.setattr(sys, "stderr", stderr)
     throughput = Throughput(clock)
     clock.now += 2.0
     throughput.add(4000)
-    return ProgressBar(throughput, **kwargs), stderr
+    metrics = {"AverageReturn": Metric(average_return), "NumberOfEpisodes": Metric(num_episodes)}
+    return ProgressBar(throughput, StopCriteria(**criteria), EpisodeFigures(metrics, clock)), stderr
+
+
+def position(env_steps, seconds, iterations=1):
+    return Position(iterations, env_steps, seconds)
 
 
 def test_one_line_every_few_seconds_without_a_terminal(monkeypatch, clock, lines):
     progress, stderr = make_progress(monkeypatch, clock, isatty=False)
-    for _ in range(100):  # 20 s
+    for i in range(100):  # 20 s
         clock.now += 0.2
-        progress.update(4000, METRICS, SUMMARY)
+        progress.update(position(4000, 0.2 * i), SUMMARY)
     progress.close()
     # 5 s after the start, then every 5 s: 3 or 4, as 0.2 is not exact.
     assert 3 <= len(lines) <= 4
@@ -126,31 +141,93 @@ def test_one_line_every_few_seconds_without_a_terminal(monkeypatch, clock, lines
 
 
 def test_line_without_episodes(monkeypatch, clock):
-    progress, _ = make_progress(monkeypatch, clock, isatty=False)
-    line = progress.line(5, {"AverageReturn": float("nan"), "NumberOfEpisodes": 0}, SUMMARY)
-    assert line == (
+    progress, _ = make_progress(monkeypatch, clock, isatty=False, average_return=float("nan"), num_episodes=0)
+    progress.update(position(5, 0.0), SUMMARY)
+    assert progress.line() == (
         "env steps 5 | steps/s 2,000 / 2,000 / 2,000 (10 s / 1 min / 5 min) "
         "| return - | episodes 0 | lag 0/1.3/3"
     )
+
+
+def test_the_lag_stays_while_no_update_is_due(monkeypatch, clock):
+    progress, _ = make_progress(monkeypatch, clock, isatty=False)
+    progress.update(position(5, 0.0), {})
+    assert progress.line().endswith("| no update yet")
+    progress.update(position(5, 1.0), SUMMARY)
+    progress.update(position(5, 2.0), {})
+    assert progress.line().endswith("| lag 0/1.3/3")
+
+
+def test_a_return_that_is_old_is_marked(monkeypatch, clock):
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True)
+    clock.now += 130.0
+    progress.update(position(5, 0.0), SUMMARY)
+    assert "| return 12.3 (over 2 min old) | episodes 1,234 |" in progress.line()
+    assert "return 12.3 (over 2 min old) lag" in stderr.getvalue()
+    progress.close()
+
+
+def test_the_time_that_is_left_is_that_of_the_criterion_that_comes_first(monkeypatch, clock):
+    progress, _ = make_progress(monkeypatch, clock, isatty=False, num_env_steps=10_000, max_seconds=100.0)
+    for now in (position(0, 0.0), position(1000, 1.0)):  # the rate counts from the first train step
+        progress.update(now, SUMMARY)
+        assert "left" not in progress.line()
+    progress.update(position(2000, 11.0), SUMMARY)  # 8,000 steps, 100 each second
+    assert progress.line().endswith("lag 0/1.3/3 | 01:20 left")
+    progress.update(position(2000, 41.0), SUMMARY)  # 8,000 steps, 25 each second: 320 s
+    assert progress.line().endswith("lag 0/1.3/3 | 00:59 left")
 
 
 def test_a_bar_on_a_terminal_without_a_size(monkeypatch, clock):
     monkeypatch.setenv("COLUMNS", "0")
     progress, stderr = make_progress(monkeypatch, clock, isatty=True)
     clock.now += 1.0
-    progress.update(4000, METRICS, SUMMARY)
+    progress.update(position(4000, 0.0), SUMMARY)
     progress.close()
     assert "return 12.3" in stderr.getvalue()
 
 
 def test_a_bar_on_a_terminal(monkeypatch, clock, lines):
-    progress, stderr = make_progress(monkeypatch, clock, isatty=True, total_steps=10_000, initial_steps=1000)
-    clock.now += 1.0
-    progress.update(4000, METRICS, SUMMARY)
+    monkeypatch.setenv("COLUMNS", "150")
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True, num_env_steps=10_000)
+    progress.update(position(1000, 1.0), SUMMARY)
+    clock.now += 3.0
+    progress.update(position(4000, 4.0), SUMMARY)
     clock.now += 0.1
-    progress.update(4500, METRICS, SUMMARY)  # too early to show
-    progress.close()
+    progress.update(position(4500, 4.1), SUMMARY)  # too early to show
     shown = stderr.getvalue()
-    assert "40%" in shown and "4.00k/10.0k" in shown and "4.50k" not in shown.split("\r")[1]
-    assert "return 12.3 lag 0/1.3/3" in shown
+    assert re.search(
+        r" 40%\|#+[^|]* +\| 4,000 steps \[00:03<00:06, 800 steps/s\] return 12.3 lag 0/1.3/3", shown
+    )
+    assert "4,500" not in shown
+    progress.close()
+    last = stderr.getvalue().rstrip().rpartition("\r")[2]
+    assert re.fullmatch(
+        r" 45%\|#+[^|]* +\| 4,500 steps \[00:03<00:0\d, \d+ steps/s\] return 12.3 lag .*", last
+    )
+    assert len(last) == 150
     assert not lines
+
+
+def test_a_bar_without_an_end_in_sight(monkeypatch, clock):
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True, target_return=10.0)
+    clock.now += 3.0
+    progress.update(position(4000, 1.0), SUMMARY)
+    progress.close()
+    last = stderr.getvalue().rstrip().rpartition("\r")[2]
+    assert last == "4,000 steps [00:03, 800 steps/s] return 12.3 lag 0/1.3/3"
+
+
+def test_the_log_takes_the_place_of_the_bar(monkeypatch, clock):
+    monkeypatch.setenv("COLUMNS", "60")
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True)
+    clock.now += 1.0
+    progress.update(position(4000, 1.0), SUMMARY)
+    record = std_logging.LogRecord("absl", std_logging.WARNING, __file__, 1, "what is logged", (), None)
+    handler = logging.get_absl_handler()
+    assert handler.filter(record)
+    assert stderr.getvalue().endswith("lag 0/1.3/3\r" + 58 * " " + "\r")
+    progress.close()
+    before = stderr.getvalue()
+    handler.filter(record)
+    assert stderr.getvalue() == before

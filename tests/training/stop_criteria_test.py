@@ -7,7 +7,7 @@ import pytest
 from alf.data_structures import FIRST, LAST, LogRecord
 from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
-from alf.training.stop_criteria import StopCriteria
+from alf.training.stop_criteria import Position, StopCriteria
 
 
 def average_return(*returns, window=3):
@@ -50,7 +50,7 @@ def test_target_return_waits_for_a_full_buffer():
     assert criteria.reached(0, 0, 0, average_return(100.0, 100.0)) is None
     assert criteria.reached(0, 0, 0, average_return(5.0, 5.0, 4.0)) is None
     reason = criteria.reached(0, 0, 0, average_return(100.0, 4.0, 5.0, 6.0))
-    assert reason == "target_return=5.0 reached: 5.0"
+    assert reason == "target_return=5.0 reached: 5"
 
 
 def test_target_return_may_be_zero_or_negative():
@@ -73,3 +73,34 @@ def test_whichever_comes_first():
 def test_limits_are_positive(name, limit):
     with pytest.raises(ConfigError, match=rf"StopCriteria\.{name} is {limit}"):
         StopCriteria(**{name: limit})
+
+
+def test_the_number_that_reached_a_small_target_is_shown():
+    reason = StopCriteria(target_return=0.95).reached(0, 0, 0, average_return(0.94, 0.96, 0.962))
+    assert reason == "target_return=0.95 reached: 0.954"
+
+
+@pytest.mark.parametrize(
+    "criteria, expected",
+    [
+        ({}, None),
+        ({"target_return": 1.0}, None),
+        ({"num_iterations": 40}, (0.5, 20.0)),  # 10 in 10 s
+        ({"num_env_steps": 1000}, (0.4, 30.0)),  # 200 in 10 s
+        ({"max_seconds": 26.0}, (0.5, 13.0)),
+        ({"num_iterations": 40, "num_env_steps": 1000, "max_seconds": 26.0}, (0.5, 13.0)),
+        ({"num_iterations": 40, "num_env_steps": 1000, "max_seconds": 60.0}, (0.5, 20.0)),
+        ({"num_iterations": 15}, (1.0, 0.0)),
+    ],
+)
+def test_the_end_is_estimated_from_the_progress_of_this_run(criteria, expected):
+    first, now = Position(10, 200, 3.0), Position(20, 400, 13.0)
+    assert StopCriteria(**criteria).estimate_end(first, now) == expected
+
+
+def test_without_progress_there_is_no_estimate():
+    position = Position(10, 200, 3.0)
+    assert StopCriteria(num_iterations=40, max_seconds=9.0).estimate_end(position, position) is None
+    later = position._replace(max_seconds=5.0)
+    assert StopCriteria(num_iterations=40).estimate_end(position, later) is None
+    assert StopCriteria(num_iterations=40, max_seconds=9.0).estimate_end(position, later) == (5 / 9, 4.0)

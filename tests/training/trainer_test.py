@@ -121,6 +121,58 @@ def test_max_seconds(tmp_path):
     assert trainer.counters["iterations"] >= 1
 
 
+def test_max_seconds_counts_from_the_first_train_step(tmp_path):
+    trainer = make_trainer(tmp_path, stop={"max_seconds": 0.5})
+    train, times = trainer.learner.train, []
+
+    def train_late():
+        times.append(time.monotonic())
+        if len(times) == 1:
+            time.sleep(1.0)  # as if it compiled
+        return train()
+
+    trainer.learner.train = train_late
+    assert trainer.train() == (True, "max_seconds=0.5 reached")
+    assert trainer.counters["iterations"] > 1
+    assert times[-1] - times[0] > 1.0
+
+
+def test_max_to_keep(tmp_path):
+    stop = {"num_iterations": 5}
+    make_trainer(tmp_path, stop=stop, checkpoint_interval=0.0, max_to_keep=2).train()
+    assert [name for name in checkpoints(tmp_path) if name.endswith(".index")] == [
+        f"ckpt-{n}.index" for n in (4, 5)
+    ]
+    for value in (0, 2.5, None):
+        with pytest.raises(ConfigError, match=f"Trainer.max_to_keep is {value}"):
+            make_trainer(tmp_path, max_to_keep=value)
+
+
+def test_a_table_at_the_end(tmp_path, caplog):
+    make_trainer(tmp_path, stop={"num_iterations": 30}, checkpoint_interval=0.0).train()
+    caplog.set_level("INFO", "absl")
+    start = time.monotonic()
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 70}, checkpoint_interval=0.0)
+    env_steps = trainer.counters["env_steps"]
+    trainer.train()
+    seconds = time.monotonic() - start
+    (table,) = [r.getMessage() for r in caplog.records if "where the time went" in r.getMessage()]
+    rows = {line[:36].strip(): line[36:].split() for line in table.splitlines()[2:]}
+    assert rows["train iterations"] == rows["updates"] == ["40", "70"]
+    added, total = (int(number.replace(",", "")) for number in rows["env steps"])
+    assert total == trainer.counters["env_steps"] == env_steps + added
+    assert rows["episodes"][1] == str(trainer.metrics["NumberOfEpisodes"].result())
+    parts = ["until the first train step", "waiting for experience", "training", "rest", "checkpoints"]
+    found = [name for name in rows if rows[name][-1].endswith("%")]
+    assert set(found) == set(parts)
+    assert float(rows["seconds"][0]) <= seconds + 0.1
+    assert sum(float(rows[name][0]) for name in parts) == pytest.approx(float(rows["seconds"][0]), abs=0.3)
+    assert sum(float(rows[name][1][:-1]) for name in parts) == pytest.approx(100.0, abs=0.3)
+    assert int(rows["env steps/s since first train step"][0].replace(",", "")) > 0
+    assert 0 < float(rows["average return"][0]) <= EPISODE_LENGTH
+    assert rows["average episode length"] == [str(EPISODE_LENGTH)]
+
+
 def test_target_return(tmp_path):
     trainer = make_trainer(tmp_path, stop={"target_return": 0.1 * EPISODE_LENGTH, "num_iterations": 10_000})
     finished, reason = trainer.train()

@@ -1,0 +1,71 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Callback: the user's code that runs at moments of a training run."""
+
+from absl import logging
+
+from alf.errors import ConfigError
+
+
+class Callback:
+    """Is called at moments of a training run; a subclass overrides the methods that it needs.
+
+    All calls come from the thread that trains, which waits meanwhile. `Trainer.stop` ends the run well. An
+    error that a method raises ends the run as any other error does. See `Trainer` for the attributes of
+    `trainer`.
+
+    In gin: `Trainer.callbacks = (@MyCallback(),)`, where MyCallback is decorated with `@gin.configurable`.
+    """
+
+    def on_train_iter(self, trainer, summary):
+        """After each train iteration.
+
+        `summary` is what `Learner.train` returned: a dict of float32 scalars, empty if no update was due.
+        """
+
+    def on_evaluation(self, trainer, evaluation):
+        """After each evaluation, with its `alf.training.evaluator.Evaluation`."""
+
+    def on_checkpoint(self, trainer, path):
+        """After each checkpoint, with its path, which ends in "ckpt-N"."""
+
+    def on_end(self, trainer, reason):
+        """Once, at the end of `Trainer.train`, after the last checkpoint.
+
+        `reason` is the text that `train` returns. After an error it is the error's type and text, and an
+        error that `on_end` itself raises is in the log alone.
+        """
+
+
+def check_callbacks(callbacks):
+    """Returns a list of `Callback`s; raises ConfigError if it is none."""
+    is_list = isinstance(callbacks, (list, tuple))
+    wrong = [callback for callback in callbacks if not isinstance(callback, Callback)] if is_list else []
+    if not is_list or wrong:
+        raise ConfigError(
+            f"Trainer.callbacks is {callbacks!r}: it must be a list of `Callback`s; in gin, (@MyCallback(),) "
+            "with both pairs of parentheses"
+        )
+    return list(callbacks)
+
+
+def call_back(callbacks, name, *args):
+    """Calls one method of each callback; the log says which one raised an error."""
+    for callback in callbacks:
+        try:
+            getattr(callback, name)(*args)
+        except Exception:
+            logging.error("%s.%s of Trainer.callbacks raised an error", type(callback).__name__, name)
+            raise
+
+
+def end_callbacks(callbacks, trainer, reason, raises=True):
+    """Calls `on_end` of each callback, also after one has raised an error; raises the first error, or not."""
+    errors = []
+    for callback in callbacks:
+        try:
+            callback.on_end(trainer, reason)
+        except Exception as error:
+            logging.error("%s.on_end of Trainer.callbacks raised %r", type(callback).__name__, error)
+            errors.append(error)
+    if errors and raises:
+        raise errors[0]

@@ -1,0 +1,143 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Callbacks: when each method is called, what stops a run, what an error does."""
+
+import os
+import re
+import sys
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from alf.bin import train
+from alf.errors import ConfigError
+from alf.training import Callback
+from tests.examples_test import EXAMPLES
+from tests.training.trainer_test import checkpoints, fail, make_trainer
+
+EXAMPLE = next(path for path in EXAMPLES if path.stem == "own_callback")
+
+
+class Recorder(Callback):
+    """Notes its calls; `act(trainer)` is called after those of one method."""
+
+    def __init__(self, method=None, act=None):
+        self.calls = []
+        self._method, self._act = method, act
+
+    def _note(self, method, trainer, *args):
+        self.calls.append((method, trainer.counters["iterations"], *args))
+        if method == self._method:
+            self._act(trainer)
+
+    def on_train_iter(self, trainer, summary):
+        assert "loss" in summary
+        self._note("on_train_iter", trainer)
+
+    def on_evaluation(self, trainer, figures):
+        self._note("on_evaluation", trainer, figures)
+
+    def on_checkpoint(self, trainer, path):
+        assert os.path.exists(path + ".complete")
+        self._note("on_checkpoint", trainer, os.path.basename(path))
+
+    def on_end(self, trainer, reason):
+        self._note("on_end", trainer, reason)
+
+
+def test_every_method_is_called_at_its_moment(tmp_path):
+    callbacks = [Recorder(), Callback(), Recorder()]
+    stop = {"num_iterations": 3}
+    trainer = make_trainer(tmp_path, stop=stop, callbacks=callbacks, checkpoint_interval=0.0)
+    assert trainer.train() == (True, "num_iterations=3 reached")
+    assert callbacks[0].calls == callbacks[2].calls
+    assert callbacks[0].calls == [
+        ("on_train_iter", 1),
+        ("on_checkpoint", 1, "ckpt-1"),
+        ("on_train_iter", 2),
+        ("on_checkpoint", 2, "ckpt-2"),
+        ("on_train_iter", 3),
+        ("on_checkpoint", 3, "ckpt-3"),
+        ("on_checkpoint", 3, "ckpt-3"),  # the last one is there already
+        ("on_end", 3, "num_iterations=3 reached"),
+    ]
+
+
+@pytest.mark.parametrize("method", ["on_train_iter", "on_checkpoint"])
+def test_a_callback_ends_a_run_well(tmp_path, method):
+    callback = Recorder(method, lambda trainer: trainer.stop("good enough"))
+    trainer = make_trainer(tmp_path, callbacks=[callback], checkpoint_interval=0.0)
+    assert trainer.train() == (True, "good enough")
+    assert callback.calls[-1] == ("on_end", 1, "good enough")
+    assert "ckpt-1.complete" in checkpoints(tmp_path)
+
+
+def test_the_command_prints_why_a_callback_has_ended_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    given = {"gin_file": [str(EXAMPLE)], "gin_param": ["StopWhenStuck.patience = 1"]}
+    with flagsaver.flagsaver(root_dir=str(tmp_path), **given):
+        assert train.main(["train"]) == 0
+    assert re.fullmatch(r"no better return than \S+ in 1 train iterations\n", capsys.readouterr().out)
+
+
+def test_an_interrupted_run_calls_on_end(tmp_path):
+    callback = Recorder("on_train_iter", lambda trainer: trainer.interrupt("enough"))
+    assert make_trainer(tmp_path, callbacks=[callback]).train() == (False, "enough")
+    assert [call[0] for call in callback.calls] == ["on_train_iter", "on_checkpoint", "on_end"]
+    assert callback.calls[-1][2] == "enough"
+
+
+class CallbackError(Exception):
+    pass
+
+
+def raise_error(_):
+    raise CallbackError("out of paper")
+
+
+@pytest.mark.parametrize("method", ["on_train_iter", "on_checkpoint"])
+def test_an_error_of_a_callback_ends_the_run_and_is_named(tmp_path, caplog, method):
+    made = []
+    callbacks = [Recorder(method, raise_error), Recorder()]
+    trainer = make_trainer(tmp_path, env={"made": made}, callbacks=callbacks, checkpoint_interval=0.0)
+    with pytest.raises(CallbackError, match="out of paper"):
+        trainer.train()
+    assert [env.closed for env in made] == [1, 1]
+    assert f"Recorder.{method} of Trainer.callbacks raised an error" in caplog.text
+    for callback in callbacks:
+        assert callback.calls[-1] == ("on_end", 1, "CallbackError: out of paper")
+    assert make_trainer(tmp_path, callbacks=()).counters["iterations"] == (
+        1 if method == "on_checkpoint" else 0
+    )
+
+
+def test_after_an_error_of_the_run_on_end_gets_it_and_cannot_hide_it(tmp_path, caplog):
+    callbacks = [Recorder("on_end", raise_error), Recorder()]
+    trainer = make_trainer(tmp_path, env={"special": fail}, callbacks=callbacks)
+    with pytest.raises(Exception, match="the simulator crashed"):
+        trainer.train()
+    assert "Recorder.on_end of Trainer.callbacks raised CallbackError('out of paper')" in caplog.text
+    (reason,) = [call[2] for call in callbacks[1].calls if call[0] == "on_end"]
+    assert reason == "EnvironmentError_: the simulator crashed"
+
+
+def test_an_error_in_on_end_fails_a_run_that_is_saved(tmp_path):
+    made = []
+    callbacks = [Recorder("on_end", raise_error), Recorder()]
+    stop = {"num_iterations": 2}
+    trainer = make_trainer(tmp_path, env={"made": made}, stop=stop, callbacks=callbacks)
+    with pytest.raises(CallbackError):
+        trainer.train()
+    assert [[call[0] for call in callback.calls].count("on_end") for callback in callbacks] == [1, 1]
+    assert [env.closed for env in made] == [1, 1]
+    assert make_trainer(tmp_path, callbacks=()).counters["iterations"] == 2
+
+
+@pytest.mark.parametrize("callbacks", [Recorder, [Recorder], [Recorder(), None], "abc", {"a": Recorder()}])
+def test_what_is_no_callback_is_refused(tmp_path, callbacks):
+    with pytest.raises(
+        ConfigError, match=r"Trainer.callbacks is .*must be a list of `Callback`s; in gin, \(@"
+    ):
+        make_trainer(tmp_path, callbacks=callbacks)

@@ -1,0 +1,128 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What a run shows to people, with a clock of the test's own."""
+
+import math
+
+import pytest
+
+from alf.training.run_report import EpisodeFigures, RunReport, format_number
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Metric:
+    def __init__(self, value):
+        self.value = value
+
+    def result(self):
+        return self.value
+
+
+def make_metrics(average_return=12.34, num_episodes=0, length=200.0):
+    values = {"AverageReturn": average_return, "NumberOfEpisodes": num_episodes}
+    values["AverageEpisodeLength"] = length
+    return {name: Metric(value) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    "x, text",
+    [
+        (0.7434, "0.743"),
+        (0.74, "0.74"),
+        (-0.0123, "-0.0123"),
+        (0.000456, "0.000456"),
+        (0.0, "0"),
+        (1.0, "1"),
+        (9.996, "10"),
+        (12.34, "12.3"),
+        (-21.0, "-21"),
+        (475.04, "475"),
+        (999.4, "999"),
+        (999.6, "1,000"),
+        (-1234.5, "-1,234"),
+        (123456789.0, "123,456,789"),
+        (2e9, "2e+09"),
+        (math.nan, "-"),
+        (math.inf, "inf"),
+    ],
+)
+def test_numbers_have_the_digits_that_matter(x, text):
+    assert format_number(x) == text
+
+
+def test_a_return_is_old_when_no_episode_has_ended_for_a_minute():
+    clock, metrics = Clock(), make_metrics(num_episodes=7)
+    figures = EpisodeFigures(metrics, clock)
+    clock.now += 60
+    assert figures.describe_return() == ("12.3", "")  # of the run before this one
+    clock.now += 1
+    assert figures.describe_return() == ("12.3", "over 1 min old")
+    metrics["NumberOfEpisodes"].value += 61
+    assert figures.describe_return() == ("12.3", "")
+    clock.now += 60
+    assert figures.describe_return() == ("12.3", "")
+    clock.now += 119
+    assert figures.describe_return() == ("12.3", "over 2 min old")
+    clock.now += 7200
+    assert figures.describe_return() == ("12.3", "over 2 h old")
+
+
+def test_a_return_of_long_episodes_is_not_old_so_soon():
+    clock, metrics = Clock(), make_metrics()
+    figures = EpisodeFigures(metrics, clock)
+    for _ in range(4):  # one ends every 100 s
+        clock.now += 100
+        metrics["NumberOfEpisodes"].value += 1
+        assert figures.describe_return() == ("12.3", "")
+    clock.now += 500
+    assert figures.describe_return() == ("12.3", "")
+    clock.now += 1
+    assert figures.describe_return() == ("12.3", "over 8 min old")
+
+
+def test_no_return_is_not_old():
+    clock = Clock()
+    figures = EpisodeFigures(make_metrics(average_return=math.nan), clock)
+    clock.now += 1000
+    assert figures.describe_return() == ("-", "")
+
+
+def test_the_table_says_what_was_done_and_where_the_time_went():
+    clock, metrics = Clock(), make_metrics(num_episodes=10, average_return=0.7434)
+    counts = {"updates": 5, "env steps": 1000}
+    report = RunReport(lambda: dict(counts), EpisodeFigures(metrics, clock), clock)
+    for name, seconds in [("waiting", 5.0), ("training", 15.0)]:
+        clock.now += seconds
+        assert report.lap(name) == clock.now
+    counts["env steps"] += 100
+    report.note_first_train_step()
+    for name, seconds in [("waiting", 28.0), ("training", 42.0), ("waiting", 10.0)]:
+        clock.now += seconds
+        report.lap(name)
+    counts.update({"updates": 12, "env steps": 9100})
+    rows = [line.split() for line in report.format().splitlines()]
+    assert rows == [
+        ["this", "run", "all", "runs"],
+        ["updates", "7", "12"],
+        ["env", "steps", "8,100", "9,100"],
+        ["seconds", "100.0"],
+        ["training", "42.0", "42.0%"],
+        ["waiting", "38.0", "38.0%"],
+        ["until", "the", "first", "train", "step", "20.0", "20.0%"],
+        ["env", "steps/s", "since", "first", "train", "step", "100"],
+        ["average", "return", "0.743", "over", "1", "min", "old"],
+        ["average", "episode", "length", "200"],
+    ]
+
+
+def test_the_table_of_a_run_without_a_train_step():
+    clock = Clock()
+    figures = EpisodeFigures(make_metrics(average_return=math.nan, length=math.nan), clock)
+    text = RunReport(lambda: {"env steps": 0}, figures, clock).format()
+    assert "steps/s" not in text and text.splitlines()[-1].split() == ["average", "episode", "length", "-"]
