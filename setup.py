@@ -46,6 +46,8 @@ EXTRAS = {
     "envpool": ["envpool>=1.0"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
+    # Brings ffmpeg, which writes the videos of alf-play frame by frame.
+    "video": ["imageio-ffmpeg>=0.5"],
 }
 
 DEV_REQUIRES = [
@@ -75,5 +77,11 @@ setup(
     packages=find_packages(include=["alf", "alf.*"]),
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
-    entry_points={"console_scripts": ["alf-train = alf.bin.train:console_main"]},
+    entry_points={
+        "console_scripts": [
+            "alf-train = alf.bin.train:console_main",
+            "alf-play = alf.bin.play:console_main",
+            "alf-evaluate = alf.bin.evaluate:console_main",
+        ]
+    },
 )

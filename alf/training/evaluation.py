@@ -20,7 +20,7 @@ class Episodes(NamedTuple):
     lengths: Any  # int64; steps
 
 
-def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False):
+def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False, on_step=lambda: None):
     """Lets an agent act until each sub-environment has ended its share of the episodes.
 
     Sub-environment i of B contributes its first N // B episodes, one more if i < N % B. So short episodes are
@@ -33,6 +33,7 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         num_episodes: N, int.
         deterministic: as in `Agent.predict`.
         should_stop: callable () -> bool, asked before every step.
+        on_step: callable (), called after the reset and after every step.
 
     Returns:
         the `Episodes`; only those that have ended, if `should_stop` returned True.
@@ -49,9 +50,11 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     returns, lengths = np.zeros([batch_size]), np.zeros([batch_size], np.int64)
     missing, state = shares.copy(), None
     time_step = env.reset()
+    on_step()
     while missing.any() and not should_stop():
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
+        on_step()
         is_first = time_step.step_type == FIRST
         reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, -1).sum(axis=1)
         returns = np.where(is_first, 0.0, returns + reward)

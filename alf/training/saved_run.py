@@ -85,11 +85,12 @@ class SavedRun:
         raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
 
 
-def make_env(seed, batch_size=None):
-    """Makes one batched environment by `Experiment.env_ctor`, of `batch_size` if that is its argument."""
+def make_env(seed, batch_size=None, render_mode=None):
+    """Makes one batched environment by `Experiment.env_ctor`, with those settings that are its arguments."""
     env_ctor = Experiment().env_ctor
-    takes_size = "batch_size" in inspect.signature(env_ctor).parameters
-    return env_ctor(seed=seed, **({"batch_size": batch_size} if batch_size and takes_size else {}))
+    settings = {"batch_size": batch_size, "render_mode": render_mode}
+    known = inspect.signature(env_ctor).parameters
+    return env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
 
 
 def restore_policy(policy, path):
