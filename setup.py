@@ -46,6 +46,8 @@ EXTRAS = {
     "envpool": ["envpool>=1.0"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
+    # Brings ffmpeg, which writes the videos of alf-play frame by frame.
+    "video": ["imageio-ffmpeg>=0.5"],
 }
 
 DEV_REQUIRES = [
@@ -76,6 +78,8 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={
-        "console_scripts": [f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "evaluate")]
+        "console_scripts": [
+            f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "play", "evaluate")
+        ]
     },
 )

@@ -5,11 +5,12 @@ import contextlib
 import logging as std_logging
 import os
 import re
+import signal
 import sys
 import threading
 
 import tensorflow as tf
-from absl import app, logging
+from absl import app, flags, logging
 
 from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
 from alf.tf_runtime import share_heaps
@@ -21,7 +22,8 @@ _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 def make_main(run):
     """Returns `main(argv)`, which calls `run()` and returns its exit status.
 
-    An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, else 1.
+    An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
+    Ctrl-C, else 1.
     """
 
     def main(argv):
@@ -40,7 +42,11 @@ def make_main(run):
         except SystemExit as error:  # of an environment's constructor, or a module that a gin file imports
             print(f"error: the user's code called sys.exit({error.code!r})", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            print("error: stopped by SIGINT", file=sys.stderr)
+            return 128 + signal.SIGINT
 
+    main.__module__ = run.__module__
     return main
 
 
@@ -50,7 +56,11 @@ def _is_worth_a_line(record):
 
 
 def start(main):
-    """Runs `main` as a program."""
+    """Runs what `make_main` has returned as a program."""
+    # `--help` shows the docstring and the flags of the main module, which a console script is not.
+    sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
+    for flag in flags.FLAGS.get_key_flags_for_module(main.__module__):
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     try:
         app.run(main)
     except SystemExit as ended:

@@ -10,15 +10,16 @@ import signal
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
+from alf.bin import run_flags
 from alf.bin.command import exit_after, make_main, start, wrong_calls_are_config_errors
+from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import on_signal
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "Path of a gin file; may be repeated.")
-_GIN_PARAM = flags.DEFINE_multi_string("gin_param", [], "A gin binding, NAME=VALUE; may be repeated.")
-_ROOT_DIR = flags.DEFINE_string("root_dir", None, "Directory for summaries and checkpoints.")
+flags.adopt_module_key_flags(run_flags)
 
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 
@@ -44,8 +45,8 @@ def run():
             exit_after(_BUILD_SECONDS, 128 + signum)
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *_hangups()), stop):
-        parse_config(_GIN_FILE.value, _GIN_PARAM.value)
-        trainer = build(_ROOT_DIR.value)
+        parse_config(_GIN_FILE.value, GIN_PARAM.value)
+        trainer = build(ROOT_DIR.value)
         if signals:
             return 128 + signals[0]
         finished, reason = trainer.train()

@@ -13,17 +13,22 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     A subclass implements `_reset()` and `_step(action)`. Both return a `TimeStep` of arrays [B, ...] that
     follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it. With
     `info_keys` it also implements `get_info()`, the info of the last reset or step: a dict with float32 [B]
-    for each key, NaN where there is no value.
+    for each key, NaN where there is no value. It may implement `_render()`, which returns a frame of
+    sub-environment 0, uint8 [height, width, 3].
 
     Args:
         batch_size: B; a ConfigError if it is not a positive integer.
         observation_spec, action_spec: nests of `ArraySpec`, without the batch dimension.
         reward_spec: `ArraySpec` of one sub-environment, or None for a float32 scalar.
         info_keys: tuple of different texts; also an attribute, which a subclass may set for the class.
+
+    Attributes:
+        render_fps: how many frames of `render` make a second.
     """
 
     batched = True
     info_keys = ()
+    render_fps = 30
 
     def __init__(self, batch_size, observation_spec, action_spec, reward_spec=None, info_keys=()):
         check_int("batch_size", batch_size)
@@ -46,3 +51,16 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     def reward_spec(self):
         return self._reward_spec
+
+    def render(self, mode="rgb_array"):
+        """Returns what sub-environment 0 looks like, uint8 [height, width, 3].
+
+        Raises:
+            NotImplementedError: if it cannot be rendered, or `mode` is another one.
+        """
+        if mode != "rgb_array":
+            raise NotImplementedError(f"the mode {mode!r} is not supported")
+        return self._render()
+
+    def _render(self):
+        raise NotImplementedError(f"{type(self).__name__} has no rendering")

@@ -67,6 +67,10 @@ class GymnasiumEnvironment(BatchedEnvironment):
         """The wrapped `gymnasium.vector.VectorEnv`."""
         return self._env
 
+    @property
+    def render_fps(self):
+        return self._env.metadata.get("render_fps") or super().render_fps
+
     def seed(self, seed):
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
         # SyncVectorEnv takes no NumPy integer.
@@ -123,6 +127,10 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._ended = last
         discount = self._ones_f32 - terminated.astype(np.float32)
         return ts.TimeStep(step_type, reward, discount, self._convert_observation(observation))
+
+    def _render(self):
+        frames = self._env.render()
+        return None if frames is None else frames[0]
 
     def _convert_observation(self, observation):
         try:

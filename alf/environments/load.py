@@ -13,11 +13,23 @@ from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
 from alf.seeds import spawn_seeds
+from alf.workers import can_pickle, make_rendered
 from alf.workers.info import check_info_keys
+
+_SCREEN_HEIGHT, _SCREEN_WIDTH, _SCREEN_HZ = 210, 160, 60  # of the Atari 2600
 
 
 @gin.configurable(module="alf.environments")
-def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto", info_keys=(), **kwargs):
+def load(
+    name,
+    batch_size,
+    seed=None,
+    max_episode_steps=None,
+    num_workers="auto",
+    info_keys=(),
+    render_mode=None,
+    **kwargs,
+):
     """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
@@ -35,6 +47,9 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
             int is the number of worker processes that step single environments; 0 steps them in this process.
         info_keys: which numbers of the environment's info become statistics of episodes, such as
             ("is_success",). "a/b" is the entry "b" of the dict "a". A key may be absent in a step.
+        render_mode: "rgb_array" for environments that `render` frames; None for none. It goes to the
+            constructor of the environment, if that has such an argument. Whatever `num_workers` is, those of
+            an id step in one worker process then, and those of a callable in this process.
         **kwargs: for the constructor of the environment, or for the callable.
 
     Raises:
@@ -49,29 +64,35 @@ def load(name, batch_size, seed=None, max_episode_steps=None, num_workers="auto"
         if name.startswith("envpool:"):
             limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
             game = name.removeprefix("envpool:")
-            return load_envpool(game, batch_size, seed=seed, **limit, **wanted, **kwargs)
+            return load_envpool(game, batch_size, seed, render_mode=render_mode, **limit, **wanted, **kwargs)
         if max_episode_steps is not None:
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
-        return load_atari(name, batch_size, seed=seed, **wanted, **kwargs)
+        return load_atari(name, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     if callable(name):
-        env_fns = [functools.partial(name, **kwargs)] * batch_size
-        return PythonEnvironment(env_fns, seed, num_workers, **wanted)
+        make = functools.partial(name, **kwargs)
+        if render_mode is not None:  # A worker process would not know what gin binds to the callable.
+            make, num_workers = functools.partial(make_rendered, make, name, render_mode), 0
+        return PythonEnvironment([make] * batch_size, seed, num_workers, **wanted)
     spec = _find_spec(name)
-    if num_workers == "auto" and _can_import_vector_entry(spec):
+    if num_workers == "auto" and render_mode is None and _can_import_vector_entry(spec):
         env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     # The spec instead of the id: a worker need not import the module that registered the id. The checker
     # of Gymnasium would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
+    if render_mode is not None:
+        make = functools.partial(make_rendered, make, spec.entry_point, render_mode)
+        # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
+        num_workers = int(can_pickle(make))
     try:
         return PythonEnvironment([make] * batch_size, seed, num_workers, **wanted)
     except gymnasium.error.DependencyNotInstalled:
         if "mujoco" in str(spec.entry_point):
-            _import_extra("mujoco", "mujoco")  # Its error says how to install it.
+            import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
 
 
@@ -118,6 +139,7 @@ def load_atari(
     max_episode_frames=108_000,
     num_threads=0,
     info_keys=(),
+    render_mode=None,
 ):
     """Returns B Atari games as one batched environment of ale-py.
 
@@ -139,44 +161,75 @@ def load_atari(
         max_episode_frames: time limit in frames (default: 30 minutes), a truncation.
         num_threads: C++ threads; 0 starts one for each core.
         info_keys: as in `load`, such as ("lives",).
+        render_mode: "rgb_array" for games that `render` frames in colour and full size, for twice the work;
+            None for none.
 
     Raises:
         ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
     """
-    vector_env = _import_extra("ale_py.vector_env", "atari")
+    vector_env = import_extra("ale_py.vector_env", "atari")
     sizes = dict(batch_size=batch_size, frame_skip=frame_skip, screen_size=screen_size, num_stack=num_stack)
     for setting, value in {**sizes, "max_episode_frames": max_episode_frames}.items():
         check_int(f"load_atari.{setting}", value)
     # ale-py names games in snake case; here any usual spelling will do.
-    roms = _import_extra("ale_py.roms", "atari").get_all_rom_ids()
+    roms = import_extra("ale_py.roms", "atari").get_all_rom_ids()
     games = {rom.replace("_", ""): rom for rom in roms}
     plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
     if plain not in games:
         raise ConfigError(f"load_atari.name: no Atari game {name!r}; there are {', '.join(sorted(roms))}")
-    env = vector_env.AtariVectorEnv(
+    if render_mode not in (None, "rgb_array"):
+        raise ConfigError(f"load_atari.render_mode is {render_mode!r}: it must be 'rgb_array' or None")
+    make = functools.partial(
+        vector_env.AtariVectorEnv,
         games[plain],
         num_envs=batch_size,
         num_threads=num_threads,
         max_num_frames_per_episode=max_episode_frames,
         repeat_action_probability=sticky_actions,
         full_action_space=full_action_space,
-        img_height=screen_size,
-        img_width=screen_size,
-        grayscale=grayscale,
-        stack_num=num_stack,
         frameskip=frame_skip,
         noop_max=noop_max,
         episodic_life=episodic_life,
         reward_clipping=False,
         autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
     )
-    seeds = None if seed is None else np.array(spawn_seeds(seed, batch_size))
+    env = make(img_height=screen_size, img_width=screen_size, grayscale=grayscale, stack_num=num_stack)
+    if render_mode:
+        screens = make(img_height=_SCREEN_HEIGHT, img_width=_SCREEN_WIDTH, grayscale=False, stack_num=1)
+        env = _RenderedAtari(env, screens, _SCREEN_HZ / frame_skip)
+    # Games without seeds would not be those that are rendered.
+    has_seeds = seed is not None or render_mode
+    seeds = np.array(spawn_seeds(seed, batch_size)) if has_seeds else None
     # ale-py returns new observation arrays at every step.
     return GymnasiumEnvironment(env, seed=seeds, copy_observations=False, info_keys=info_keys)
 
 
+class _RenderedAtari(gymnasium.vector.VectorWrapper):
+    """Atari games, which ale-py cannot render, and the same ones once more, whose observations are frames."""
+
+    def __init__(self, env, screens, render_fps):
+        super().__init__(env)
+        self._screens = screens
+        self.metadata = {**env.metadata, "render_fps": render_fps}
+
+    def reset(self, *, seed=None, options=None):
+        self._frames, _ = self._screens.reset(seed=seed, options=options)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions):
+        self._frames, *_ = self._screens.step(actions)
+        return self.env.step(actions)
+
+    def render(self):
+        return tuple(self._frames[:, 0])
+
+    def close(self):
+        self._screens.close()
+        self.env.close()
+
+
 @gin.configurable(module="alf.environments")
-def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), **kwargs):
+def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), render_mode=None, **kwargs):
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
@@ -185,20 +238,26 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), **kwa
         seed: int, or None for EnvPool's default seed, which is always the same.
         num_threads: C++ threads; 0 starts one for each core.
         info_keys: as in `load`, such as ("elapsed_step",).
+        render_mode: "rgb_array" for environments that `render` frames, None for none.
         **kwargs: EnvPool's settings of the environment.
 
     Raises:
         ConfigError: if envpool is missing, or the id is unknown.
     """
-    envpool = _import_extra("envpool", "envpool")
+    envpool = import_extra("envpool", "envpool")
     check_int("load_envpool.batch_size", batch_size)
     known = envpool.list_all_envs()
     if name not in known:
         close = ", ".join(difflib.get_close_matches(str(name), known))
         raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
-    make = functools.partial(
-        envpool.make, name, env_type="gymnasium", num_envs=batch_size, num_threads=num_threads, **kwargs
-    )
+    module = importlib.import_module("envpool.registration").registry.specs[name][0]
+    if render_mode and module.startswith("envpool.mujoco"):
+        raise ConfigError(
+            f"load_envpool.render_mode: EnvPool cannot render {name!r} in a process with TensorFlow: for "
+            "frames set alf.environments.load.name to Gymnasium's environment"
+        )
+    settings = dict(num_envs=batch_size, num_threads=num_threads, render_mode=render_mode)
+    make = functools.partial(envpool.make, name, env_type="gymnasium", **settings, **kwargs)
     return GymnasiumEnvironment(_EnvPoolVectorEnv(make, batch_size, seed), info_keys=info_keys)
 
 
@@ -217,7 +276,7 @@ class _EnvPoolVectorEnv:
 
     def _start(self, seed):
         self._env = self._make() if seed is None else self._make(seed=seed)
-        self.step = self._env.step
+        self.step, self.render = self._env.step, self._env.render
 
     def reset(self, seed=None):
         if seed is not None:
@@ -229,7 +288,7 @@ class _EnvPoolVectorEnv:
         self._env.close()
 
 
-def _import_extra(module, extra):
+def import_extra(module, extra):
     """Imports and returns `module`; the ConfigError without it says how to install ALF's extra `extra`."""
     try:
         return importlib.import_module(module)

@@ -109,6 +109,10 @@ class PythonEnvironment(BatchedEnvironment):
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
         self._batch.seed(spawn_seeds(seed, self._batch_size))
 
+    @property
+    def render_fps(self):
+        return self._batch.render_fps() or super().render_fps
+
     def dump_stacks(self):
         """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
         self._batch.dump_stacks()
@@ -134,6 +138,9 @@ class PythonEnvironment(BatchedEnvironment):
             array[...] = x
         self._batch.step()
         return self._copy_time_step()
+
+    def _render(self):
+        return self._batch.render()
 
     def _copy_time_step(self):
         """Returns copies of the arrays, because the next step writes into them."""

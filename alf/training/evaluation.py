@@ -23,7 +23,7 @@ class Episodes(NamedTuple):
     info: Any
 
 
-def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False):
+def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False, on_step=lambda: None):
     """Lets an agent act until each sub-environment has ended its share of the episodes.
 
     Sub-environment i of B contributes its first N // B episodes, one more if i < N % B. So short episodes are
@@ -36,6 +36,7 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         num_episodes: N, int.
         deterministic: as in `Agent.predict`.
         should_stop: callable () -> bool, asked before every step.
+        on_step: callable (), called after the reset and after every step.
 
     Returns:
         the `Episodes`; only those that have ended, if `should_stop` returned True.
@@ -46,16 +47,17 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     check_int("num_episodes", num_episodes)
     _check_specs(agent, env)
     batch_size = env.batch_size
-    shares = np.full([batch_size], num_episodes // batch_size)
-    shares[: num_episodes % batch_size] += 1
-    ended = [[] for _ in shares]  # of each sub-environment: (return, length, info)
+    missing = np.full([batch_size], num_episodes // batch_size)
+    missing[: num_episodes % batch_size] += 1
+    ended = [[] for _ in missing]  # of each sub-environment: (return, length, info)
     returns, lengths = np.zeros([batch_size]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
-    missing, state = shares.copy(), None
-    time_step = env.reset()
+    time_step, state = env.reset(), None
+    on_step()
     while missing.any() and not should_stop():
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
+        on_step()
         is_first = time_step.step_type == FIRST
         reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, -1).sum(axis=1)
         returns = np.where(is_first, 0.0, returns + reward)
@@ -109,7 +111,7 @@ def _check_specs(agent, env):
 
 
 def summarize_episodes(episodes):
-    """Describes `Episodes`: a dict by name, "return", "length" and those of info, of what `summarize` returns.
+    """Describes `Episodes`: a dict of what `summarize` returns; "return", "length", and the names of info.
 
     Episodes without a value of an info do not count; an info that no episode has is left out.
     """

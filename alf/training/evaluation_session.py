@@ -22,7 +22,7 @@ class Session:
         self._policy, self._agent = policy, Agent(policy)
         self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
         self._is_stopping = False
-        self._env = make_env(seed, num_envs, env_ctor)
+        self._env = make_env(seed, num_envs, env_ctor=env_ctor)
 
     def evaluate(self, path):
         """Evaluates a checkpoint; returns what `summarize_episodes` makes of it."""

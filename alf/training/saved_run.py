@@ -107,20 +107,21 @@ class SavedRun:
         raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
 
 
-def make_env(seed, batch_size=None, env_ctor=None):
+def make_env(seed, batch_size=None, render_mode=None, env_ctor=None):
     """Makes one batched environment to use what was trained, in gin's scope "eval".
 
     So the binding `eval/alf.environments.load.max_episode_steps = 500` is for such environments alone.
 
     Args:
         seed: int or None.
-        batch_size: B, if `env_ctor` has an argument of that name; None leaves it.
+        batch_size, render_mode: for `env_ctor`, if it has such arguments; None leaves them.
         env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
     """
     env_ctor = env_ctor or Experiment().env_ctor
-    takes_size = "batch_size" in inspect.signature(env_ctor).parameters
+    settings = {"batch_size": batch_size, "render_mode": render_mode}
+    known = inspect.signature(env_ctor).parameters
     with gin.config_scope("eval"):
-        return env_ctor(seed=seed, **({"batch_size": batch_size} if batch_size and takes_size else {}))
+        return env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
 
 
 def restore_policy(policy, path):

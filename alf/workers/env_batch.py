@@ -2,11 +2,13 @@
 """EnvBatch: steps Gymnasium environments, or single environments of TF-Agents, one after another."""
 
 import contextlib
+import inspect
 import time
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import load_env_creator
 
 from alf.errors import ConfigError, EnvError, contain
 from alf.workers.arrays import (
@@ -172,6 +174,14 @@ class EnvBatch:
                 env.reset()
         return min(times)
 
+    def render(self):
+        """Returns what environment 0 renders, see `gymnasium.Env.render`."""
+        return self._envs[0].render()
+
+    def render_fps(self):
+        """Returns how many frames of environment 0 make a second; None if it does not say so."""
+        return self._envs[0].metadata.get("render_fps")
+
     def dump_stacks(self):
         """Does nothing: the environments run in the threads of this process. `WorkerPool` has others."""
 
@@ -186,6 +196,14 @@ class EnvBatch:
                 errors.append(contain(error, f"close() of environment {index}"))
         if errors:
             raise errors[0]
+
+
+def make_rendered(make, constructor, render_mode):
+    """Calls `make`, with `render_mode` if the constructor, or what Gymnasium finds by that text, takes it."""
+    constructor = load_env_creator(constructor) if isinstance(constructor, str) else constructor
+    parameters = inspect.signature(constructor).parameters.values()
+    takes_mode = any(p.name == "render_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
+    return make(render_mode=render_mode) if takes_mode else make()
 
 
 def _make_env(env_fn, name, reads_info):
@@ -335,6 +353,9 @@ class FromPyEnvironment(gymnasium.Env):
         terminated = ended and bool(time_step.discount == 0)
         info = self._get_info()
         return time_step.observation, time_step.reward, terminated, ended and not terminated, info
+
+    def render(self):
+        return self._env.render()
 
     def close(self):
         self._env.close()

@@ -22,7 +22,18 @@ from absl import logging
 from alf.errors import ConfigError, EnvError
 from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
-from alf.workers.process import MEASURE, OK, RESET, SEED, STEP, pack_object, receive_byte, receive_object
+from alf.workers.process import (
+    MEASURE,
+    OK,
+    RENDER,
+    RENDER_FPS,
+    RESET,
+    SEED,
+    STEP,
+    pack_object,
+    receive_byte,
+    receive_object,
+)
 
 _CLOSE_SECONDS = 3.0  # time for all workers to close their environments
 _DUMP_SECONDS = 0.2  # time for a worker that hangs to print its stacks
@@ -133,12 +144,16 @@ class WorkerPool:
         self._run_command(STEP)
 
     def measure_step_seconds(self):
-        """As in `EnvBatch`. Raises WorkerError, without a restart, if the worker is lost."""
-        self._workers[0].send(MEASURE)
-        replies, losses = self._receive_replies([0])
-        if losses:
-            raise losses[0]
-        return replies[0]
+        """As in `EnvBatch`. Raises WorkerError if the worker is lost, as `render` and `render_fps` do."""
+        return self._ask_first(MEASURE)
+
+    def render(self):
+        """As in `EnvBatch`."""
+        return self._ask_first(RENDER)
+
+    def render_fps(self):
+        """As in `EnvBatch`."""
+        return self._ask_first(RENDER_FPS)
 
     def dump_stacks(self):
         """Makes all workers print the stacks of their threads to stderr; any thread may call this."""
@@ -152,6 +167,14 @@ class WorkerPool:
     def pids(self):
         """The process ids of the workers."""
         return [worker.process.pid for worker in self._workers]
+
+    def _ask_first(self, command):
+        """Returns the reply of the worker of environment 0; a WorkerError, and no restart, if it is lost."""
+        self._workers[0].send(command)
+        replies, losses = self._receive_replies([0])
+        if losses:
+            raise losses[0]
+        return replies[0]
 
     def _make_memory(self, size):
         os.ftruncate(self._memory_file.fileno(), size)

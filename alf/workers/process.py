@@ -19,9 +19,10 @@ from alf.errors import contain
 from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
-# Commands and replies are one byte each. The reply OBJECT is followed by a `Layout`, an exception or a time.
-# SEED is followed by a list of seeds and has no reply. A worker closes its environments when the stream ends.
-RESET, STEP, SEED, MEASURE = b"r", b"s", b"e", b"m"
+# Commands and replies are one byte each. The reply OBJECT is followed by a `Layout`, a number, a frame or an
+# exception. SEED is followed by a list of seeds and has no reply. A worker closes its environments when
+# the stream ends.
+RESET, STEP, SEED, MEASURE, RENDER, RENDER_FPS = b"r", b"s", b"e", b"m", b"i", b"f"
 OK, OBJECT = b"k", b"o"
 
 
@@ -104,7 +105,13 @@ def _run_commands(connection, memory_fd, batch, batch_size, rows):
     command = receive_byte(connection)  # The shared memory has its size when it arrives.
     make_memory = functools.partial(mmap.mmap, memory_fd)
     batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
-    calls = {RESET: batch.reset, STEP: batch.step, MEASURE: batch.measure_step_seconds}
+    calls = {
+        RESET: batch.reset,
+        STEP: batch.step,
+        MEASURE: batch.measure_step_seconds,
+        RENDER: batch.render,
+        RENDER_FPS: batch.render_fps,
+    }
     while True:
         if command == SEED:
             batch.seed(receive_object(connection))

@@ -134,6 +134,12 @@ def test_it_can_be_stopped():
     assert episodes.lengths.tolist() == [1] and env.num_steps == 10
 
 
+def test_every_step_is_reported():
+    env, steps = UnequalEnvironment([2, 3]), []
+    evaluate(Agent(ZeroPolicy()), env, 2, on_step=lambda: steps.append(env.num_steps))
+    assert steps == [0, 1, 2, 3]
+
+
 def test_an_environment_of_other_specs_is_refused():
     policy = ZeroPolicy()
     policy.data_transformer.input_observation_spec = tf.TensorSpec((2,), tf.float32)

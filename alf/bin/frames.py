@@ -1,0 +1,207 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Where frames go, uint8 [height, width, 3]: into a video file, or into a window on the screen."""
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+
+import numpy as np
+
+from alf.bin.command import first_line
+from alf.environments.load import import_extra
+from alf.errors import ConfigError, EnvError, SaveError
+from alf.files import replace_file
+from alf.workers.arrays import describe
+
+# What ffmpeg is told for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs
+# moviepy, keeps all frames in memory, names its files itself and knows no .gif; Pillow keeps them, too.
+_FORMATS = {
+    # Most players want even sizes, and one colour for four pixels.
+    ".mp4": ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-f", "mp4"],
+    # Each frame has its own 256 colours: common ones would be known after the last frame.
+    ".gif": ["-vf", "split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1", "-f", "gif"],
+}
+_MAX_GIF_FPS = 50  # browsers show faster ones with 10 frames a second
+_OPENGL_ERROR = r"OpenGL|MUJOCO_GL|OSMesa|EGL|\be?gl[A-Z]\w+"
+_FINISH_SECONDS = 60.0  # for the frames that ffmpeg still holds, about 50
+
+
+def render_frame(env):
+    """Returns a frame of a `PyEnvironment` of one environment; raises ConfigError if it gives none."""
+    try:
+        frame = env.render()
+    except NotImplementedError as error:
+        reason = str(error) or "it has no render()"
+        raise ConfigError(f"the environment cannot be rendered: {reason}") from None
+    if isinstance(frame, np.ndarray) and frame.ndim == 4 and len(frame) == 1:
+        frame = frame[0]  # TF-Agents' `BatchedPyEnvironment` returns a batch
+    is_frame = isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.shape[2:] == (3,)
+    if not is_frame:
+        raise ConfigError(
+            f"the environment cannot be rendered: its render() returns {describe(frame)} and no frame, uint8 "
+            "[height, width, 3]; Experiment.env_ctor and its constructor may lack the argument render_mode"
+        )
+    return frame
+
+
+@contextlib.contextmanager
+def opengl_errors_are_config_errors():
+    """Context that raises ConfigError where MuJoCo finds nothing to draw with. Other errors pass through."""
+    try:
+        yield
+    except Exception as error:
+        if not re.search(_OPENGL_ERROR, str(error)):
+            raise
+        raise ConfigError(
+            f"MuJoCo cannot render here: {first_line(error)}; the environment variable MUJOCO_GL says what "
+            "draws: egl, osmesa or glfw"
+        ) from None
+
+
+def check_path(path, overwrite):
+    """Raises ConfigError if no video can be written to `path`, as far as that is known before."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.splitext(path)[1] not in _FORMATS:
+        raise ConfigError(f"--video={path}: the file's name must end in {' or '.join(_FORMATS)}")
+    if not os.path.isdir(folder):
+        raise ConfigError(f"--video={path}: there is no folder {folder}")
+    if os.path.isdir(path) or (os.path.exists(path) and not overwrite):
+        raise ConfigError(f"--video={path}: this exists; --overwrite replaces a file")
+    import_extra("imageio_ffmpeg", "video")
+
+
+@contextlib.contextmanager
+def record(path, fps):
+    """Context that gives a `VideoFile`. The file is there when the block ends, not after an error.
+
+    Args:
+        path: ends in .mp4 or .gif.
+        fps: frames that are shown in a second.
+
+    Raises:
+        SaveError: if the file cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            unfinished = stack.enter_context(replace_file(path)).name
+        except OSError as error:
+            raise SaveError(f"--video={path}: {error}") from None
+        messages = stack.enter_context(tempfile.TemporaryFile())
+        video = VideoFile(unfinished, os.path.splitext(path)[1], fps, messages)
+        stack.callback(video.kill)
+        yield video
+        video.finish()
+
+
+class VideoFile:
+    """Writes frames to a file, as they come.
+
+    Args:
+        path: of the file.
+        ending: ".mp4" or ".gif".
+        fps: frames that are shown in a second.
+        messages: binary file, for what ffmpeg has to say.
+
+    Attributes:
+        num_frames: how many there are so far.
+        is_closed: False: a file takes any number of frames.
+    """
+
+    is_closed = False
+
+    def __init__(self, path, ending, fps, messages):
+        self.num_frames = 0
+        self._path, self._format = path, _FORMATS[ending]
+        self._fps = min(fps, _MAX_GIF_FPS) if ending == ".gif" else fps
+        self._messages = messages
+        self._process = self._shape = None
+
+    def show(self, frame):
+        """Adds a frame. Raises EnvError if it is not as large as the first one, SaveError if ffmpeg fails."""
+        if self._process is None:
+            self._start(*frame.shape[:2])
+            self._shape = frame.shape
+        if frame.shape != self._shape:
+            raise EnvError(f"render() returned frames of shape {self._shape}, and then of {frame.shape}")
+        try:
+            self._process.stdin.write(frame.tobytes())
+        except OSError:
+            self.finish()
+        self.num_frames += 1
+
+    def finish(self):
+        """Waits until the file is whole; raises SaveError if ffmpeg fails."""
+        with contextlib.suppress(OSError):  # The exit status says more.
+            self._process.stdin.close()
+        try:
+            if self._process.wait(_FINISH_SECONDS) == 0:
+                return
+        except subprocess.TimeoutExpired:
+            raise SaveError(f"the video could not be written: ffmpeg takes {_FINISH_SECONDS} s") from None
+        self._messages.seek(0)
+        lines = self._messages.read().decode(errors="replace").splitlines()
+        reason = lines[-1] if lines else f"exit status {self._process.returncode}"
+        raise SaveError(f"the video could not be written: ffmpeg: {reason}")
+
+    def kill(self):
+        """Ends ffmpeg if it still runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self, height, width):
+        ffmpeg = import_extra("imageio_ffmpeg", "video").get_ffmpeg_exe()
+        source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(self._fps)]
+        self._process = subprocess.Popen(
+            [ffmpeg, "-loglevel", "error", "-y", *source, "-i", "-", *self._format, self._path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._messages,
+            start_new_session=True,  # Ctrl-C on a terminal is not for ffmpeg.
+        )
+
+
+@contextlib.contextmanager
+def open_window(fps):
+    """Context that gives a `Window` for `fps` frames in a second; ConfigError if there is no screen."""
+    import pygame  # TF-Agents brings it.
+
+    try:
+        pygame.display.init()
+    except pygame.error as error:
+        raise ConfigError(f"there is no screen ({error}): record with --video=FILE.mp4") from None
+    try:
+        yield Window(pygame, fps)
+    finally:
+        pygame.display.quit()
+
+
+class Window:
+    """Shows frames on the screen, at their speed.
+
+    Args:
+        pygame: the module.
+        fps: frames that are shown in a second.
+
+    Attributes:
+        is_closed: whether the user has closed the window.
+    """
+
+    def __init__(self, pygame, fps):
+        self._pygame, self._fps, self._window = pygame, fps, None
+        self._clock = pygame.time.Clock()
+        self.is_closed = False
+
+    def show(self, frame):
+        """Shows a frame, not before the one before was there for its time."""
+        pygame = self._pygame
+        size = frame.shape[1], frame.shape[0]
+        if self._window is None:
+            self._window = pygame.display.set_mode(size, pygame.SCALED)
+            pygame.display.set_caption("alf-play")
+        self._window.blit(pygame.image.frombuffer(frame.tobytes(), size, "RGB"), (0, 0))
+        self._clock.tick(self._fps)
+        pygame.display.flip()
+        self.is_closed |= any(event.type == pygame.QUIT for event in pygame.event.get())

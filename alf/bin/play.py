@@ -1,0 +1,94 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Shows what was trained, or records it: `alf-play --root_dir=DIR [--num_episodes=N] [--video=FILE.mp4]`.
+
+Plays in one environment, in a window or, with --video, into an .mp4 or .gif. Prints the return and the length
+of each episode. --sample explores as in training; --gin_param changes a setting of the environment, for
+example --gin_param='load_atari.sticky_actions = 0.25'. Ctrl-C ends the last episode, and keeps the video. The
+exit status is 0, 1 after an error, 2 if a setting is wrong, and 128 plus its number after a signal.
+"""
+
+import os
+import signal
+
+from absl import flags
+
+import alf  # noqa: F401  (before TensorFlow)
+from alf.bin import acting
+from alf.bin.acting import NUM_EPISODES, SAMPLE, open_run
+from alf.bin.command import make_main, start
+from alf.bin.frames import (
+    check_path,
+    open_window,
+    opengl_errors_are_config_errors,
+    record,
+    render_frame,
+)
+from alf.bin.signals import on_signal
+from alf.environments import BatchedEnvironment
+from alf.errors import ConfigError
+from alf.training.evaluation import evaluate
+
+flags.adopt_module_key_flags(acting)
+_VIDEO = flags.DEFINE_string("video", None, "File to record to, .mp4 or .gif, in place of the screen.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replaces the file of --video if it exists.")
+
+
+def run():
+    """Plays as the flags say; returns the exit status."""
+    video = os.path.expanduser(_VIDEO.value) if _VIDEO.value is not None else None
+    if video is not None:
+        check_path(video, _OVERWRITE.value)
+    choose_drivers()
+    with opengl_errors_are_config_errors(), open_run(1, "rgb_array") as (agent, env, path):
+        if env.batch_size != 1:
+            raise ConfigError(
+                f"Experiment.env_ctor makes {env.batch_size} environments: to play in one it needs the "
+                "argument batch_size"
+            )
+        print(path, flush=True)
+        fps = getattr(env, "render_fps", BatchedEnvironment.render_fps)
+        signals = []
+        with on_signal((signal.SIGINT, signal.SIGTERM), signals.append):
+            with record(video, fps) if video else open_window(fps) as screen:
+                play(agent, env, screen, lambda: bool(signals) or screen.is_closed)
+    if video:
+        print(f"{screen.num_frames} frames in {video}")
+    if signals:
+        print(f"stopped by {signal.Signals(signals[0]).name}")
+        return 128 + signals[0]
+    return 0
+
+
+def choose_drivers():
+    """Sets the environment variables of graphics libraries that the user has not set, before they start."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame would complain where there is no sound card.
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo takes GLFW by itself, which needs a screen.
+
+
+def play(agent, env, screen, should_stop):
+    """Lets an agent act in one environment, shows each frame, and prints each episode that ends."""
+    for i in range(NUM_EPISODES.value or 1):
+        episodes = evaluate(
+            agent,
+            env,
+            1,
+            deterministic=not SAMPLE.value,
+            should_stop=should_stop,
+            on_step=lambda: screen.show(render_frame(env)),
+        )
+        if not len(episodes.returns):
+            return
+        print(f"episode {i + 1}: return {episodes.returns[0]:.6g}, length {episodes.lengths[0]}", flush=True)
+
+
+main = make_main(run)
+
+
+def console_main():
+    start(main)
+
+
+if __name__ == "__main__":
+    console_main()

@@ -1,0 +1,146 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Short runs of many kinds, and the commands in this process, for the tests of what was trained."""
+
+import functools
+import sys
+
+import gin
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from alf.training import Experiment, Trainer
+from alf.training.config import own_config, parse_config
+
+OWN_MODULE = """
+import gin, gymnasium, numpy as np
+from gymnasium import spaces
+
+@gin.configurable
+class Uneven(gymnasium.Env):
+    '''Episodes of 1 to 300 steps; a reward is the action, plus the share of the episode that is over.'''
+
+    observation_space = spaces.Dict({"time": spaces.Box(0, 1, (1,)), "turn": spaces.Box(0, 1, (2,))})
+    action_space = spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
+
+    def __init__(self, render_mode=None, longest=300):
+        self.render_mode, self.longest = render_mode, longest
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.length = 1 + int(self.longest * self.np_random.random() ** 4)
+        self.count = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.count += 1
+        return self.observe(), float(action) + self.count / self.length, self.count == self.length, False, {}
+
+    def observe(self):
+        turn = np.eye(2, dtype=np.float32)[self.count % 2]
+        return {"time": np.array([self.count / self.length], np.float32), "turn": turn}
+
+    def render(self):
+        frame = np.zeros((48, 65, 3), np.uint8)
+        frame[:, self.count % 65] = 255
+        return frame
+"""
+COMMON = """
+Experiment.num_envs = 1
+Experiment.seed = 0
+Experiment.unroll_length = 4
+StopCriteria.num_iterations = 2
+alf.environments.load.batch_size = 2
+alf.Learner.optimizer = @Adam()
+Adam.learning_rate = 0.01
+ActorCriticNetwork.fc_layer_params = (8,)
+"""
+IN_PROCESS = "alf.environments.load.num_workers = 0\n"
+CARTPOLE = 'alf.environments.load.name = "CartPole-v1"\n' + IN_PROCESS
+REPLAY = """
+Experiment.exp_replayer = "uniform"
+UniformReplayer.capacity = 1000
+ReplayTraining.mini_batch_size = 4
+ReplayTraining.mini_batch_length = 1
+ReplayTraining.initial_collect_steps = 1
+ReplayTraining.replay_ratio = 0.25
+"""
+KINDS = {
+    "cartpole": COMMON + CARTPOLE,
+    "lstm": COMMON + CARTPOLE + "ActorCriticNetwork.rnn_ctor = @LSTM\nLSTM.units = 4\n",
+    "own": "import uneven_env\n" + COMMON + "alf.environments.load.name = @Uneven\n" + IN_PROCESS,
+    "mujoco": COMMON
+    + """
+        alf.environments.load.name = "HalfCheetah-v5"
+        alf.environments.load.max_episode_steps = 20
+        alf.environments.load.num_workers = 0
+        Experiment.data_transformers = (@ObservationNormalizer,)
+      """,
+    "atari": COMMON
+    + """
+        alf.environments.load.name = "ALE/Pong-v5"
+        load_atari.screen_size = 42
+        load_atari.max_episode_frames = 200
+      """,
+    "dqn": COMMON
+    + CARTPOLE
+    + REPLAY
+    + """
+        Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
+        Experiment.algorithm_ctor = @DqnAlgorithm
+        QValueNetwork.fc_layer_params = (8,)
+      """,
+    "sac": COMMON
+    + REPLAY
+    + """
+        Experiment.policy_ctor = @SacPolicy
+        Experiment.algorithm_ctor = @SacAlgorithm
+        alf.environments.load.name = "Pendulum-v1"
+        alf.environments.load.max_episode_steps = 20
+        alf.environments.load.num_workers = 0
+        alf.Learner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
+        PolicyNetwork.fc_layer_params = (8,)
+        CriticsNetwork.fc_layer_params = (8,)
+      """,
+}
+for _kind in ("dqn", "sac"):  # nothing reads it
+    KINDS[_kind] = KINDS[_kind].replace("ActorCriticNetwork.fc_layer_params = (8,)\n", "")
+
+
+@pytest.fixture(scope="session")
+def root_of(tmp_path_factory):
+    """A function from a kind, a key of KINDS, to the root_dir of a run, which is trained once."""
+
+    @functools.cache
+    def train(kind):
+        folder, path = tmp_path_factory.mktemp(kind), list(sys.path)
+        (folder / "uneven_env.py").write_text(OWN_MODULE)
+        (folder / "run.gin").write_text("\n".join(line.strip() for line in KINDS[kind].splitlines()))
+        try:
+            with own_config():
+                parse_config([str(folder / "run.gin")], [])
+                Trainer(str(folder / "run"), Experiment().make_driver()).train()
+        finally:
+            sys.path[:] = path
+        return str(folder / "run")
+
+    return train
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """A function that runs the command of a module with flags; returns status, stdout and error lines."""
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
+
+    def run(module, **values):
+        gin.clear_config()
+        with flagsaver.flagsaver(**values):
+            status = module.main(["command"])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, [line for line in err.splitlines() if line.startswith("error: ")]
+
+    return run

@@ -1,0 +1,93 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-evaluate: its figures are those of a plain loop."""
+
+import json
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import alf
+from alf.bin import evaluate
+from alf.seeds import spawn_seeds
+
+
+def play_plainly(agent, env, seed, num_episodes):
+    """Returns the returns and lengths of the first episodes after a reset with a seed."""
+    episodes = []
+    for i in range(num_episodes):
+        observation, _ = env.reset(seed=seed if i == 0 else None)
+        state, rewards, done = None, [], False
+        while not done:
+            action, state = agent.predict(observation, state)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            rewards.append(reward)
+            done = terminated or truncated
+        episodes.append((sum(rewards), len(rewards)))
+    env.close()
+    return episodes
+
+
+def compare_with_plain_loop(command, root_dir, make_env, num_episodes, num_envs):
+    """Runs alf-evaluate and the plain loop on the same seeds; returns the lengths of the episodes."""
+    values = dict(root_dir=root_dir, num_episodes=num_episodes, num_envs=num_envs, seed=3, json=True)
+    status, out, errors = command(evaluate, **values)
+    assert (status, errors) == (0, [])
+    found = json.loads(out)
+    agent, episodes = alf.load_agent(root_dir), []
+    for i, seed in enumerate(spawn_seeds(3, num_envs)):
+        share = len(range(i, num_episodes, num_envs))
+        episodes += play_plainly(agent, make_env(), seed, share)
+    returns, lengths = np.array(episodes).T
+    assert found["num_episodes"] == len(returns) == num_episodes
+    for name, values in (("return", returns), ("length", lengths)):
+        figures = found[name]
+        assert figures["mean"] == pytest.approx(values.mean(), rel=1e-5)
+        assert figures["median"] == pytest.approx(np.median(values), rel=1e-5)
+        assert figures["std"] == pytest.approx(values.std(ddof=1), rel=1e-4, abs=1e-6)
+        assert (figures["min"], figures["max"]) == pytest.approx((values.min(), values.max()), rel=1e-5)
+        assert figures["low"] <= figures["mean"] <= figures["high"]
+    return lengths
+
+
+@pytest.mark.parametrize("num_episodes, num_envs", [(5, 2), (3, 1)])
+def test_figures_are_those_of_a_plain_loop(root_of, command, num_episodes, num_envs):
+    root_dir = root_of("lstm")
+    compare_with_plain_loop(command, root_dir, lambda: gymnasium.make("CartPole-v1"), num_episodes, num_envs)
+
+
+def test_episodes_of_very_different_lengths(root_of, command):
+    root_dir = root_of("own")
+    lengths = compare_with_plain_loop(command, root_dir, sys.modules["uneven_env"].Uneven, 13, 4)
+    assert lengths.min() < 5 and lengths.max() > 50
+
+
+def test_fewer_episodes_than_environments(root_of, command):
+    status, out, _ = command(evaluate, root_dir=root_of("cartpole"), num_episodes=1, json=True)
+    found = json.loads(out)
+    assert status == 0 and found["num_episodes"] == 1 and found["return"]["std"] == 0
+
+
+def test_the_table(root_of, command):
+    status, out, _ = command(evaluate, root_dir=root_of("cartpole"), num_episodes=2)
+    title, header, returns, lengths = out.splitlines()
+    assert status == 0 and title.endswith("ckpt-2, 2 episodes")
+    assert header.split() == ["mean", "low", "high", "median", "std", "min", "max"]
+    # CartPole pays 1 a step.
+    assert returns.split()[0] == "return" and lengths.split() == ["length", *returns.split()[1:]]
+
+
+def test_a_setting_of_the_environment(root_of, command):
+    params = ["alf.environments.load.max_episode_steps = 4"]
+    values = dict(root_dir=root_of("cartpole"), num_episodes=3, json=True, gin_param=params)
+    _, out, _ = command(evaluate, **values)
+    assert json.loads(out)["length"]["max"] == 4
+
+
+def test_sampled_actions_are_others(root_of, command):
+    def returns(**values):
+        values = dict(root_dir=root_of("sac"), num_episodes=2, num_envs=1, seed=1, json=True, **values)
+        return json.loads(command(evaluate, **values)[1])["return"]["mean"]
+
+    assert returns() == returns() != returns(sample=True)

@@ -1,0 +1,304 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-play: what it records opens and moves, what it shows, what is wrong, and how it ends."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import gymnasium
+import imageio_ffmpeg
+import numpy as np
+import PIL.Image
+import PIL.ImageSequence
+import pytest
+
+from alf.bin import play
+from alf.bin.frames import open_window, opengl_errors_are_config_errors, record, render_frame
+from alf.environments import load
+from alf.errors import ConfigError, EnvError, SaveError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def read_video(path):
+    """Returns the frames, uint8 [N, height, width, 3], and how many make a second."""
+    path = str(path)
+    if path.endswith(".gif"):
+        with PIL.Image.open(path) as image:
+            fps = 1000 / image.info["duration"]
+            return np.stack([np.array(f.convert("RGB")) for f in PIL.ImageSequence.Iterator(image)]), fps
+    reader = imageio_ffmpeg.read_frames(path)
+    meta = next(reader)
+    width, height = meta["size"]
+    return np.stack([np.frombuffer(f, np.uint8).reshape(height, width, 3) for f in reader]), meta["fps"]
+
+
+def play_video(command, path, root_dir, **values):
+    """Records; returns what was printed of each episode, and the frames."""
+    status, out, errors = command(play, root_dir=root_dir, video=str(path), **values)
+    assert (status, errors) == (0, [])
+    checkpoint, *episodes, last = out.splitlines()
+    frames, fps = read_video(path)
+    assert checkpoint.endswith("ckpt-2") and last == f"{len(frames)} frames in {path}"
+    assert os.listdir(path.parent) == [path.name]
+    return episodes, frames, fps
+
+
+def can_render_mujoco():
+    """Whether MuJoCo can draw, in a process without TensorFlow."""
+    program = (
+        "import gymnasium; env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array'); "
+        "env.reset(); env.render()"
+    )
+    args = [sys.executable, "-c", program]
+    return subprocess.run(args, env={"MUJOCO_GL": "egl", **os.environ}, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("ending", [".mp4", ".gif"])
+@pytest.mark.parametrize("kind", ["cartpole", "lstm", "own", "mujoco", "atari", "dqn", "sac"])
+def test_records_a_run(kind, ending, root_of, command, tmp_path):
+    if kind == "mujoco" and not can_render_mujoco():
+        pytest.skip("MuJoCo finds no OpenGL library here")
+    episodes, frames, fps = play_video(command, tmp_path / f"a{ending}", root_of(kind), seed=1)
+    (length,) = re.fullmatch(r"episode 1: return \S+, length (\d+)", *episodes).groups()
+    assert len(frames) == int(length) + 1
+    expected = {"own": 25, "mujoco": 20, "atari": 15, "sac": 30}.get(kind, 50)
+    assert fps == pytest.approx(expected, rel=0.12)  # a .gif counts hundredths of a second
+    assert (frames[1:] != frames[:-1]).any(axis=(1, 2, 3)).mean() > 0.5
+
+
+def test_frames_are_those_of_the_environment(root_of, command, tmp_path):
+    """The column that is lit moves by one each step; an odd width is padded for .mp4."""
+    for ending, width in ((".gif", 65), (".mp4", 66)):
+        folder = tmp_path / ending[1:]
+        folder.mkdir()
+        values = dict(num_episodes=3, seed=1)
+        episodes, frames, _ = play_video(command, folder / f"a{ending}", root_of("own"), **values)
+        lengths = [int(line.split()[-1]) for line in episodes]
+        expected = np.concatenate([np.arange(n + 1) % 65 for n in lengths])
+        assert frames.shape == (len(expected), 48, width, 3)
+        found = frames.astype(int).sum(axis=(1, 3)).argmax(axis=1)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_setting_of_the_environment_and_exploration(root_of, command, tmp_path):
+    params = ["alf.environments.load.max_episode_steps = 4"]
+    values = dict(num_episodes=3, gin_param=params, sample=True)
+    episodes, frames, _ = play_video(command, tmp_path / "a.gif", root_of("cartpole"), **values)
+    assert episodes == [f"episode {i}: return 4, length 4" for i in (1, 2, 3)] and len(frames) == 15
+
+
+@pytest.mark.parametrize(
+    "video, message",
+    [
+        ("a.avi", r"a\.avi: the file's name must end in \.mp4 or \.gif"),
+        ("a", r"a: the file's name must end in"),
+        ("no/a.mp4", r"no/a\.mp4: there is no folder .*no"),
+        ("there.gif", r"there\.gif: this exists; --overwrite"),
+        ("folder.gif", r"folder\.gif: this exists"),
+    ],
+)
+def test_a_file_that_cannot_be_written(video, message, root_of, command, tmp_path):
+    (tmp_path / "there.gif").write_text("mine")
+    (tmp_path / "folder.gif").mkdir()
+    status, out, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / video))
+    assert (status, out) == (2, "") and len(errors) == 1
+    assert re.search(f"error: --video=.*{message}", errors[0])
+    assert (tmp_path / "there.gif").read_text() == "mine"
+
+
+def test_overwrite(root_of, command, tmp_path):
+    (tmp_path / "a.gif").write_text("old")
+    _, frames, _ = play_video(command, tmp_path / "a.gif", root_of("cartpole"), overwrite=True)
+    assert len(frames) > 1
+
+
+def test_the_package_for_videos_is_missing(root_of, command, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    status, _, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"))
+    assert status == 2 and 'pip install "alf-tf[video]"' in errors[0]
+
+
+def test_ffmpeg_fails(root_of, command, tmp_path, monkeypatch):
+    program = tmp_path / "ffmpeg"
+    program.write_text("#!/bin/sh\nhead -c 9 > /dev/null\necho 'first'\necho 'No space left' >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(program))
+    status, _, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"))
+    assert status == 1
+    assert errors == ["error: the video could not be written: ffmpeg: No space left"]
+    assert os.listdir(tmp_path) == ["ffmpeg"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    with pytest.raises(SaveError, match="File name too long"):
+        with record(str(tmp_path / ("a" * 254 + ".gif")), 30):
+            pass
+
+
+def test_after_an_error_there_is_no_file(tmp_path):
+    frame = np.zeros((16, 16, 3), np.uint8)
+    with pytest.raises(EnvError, match=r"shape \(16, 16, 3\), and then of \(18, 16, 3\)"):
+        with record(str(tmp_path / "a.mp4"), 30) as video:
+            video.show(frame)
+            video.show(np.zeros((18, 16, 3), np.uint8))
+    assert not os.listdir(tmp_path)
+
+
+def test_frames_are_not_kept_in_memory(tmp_path):
+    frame = np.zeros((480, 640, 3), np.uint8)
+    tracemalloc.start()
+    try:
+        with record(str(tmp_path / "a.mp4"), 30) as video:
+            for _ in range(60):
+                video.show(frame)
+        assert tracemalloc.get_traced_memory()[1] < 10 * frame.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+# Environments that cannot be rendered
+
+
+class NoFrames(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (4,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(4, np.float32), {}
+
+
+class RendersText(NoFrames):
+    def render(self):
+        return "text"
+
+
+@pytest.mark.parametrize(
+    "env_class, message",
+    [
+        (NoFrames, "cannot be rendered: it has no render()"),
+        (RendersText, "its render() returns 'text' and no frame"),
+    ],
+)
+def test_an_environment_without_frames(env_class, message):
+    env = load(env_class, 1, render_mode="rgb_array")
+    env.reset()
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        render_frame(env)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No OpenGL backend could be imported",
+        "an OpenGL platform library has not been loaded",
+        "'NoneType' object has no attribute 'eglQueryString'",
+        "'NoneType' object has no attribute 'glGetError'",
+        "Cannot initialize a EGL device display",
+        "invalid value for environment variable MUJOCO_GL: a",
+    ],
+)
+def test_nothing_to_draw_with(text):
+    with pytest.raises(ConfigError, match=f"MuJoCo cannot render here: {text}; .* MUJOCO_GL"):
+        with opengl_errors_are_config_errors():
+            raise AttributeError(text)
+
+
+def test_ones_own_mistakes_keep_their_traceback():
+    with pytest.raises(ZeroDivisionError), opengl_errors_are_config_errors():
+        1 / 0  # noqa: B018
+
+
+def test_a_batch_of_one_frame():
+    class Batch:
+        def render(self):
+            return np.ones((1, 4, 5, 3), np.uint8)
+
+    assert render_frame(Batch()).shape == (4, 5, 3)
+
+
+def test_an_environment_of_many(root_of, command, tmp_path):
+    (tmp_path / "many_envs.py").write_text(
+        "import gin\nfrom alf.environments import load\n"
+        "@gin.configurable\ndef many(seed):\n    return load('CartPole-v1', 3, seed=seed)\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    params = ["import many_envs", "Experiment.env_ctor = @many"]
+    values = dict(root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"), gin_param=params)
+    status, _, errors = command(play, **values)
+    assert status == 2 and "env_ctor makes 3 environments" in errors[0] and "batch_size" in errors[0]
+
+
+# The screen
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+
+
+def test_shows_a_run(screen, root_of, command):
+    status, out, errors = command(play, root_dir=root_of("cartpole"), num_episodes=2)
+    assert (status, errors) == (0, []) and len(out.splitlines()) == 3
+
+
+def test_frames_are_shown_at_their_speed_until_the_window_is_closed(screen):
+    import pygame
+
+    frame = np.zeros((20, 30, 3), np.uint8)
+    frame[5, 7] = 10, 20, 30
+    with open_window(20) as window:
+        start = time.monotonic()
+        for _ in range(6):
+            window.show(frame)
+        assert time.monotonic() - start > 0.2
+        assert pygame.display.get_surface().get_at((7, 5))[:3] == (10, 20, 30)
+        assert not window.is_closed
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+        window.show(frame)
+        assert window.is_closed
+
+
+def test_the_window_is_closed(screen, root_of, command, monkeypatch):
+    monkeypatch.setattr("alf.bin.frames.Window.is_closed", True, raising=False)
+    monkeypatch.setattr("alf.bin.frames.Window.show", lambda self, frame: setattr(self, "is_closed", True))
+    status, out, errors = command(play, root_dir=root_of("cartpole"), num_episodes=5)
+    assert (status, errors) == (0, []) and len(out.splitlines()) == 1
+
+
+def test_there_is_no_screen(root_of, command, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "none")
+    status, _, errors = command(play, root_dir=root_of("cartpole"))
+    assert status == 2 and len(errors) == 1
+    assert re.search(r"there is no screen \(.*\): record with --video=FILE\.mp4", errors[0])
+
+
+# The end
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_the_video(signum, root_of, tmp_path):
+    video, unfinished = tmp_path / "a.gif", tmp_path / "a.gif.tmp"
+    params = ["Uneven.longest = 1e18"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "alf.bin.play", f"--root_dir={root_of('own')}", f"--video={video}"]
+        + [f"--gin_param={param}" for param in params],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 90
+    while not (unfinished.exists() and unfinished.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 128 + signum, err
+    frames, _ = read_video(video)
+    assert len(frames) > 5 and "Traceback" not in err
+    assert out.splitlines()[1:] == [f"{len(frames)} frames in {video}", f"stopped by {signum.name}"]
+    assert os.listdir(tmp_path) == ["a.gif"]
