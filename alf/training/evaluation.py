@@ -89,7 +89,7 @@ class _InfoFigures:
         if self._keys:
             info = self._env.get_info()
             self._last = np.array([info[key] for key in self._keys], np.float64)
-            has_value = ~(np.isnan(self._last) | is_first)
+            has_value = ~np.isnan(self._last)
             self._totals = np.where(is_first, 0.0, self._totals + np.where(has_value, self._last, 0.0))
             self._counts = np.where(is_first, 0, self._counts + has_value)
 
