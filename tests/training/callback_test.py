@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Callbacks: when each method is called, what stops a run, what an error does."""
 
+import functools
 import os
 import re
 import sys
@@ -11,9 +12,9 @@ from absl.testing import flagsaver
 
 from alf.bin import train
 from alf.errors import ConfigError
-from alf.training import Callback
+from alf.training import Callback, Evaluator
 from tests.examples_test import EXAMPLES
-from tests.training.trainer_test import checkpoints, fail, make_trainer
+from tests.training.trainer_test import EPISODE_LENGTH, Environment, checkpoints, fail, make_trainer
 
 EXAMPLE = next(path for path in EXAMPLES if path.stem == "own_callback")
 
@@ -72,11 +73,27 @@ def test_a_callback_ends_a_run_well(tmp_path, method):
     assert "ckpt-1.complete" in checkpoints(tmp_path)
 
 
+def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
+    caplog.set_level("INFO", "absl")
+    callback = Recorder("on_evaluation", lambda trainer: trainer.stop("evaluated"))
+    settings = dict(interval_steps=1, num_episodes=3, env_ctor=lambda seed: Environment(seed=seed))
+    evaluator_ctor = functools.partial(Evaluator, **settings)
+    trainer = make_trainer(tmp_path, callbacks=[callback], evaluator_ctor=evaluator_ctor)
+    assert trainer.train() == (True, "evaluated")
+    (evaluation,) = [call[2] for call in callback.calls if call[0] == "on_evaluation"][:1]
+    assert 0 <= evaluation.figures["return"]["mean"] <= EPISODE_LENGTH
+    assert callback.calls[-1][::2] == ("on_end", "evaluated")
+    assert "  evaluation  " in caplog.text, "the table's row"
+
+
 def test_the_command_prints_why_a_callback_has_ended_the_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
-    given = {"gin_file": [str(EXAMPLE)], "gin_param": ["StopWhenStuck.patience = 1"]}
+    given = {
+        "gin_file": [str(EXAMPLE)],
+        "gin_param": ["StopWhenStuck.patience = 1", "StopCriteria.max_seconds = 60"],
+    }
     with flagsaver.flagsaver(root_dir=str(tmp_path), **given):
         assert train.main(["train"]) == 0
     assert re.fullmatch(r"no better return than \S+ in 1 train iterations\n", capsys.readouterr().out)
