@@ -46,6 +46,8 @@ EXTRAS = {
     "envpool": ["envpool>=1.0"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
+    # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
+    "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
 }
 
 DEV_REQUIRES = [
@@ -76,6 +78,8 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={
-        "console_scripts": [f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "evaluate")]
+        "console_scripts": [
+            f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "evaluate", "export")
+        ]
     },
 )

@@ -31,7 +31,8 @@ class TFAgentsPolicy(TFPolicy):
             automatic_state_reset=False,  # `choose_action` does that
             name="tf_agents_policy",
         )
-        self._policy = policy
+        self._weights = policy.variables  # what checkpoints and SavedModels keep
+        vars(self)["_policy"] = policy  # not as a part: they would keep Keras layers, too
         self._deterministic = deterministic
 
     def _action(self, time_step, policy_state, seed=None):

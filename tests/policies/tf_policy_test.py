@@ -66,7 +66,7 @@ def assert_same_returns(metric, num_episodes, policy):
 
 @pytest.mark.parametrize(
     "driver_ctor, amount",
-    [(DynamicStepDriver, {"num_steps": 100}), (DynamicEpisodeDriver, {"num_episodes": 5})],
+    [(DynamicStepDriver, {"num_steps": 200}), (DynamicEpisodeDriver, {"num_episodes": 5})],
 )
 def test_dynamic_drivers_and_their_metrics(policy, driver_ctor, amount):
     env = TFPyEnvironment(make_env())
@@ -130,13 +130,17 @@ def test_state_rewards_and_bounds():
     assert policy.action(make_time_step(1, 1)).action.numpy().tolist() == [20, 20]  # no state: zeros
 
 
-def test_it_predicts_or_explores_with_the_variables_of_the_policy():
+def test_it_predicts_or_explores_with_the_variables_of_the_policy(tmp_path):
     policy = StepPolicy()
     predicts, explores = TFAgentsPolicy(policy), TFAgentsPolicy(policy, deterministic=False)
     policy._weight.assign(5.0)
     assert predicts.action(make_time_step(0)).action.numpy() == [1]
     assert explores.action(make_time_step(0)).action.numpy() == [10]
-    assert {v.ref() for v in explores.variables()} == {v.ref() for v in policy.variables}
+    assert [v.ref() for v in explores.variables()] == [v.ref() for v in policy.variables]
+    path = tf.train.Checkpoint(policy=explores).write(str(tmp_path / "checkpoint"))
+    policy._weight.assign(6.0)
+    tf.train.Checkpoint(policy=predicts).read(path).assert_consumed()
+    assert policy._weight.numpy() == 5
 
 
 def test_a_seed_is_refused():
