@@ -92,7 +92,10 @@ def _write_tflite(policy, flat, path):
     try:
         content = converter.convert()
     except Exception as error:  # of several kinds
-        raise ConfigError(f"tflite: the policy cannot be converted: {error}") from error
+        unknown = sorted(set(re.findall(r"'tf\.(\w+)' op is neither", str(error))))
+        if unknown:
+            raise ConfigError(f"tflite: it does not know the operations {', '.join(unknown)}") from error
+        raise ConfigError(f"tflite: the policy cannot be converted: {str(error).splitlines()[0]}") from error
     with open(path, "wb") as file:
         file.write(content)
     return sorted({name.decode() for name in re.findall(rb"\0Flex(\w+)\0", content)})

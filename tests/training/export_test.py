@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import PolicyStep
 from alf.errors import ConfigError
@@ -158,15 +159,21 @@ def test_a_sampled_policy(tmp_path):
     for deterministic, num_different in ((True, 1), (False, 2)):
         path = str(tmp_path / str(deterministic))
         export(policy, path, deterministic)
-        function = tf.saved_model.load(path).signatures["serving_default"]
-        actions = function(observation=tf.repeat(observation, 200, axis=0))["action"]
+        model = tf.saved_model.load(path)
+        observations = tf.repeat(observation, 200, axis=0)
+        actions = model.signatures["serving_default"](observation=observations)["action"]
         assert len(set(actions.numpy())) == num_different
+        step = model.action(ts.restart(observations, 200), model.get_initial_state(200))
+        assert len(set(step.action.numpy())) == num_different
 
 
 def test_operations_that_tensorflow_lite_does_not_have(tmp_path):
     policy = EchoPolicy(lambda x: tf.cast(2.5 * tf.cast(x, tf.float64), tf.float32))
     assert export(policy, str(tmp_path / "policy"), tflite=True) == ["Mul"]
     assert read_signature(tmp_path / "policy")[2]["tflite_select_ops"] == ["Mul"]
+    policy = EchoPolicy(lambda x: tf.math.betainc(x, x, x))
+    with pytest.raises(ConfigError, match=r"tflite: it does not know the operations Betainc$"):
+        export(policy, str(tmp_path / "other"), tflite=True)
 
 
 def test_onnx_without_tf2onnx(tmp_path, monkeypatch):
