@@ -48,6 +48,8 @@ EXTRAS = {
     "mujoco": ["gymnasium[mujoco]"],
     # Brings ffmpeg, which writes the videos of alf-play frame by frame.
     "video": ["imageio-ffmpeg>=0.5"],
+    # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
+    "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
 }
 
 DEV_REQUIRES = [
@@ -79,7 +81,7 @@ setup(
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={
         "console_scripts": [
-            f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "play", "evaluate")
+            f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "play", "evaluate", "export")
         ]
     },
 )

@@ -29,6 +29,31 @@ class AgentState(NamedTuple):
     prev_action: Any  # as the policy gave it, before it was clipped
 
 
+def agent_state_spec(policy):
+    """The `AgentState` of unbatched tensor specs for a `Policy`."""
+    return AgentState(policy.policy_step_spec.state, policy.action_spec)
+
+
+def choose_action(choose, action_spec, step_type, reward, discount, observation, state):
+    """Chooses actions in a graph, for a time step whose fields are as in `TimeStep`.
+
+    Args:
+        choose: `Policy.predict` or `Policy.rollout`.
+        action_spec: of the policy.
+        step_type, reward, discount, observation: of [B, ...].
+        state: `AgentState` of [B, ...]; it becomes zeros where `step_type` is FIRST.
+
+    Returns:
+        the action, clipped to the bounds of its spec, and the next `AgentState`.
+    """
+    prev_action = zero_where(tf.equal(step_type, FIRST), state.prev_action)
+    env_id = tf.range(tf.size(step_type))
+    time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id)
+    policy_step = choose(time_step, state.policy)
+    action = tf.nest.map_structure(_clip, policy_step.action, action_spec)
+    return action, AgentState(policy_step.state, policy_step.action)
+
+
 class Agent:
     """Chooses actions for observations.
 
@@ -45,15 +70,12 @@ class Agent:
         self.observation_spec = policy.time_step_spec.observation
         self.action_spec = policy.action_spec
         signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)
+        self._state_spec = agent_state_spec(policy)
         signature = (*signature[:4], add_leading_dims(self._state_spec, None))
         self._functions = {
             is_greedy: tf.function(act, input_signature=signature, autograph=False)
             for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training))
         }
-
-    @property
-    def _state_spec(self):
-        return AgentState(self.policy.policy_step_spec.state, self.policy.action_spec)
 
     def predict(self, observation, state=None, deterministic=True, episode_start=None):
         """Chooses actions for one observation, or for a batch of them.
@@ -128,18 +150,10 @@ class Agent:
         return tf.nest.pack_sequence_as(self.observation_spec, leaves), is_batch
 
     def _act_greedily(self, *args):
-        return self._act(self.policy.predict, *args)
+        return choose_action(self.policy.predict, self.action_spec, *args)
 
     def _act_as_in_training(self, *args):
-        return self._act(self.policy.rollout, *args)
-
-    def _act(self, choose, step_type, reward, discount, observation, state):
-        prev_action = zero_where(tf.equal(step_type, FIRST), state.prev_action)
-        env_id = tf.range(tf.size(step_type))
-        time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id)
-        policy_step = choose(time_step, state.policy)
-        action = tf.nest.map_structure(_clip, policy_step.action, self.action_spec)
-        return action, AgentState(policy_step.state, policy_step.action)
+        return choose_action(self.policy.rollout, self.action_spec, *args)
 
 
 def _clip(action, spec):

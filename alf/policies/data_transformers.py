@@ -202,9 +202,14 @@ class ObservationNormalizer(DataTransformer):
         def normalize(x, statistics):
             if statistics is None:
                 return x
-            # In float64: a mean near 1,000,000 in float32 may be off by 0.03, which can be many deviations.
-            x = tf.cast((tf.cast(x, tf.float64) - statistics.mean()) / statistics.std(), x.dtype)
-            return x if self._clip is None else tf.clip_by_value(x, -self._clip, self._clip)
+            dtype = x.dtype if x.dtype == tf.float64 else tf.float32
+            mean, std = statistics.mean(), tf.cast(statistics.std(), dtype)
+            # In two parts: a mean near 1,000,000 in float32 may be off by 0.03, which can be many deviations.
+            # TensorFlow Lite, and much that runs ONNX, subtracts no float64.
+            high = tf.cast(mean, dtype)
+            low = tf.cast(mean - tf.cast(high, tf.float64), dtype)
+            y = tf.cast((tf.cast(x, dtype) - high) / std - low / std, x.dtype)
+            return y if self._clip is None else tf.clip_by_value(y, -self._clip, self._clip)
 
         pairs = zip(tf.nest.flatten(data.observation), self._statistics, strict=True)
         leaves = [normalize(x, statistics) for x, statistics in pairs]

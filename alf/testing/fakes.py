@@ -80,7 +80,7 @@ class FrozenPolicy(Policy):
         assert isinstance(time_step, TimeStep)
         rows = time_step.step_type.shape[0]
         assert rows is not None, "the number of rows must be static"
-        check_nest("time_step", time_step, self.time_step_spec, rows)
+        check_nest("time_step", time_step, self.info_spec["seen"], rows)
         check_nest("state", state, self.state_spec, rows)
         self.rows.append(rows)
         info = {"seen": time_step, "version": tf.fill((rows,), self.progress.updates.read_value())}

@@ -1,0 +1,108 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""FlatPolicy: a policy as one function of named tensors, for file formats that know no nests."""
+
+import itertools
+import re
+
+import tensorflow as tf
+from tf_agents.utils.nest_utils import flatten_with_joined_paths
+
+from alf.errors import ConfigError
+from alf.nest_utils import zeros_from_spec
+from alf.policies.agent import agent_state_spec, choose_action
+
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+
+
+class FlatPolicy:
+    """A function from named tensors to named tensors that acts as a `Policy` does.
+
+    Inputs are "observation", "step_type", "reward", "discount" as in `TimeStep`, and "state_0", "state_1" and
+    so on; outputs are "action" and "next_state_0" and so on, which are the states of the next call. Each part
+    of a nest has its path in its name, such as "observation_image". With step_type 0 an episode begins,
+    whatever the states are then.
+
+    An input besides the observation is left out if no action depends on it, now or later.
+
+    Args:
+        policy: `Policy`; its variables are used, not copied.
+        deterministic: whether it acts as well as it can, or explores, as in `TFAgentsPolicy`.
+
+    Attributes:
+        inputs, outputs: dicts from names to unbatched tensor specs.
+
+    Raises:
+        ConfigError: if the policy calls Python from its graph, which no file can hold.
+    """
+
+    def __init__(self, policy, deterministic=True):
+        self._policy = policy
+        self._choose = policy.predict if deterministic else policy.rollout
+        spec, state_spec = policy.time_step_spec, agent_state_spec(policy)
+        self._arguments = (spec.step_type, spec.reward, spec.discount, spec.observation, state_spec)
+        names = ("step_type", "reward", "discount", "observation")
+        inputs = [_name_leaves(name, nest) for name, nest in zip(names, self._arguments)]
+        states = {f"state_{i}": leaf for i, leaf in enumerate(tf.nest.flatten(state_spec))}
+        self._all_inputs = {k: v for named in (*inputs, states) for k, v in named.items()}
+        self._actions = _name_leaves("action", policy.action_spec)
+        self._next_states = {f"next_{name}": spec for name, spec in states.items()}
+        self.inputs, self.outputs = self._all_inputs, {**self._actions, **self._next_states}
+        self._leave_out()
+
+    def trace(self, batch_size=None):
+        """Makes a concrete function from keyword arguments to a dict; None is for any batch size."""
+        specs = {k: tf.TensorSpec((batch_size, *s.shape), s.dtype, k) for k, s in self.inputs.items()}
+        return tf.function(self._act, autograph=False).get_concrete_function(**specs)
+
+    def _act(self, **tensors):
+        batch_size = tf.shape(next(iter(tensors.values())))[0]
+        missing = {k: s for k, s in self._all_inputs.items() if k not in tensors}  # no action depends on them
+        tensors = {**tensors, **zeros_from_spec(missing, batch_size)}
+        leaves = [tensors[name] for name in self._all_inputs]
+        arguments = tf.nest.pack_sequence_as(self._arguments, leaves)
+        results = tf.nest.flatten(choose_action(self._choose, self._policy.action_spec, *arguments))
+        results = dict(zip([*self._actions, *self._next_states], results, strict=True))
+        return {name: tf.identity(results[name], name) for name in self.outputs}
+
+    def _leave_out(self):
+        """Keeps those inputs and outputs on which an action depends, now or later, and all observations."""
+        graph = self.trace().graph
+        _check_no_python(graph)
+        needed = list(self._actions)
+        while True:
+            operations = _find_ancestors(graph.structured_outputs[name].op for name in needed)
+            read = [k for k in self.inputs if graph.get_tensor_by_name(f"{k}:0").op in operations]
+            states = [name for name in self._next_states if name.removeprefix("next_") in read]
+            if needed == [*self._actions, *states]:
+                break
+            needed = [*self._actions, *states]
+        self.inputs = {k: v for k, v in self.inputs.items() if k in read or k.startswith("observation")}
+        self.outputs = {name: self.outputs[name] for name in needed}
+
+
+def _name_leaves(name, nest):
+    """Makes a dict of the leaves of a nest, whose names are made of `name` and the path of each leaf."""
+    leaves = flatten_with_joined_paths(nest)
+    names = [re.sub(r"\W", "_", f"{name}_{path}") if path else name for path, _ in leaves]
+    if len(set(names)) < len(names):
+        names = [f"{name}_{i}" for i in range(len(names))]
+    return {name: leaf for name, (_, leaf) in zip(names, leaves)}
+
+
+def _find_ancestors(operations):
+    """Returns the set of the operations on which some operations depend, and of these themselves."""
+    found, waiting = set(), list(operations)
+    while waiting:
+        operation = waiting.pop()
+        if operation not in found:
+            found.add(operation)
+            waiting += [x.op for x in operation.inputs] + list(operation.control_inputs)
+    return found
+
+
+def _check_no_python(graph):
+    definition = graph.as_graph_def()
+    nodes = [definition.node, *(function.node_def for function in definition.library.function)]
+    names = [node.name for node in itertools.chain(*nodes) if node.op in _PYTHON_OPS]
+    if names:
+        raise ConfigError(f"the policy cannot be exported: it calls Python from its graph, in {names[0]!r}")

@@ -1,0 +1,49 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""TFAgentsPolicy: a policy of ALF for the tools of TF-Agents."""
+
+import tensorflow as tf
+from tf_agents.policies.tf_policy import TFPolicy
+from tf_agents.trajectories import policy_step, time_step
+
+from alf.policies.agent import agent_state_spec, choose_action
+
+
+class TFAgentsPolicy(TFPolicy):
+    """A `Policy` as a `TFPolicy`, which TF-Agents' drivers, metrics and `PolicySaver` take.
+
+    Its state is an `AgentState`, because time steps of TF-Agents have no previous action. The state is zero
+    where an episode begins; in its place, `()` stands for zeros. Actions are clipped to the bounds of their
+    spec. There is no `distribution`.
+
+    Args:
+        policy: `Policy`; its variables are used, not copied.
+        deterministic: whether it acts as well as it can (`Policy.predict`, for example greedily), or explores
+            as in training (`Policy.rollout`).
+    """
+
+    def __init__(self, policy, deterministic=True):
+        spec = policy.time_step_spec
+        super().__init__(
+            time_step.time_step_spec(spec.observation, spec.reward),
+            policy.action_spec,
+            agent_state_spec(policy),
+            clip=False,  # `choose_action` clips
+            automatic_state_reset=False,  # `choose_action` does that
+            name="tf_agents_policy",
+        )
+        self._weights = policy.variables  # what checkpoints and SavedModels keep
+        vars(self)["_policy"] = policy  # not as a part: they would keep Keras layers, too
+        self._deterministic = deterministic
+
+    def _action(self, time_step, policy_state, seed=None):
+        if seed is not None:
+            raise ValueError(f"seed is {seed!r}: use tf.random.set_seed, policies of ALF take no other seed")
+        policy = self._policy
+        choose = policy.predict if self._deterministic else policy.rollout
+        if policy_state == ():
+            policy_state = self.get_initial_state(tf.size(time_step.step_type))
+        action, state = choose_action(choose, policy.action_spec, *time_step, policy_state)
+        return policy_step.PolicyStep(action, state, ())
+
+    def _distribution(self, time_step, policy_state):
+        raise NotImplementedError("policies of ALF give actions alone")
