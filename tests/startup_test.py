@@ -59,9 +59,13 @@ def test_a_crash_shows_it(signum):
 
 
 def test_ctrl_c_shows_it():
-    result = run(
-        BEGIN + "    os.killpg(0, signal.SIGINT)\n    import time; time.sleep(60)", start_new_session=True
-    )
+    end = """
+    import time
+    time.sleep(0.5)  # until the child reads
+    os.killpg(0, signal.SIGINT)
+    time.sleep(60)
+"""
+    result = run(BEGIN + end, start_new_session=True)
     assert result.stderr.splitlines()[:3] == ["before", "from C++", "from Python"]
     assert "KeyboardInterrupt" in result.stderr and result.stderr.count("Traceback") == 1
 
