@@ -12,8 +12,9 @@ from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import acting
-from alf.bin.acting import NUM_EPISODES, SAMPLE, open_run
+from alf.bin.acting import NUM_EPISODES, open_run
 from alf.bin.command import make_main, start
+from alf.bin.policy_flags import SAMPLE
 from alf.training.evaluation import evaluate, summarize_episodes
 
 flags.adopt_module_key_flags(acting)

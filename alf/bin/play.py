@@ -14,7 +14,7 @@ from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import acting
-from alf.bin.acting import NUM_EPISODES, SAMPLE, open_run
+from alf.bin.acting import NUM_EPISODES, open_run
 from alf.bin.command import make_main, start
 from alf.bin.frames import (
     check_path,
@@ -23,6 +23,7 @@ from alf.bin.frames import (
     record,
     render_frame,
 )
+from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
 from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
