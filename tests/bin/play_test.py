@@ -91,9 +91,19 @@ def test_frames_are_those_of_the_environment(root_of, command, tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_setting_of_the_environment_and_exploration(root_of, command, tmp_path):
+def test_a_seed_and_exploration(root_of, command, tmp_path):
+    def play_once(**values):
+        path = tmp_path / "a.gif"
+        return play_video(command, path, root_of("sac"), overwrite=True, **values)[0]
+
+    assert play_once(seed=1) == play_once(seed=1)
+    assert play_once(seed=1) != play_once(seed=2)
+    assert play_once(seed=1) != play_once(seed=1, sample=True)
+
+
+def test_a_setting_of_the_environment(root_of, command, tmp_path):
     params = ["alf.environments.load.max_episode_steps = 4"]
-    values = dict(num_episodes=3, gin_param=params, sample=True)
+    values = dict(num_episodes=3, gin_param=params)
     episodes, frames, _ = play_video(command, tmp_path / "a.gif", root_of("cartpole"), **values)
     assert episodes == [f"episode {i}: return 4, length 4" for i in (1, 2, 3)] and len(frames) == 15
 
