@@ -5,9 +5,12 @@ Outside of the environments and of what exports policies, this is the only modul
 specs have bounds.
 """
 
+import re
+
 import numpy as np
 import tensorflow as tf
 from tf_agents.specs.tensor_spec import BoundedTensorSpec, from_spec
+from tf_agents.utils.nest_utils import flatten_with_joined_paths
 
 to_tensor_spec = from_spec  # turns a nest of TF-Agents array specs into tensor specs; bounds are kept
 
@@ -26,6 +29,18 @@ def _with_shape(spec, shape, keep_bounds):
     if keep_bounds and isinstance(spec, BoundedTensorSpec):
         return BoundedTensorSpec(shape, spec.dtype, spec.minimum, spec.maximum, spec.name)
     return tf.TensorSpec(shape, spec.dtype)
+
+
+def name_leaves(name, nest):
+    """Makes a dict of the leaves of a nest, in order, with names of letters, digits and underscores.
+
+    One leaf alone gets the name itself, others have their path behind it: "observation_camera_0".
+    """
+    leaves = flatten_with_joined_paths(nest)
+    names = [re.sub(r"[^a-zA-Z0-9]", "_", f"{name}_{path}") if path else name for path, _ in leaves]
+    if len(set(names)) < len(names):
+        names = [f"{name}_{i}" for i in range(len(names))]
+    return {name: leaf for name, (_, leaf) in zip(names, leaves)}
 
 
 def zeros_from_spec(spec, *dims):

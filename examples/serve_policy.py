@@ -5,8 +5,9 @@
     python serve_policy.py DIR 8080
     curl -d '{"client": "robot 7", "observation": [0.1, 0, 0, 0], "episode_start": true}' localhost:8080
 
-answers {"action": 1}. An observation of several parts is {"image": ..., "speed": ...}, and so is the action.
-The state of each client is kept here; "reward" is only for policies that look at it.
+answers {"action": 1}. An observation of several parts is {"observation_image": ..., "observation_gear": ...},
+with the names in DIR/signature.json. The state of each client is kept here; "reward" is for policies that
+look at it.
 """
 
 import collections
@@ -32,8 +33,7 @@ class PolicyServer(HTTPServer):
 
     def act(self, client, observation, episode_start=False, reward=0.0):
         is_first = episode_start or client not in self.states
-        parts = observation.items() if isinstance(observation, dict) else [("", observation)]
-        values = {"_".join(filter(None, ("observation", name))): value for name, value in parts}
+        values = observation if isinstance(observation, dict) else {"observation": observation}
         values |= {"step_type": int(not is_first), "reward": reward, "discount": 1.0}
         values |= self.states.get(client, self.no_state)
         inputs = {}
@@ -41,7 +41,7 @@ class PolicyServer(HTTPServer):
             value = tf.convert_to_tensor(values[spec["name"]], spec["dtype"])
             inputs[spec["name"]] = tf.reshape(value, [1, *spec["shape"][1:]])
         outputs = self.model.signatures["serving_default"](**inputs)
-        self.states[client] = {k[5:]: x for k, x in outputs.items() if k.startswith("next_")}
+        self.states[client] = {k.removeprefix("next_"): x for k, x in outputs.items() if k[:5] == "next_"}
         self.states.move_to_end(client)
         if len(self.states) > MAX_CLIENTS:
             self.states.popitem(last=False)
@@ -49,6 +49,8 @@ class PolicyServer(HTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    timeout = 30  # seconds, in which a client must send its request
+
     def do_POST(self):
         try:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -51,16 +51,16 @@ def test_two_clients(case, tmp_path):
     steps, actions = record(env, Agent(policy), 25)
     env.close()
     export(policy, str(tmp_path / "policy"))
+    signature = json.loads((tmp_path / "policy" / "signature.json").read_text())
+    names = [spec["name"] for spec in signature["inputs"] if spec["name"].startswith("observation")]
     with serving(tmp_path / "policy", tmp_path) as ask:
         with pytest.raises(urllib.error.HTTPError, match="400"):
             ask(client=0, observation={"wrong": 1})
         for step, expected in zip(steps, actions, strict=True):
             for client in (0, 1):
-                observation = step["observation"]
-                is_dict = isinstance(observation, dict)
-                parts = observation if is_dict else {"": observation}
-                parts = {key: value[client].tolist() for key, value in parts.items()}
+                parts = [leaf[client].tolist() for leaf in step["leaves"]]
+                observation = dict(zip(names, parts, strict=True)) if len(parts) > 1 else parts[0]
                 starts = bool(step["step_type"][client] == FIRST)
-                answer = ask(client=client, observation=parts if is_dict else parts[""], episode_start=starts)
+                answer = ask(client=client, observation=observation, episode_start=starts)
                 for name, leaf in zip(sorted(answer), expected, strict=True):
                     np.testing.assert_allclose(answer[name], leaf[client], rtol=1e-4, atol=1e-5)

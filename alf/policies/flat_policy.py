@@ -2,13 +2,11 @@
 """FlatPolicy: a policy as one function of named tensors, for file formats that know no nests."""
 
 import itertools
-import re
 
 import tensorflow as tf
-from tf_agents.utils.nest_utils import flatten_with_joined_paths
 
 from alf.errors import ConfigError
-from alf.nest_utils import zeros_from_spec
+from alf.nest_utils import name_leaves, zeros_from_spec
 from alf.policies.agent import agent_state_spec, choose_action
 
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
@@ -41,10 +39,10 @@ class FlatPolicy:
         spec, state_spec = policy.time_step_spec, agent_state_spec(policy)
         self._arguments = (spec.step_type, spec.reward, spec.discount, spec.observation, state_spec)
         names = ("step_type", "reward", "discount", "observation")
-        inputs = [_name_leaves(name, nest) for name, nest in zip(names, self._arguments)]
+        inputs = [name_leaves(name, nest) for name, nest in zip(names, self._arguments)]
         states = {f"state_{i}": leaf for i, leaf in enumerate(tf.nest.flatten(state_spec))}
         self._all_inputs = {k: v for named in (*inputs, states) for k, v in named.items()}
-        self._actions = _name_leaves("action", policy.action_spec)
+        self._actions = name_leaves("action", policy.action_spec)
         self._next_states = {f"next_{name}": spec for name, spec in states.items()}
         self.inputs, self.outputs = self._all_inputs, {**self._actions, **self._next_states}
         self._leave_out()
@@ -78,15 +76,6 @@ class FlatPolicy:
             needed = [*self._actions, *states]
         self.inputs = {k: v for k, v in self.inputs.items() if k in read or k.startswith("observation")}
         self.outputs = {name: self.outputs[name] for name in needed}
-
-
-def _name_leaves(name, nest):
-    """Makes a dict of the leaves of a nest, whose names are made of `name` and the path of each leaf."""
-    leaves = flatten_with_joined_paths(nest)
-    names = [re.sub(r"\W", "_", f"{name}_{path}") if path else name for path, _ in leaves]
-    if len(set(names)) < len(names):
-        names = [f"{name}_{i}" for i in range(len(names))]
-    return {name: leaf for name, (_, leaf) in zip(names, leaves)}
 
 
 def _find_ancestors(operations):

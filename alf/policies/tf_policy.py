@@ -5,6 +5,7 @@ import tensorflow as tf
 from tf_agents.policies.tf_policy import TFPolicy
 from tf_agents.trajectories import policy_step, time_step
 
+from alf.nest_utils import BoundedTensorSpec, name_leaves
 from alf.policies.agent import agent_state_spec, choose_action
 
 
@@ -24,9 +25,9 @@ class TFAgentsPolicy(TFPolicy):
     def __init__(self, policy, deterministic=True):
         spec = policy.time_step_spec
         super().__init__(
-            time_step.time_step_spec(spec.observation, spec.reward),
-            policy.action_spec,
-            agent_state_spec(policy),
+            time_step.time_step_spec(_name("observation", spec.observation), _name("reward", spec.reward)),
+            _name("action", policy.action_spec),
+            _name("state", agent_state_spec(policy)),
             clip=False,  # `choose_action` clips
             automatic_state_reset=False,  # `choose_action` does that
             name="tf_agents_policy",
@@ -47,3 +48,14 @@ class TFAgentsPolicy(TFPolicy):
 
     def _distribution(self, time_step, policy_state):
         raise NotImplementedError("policies of ALF give actions alone")
+
+
+def _name(name, spec):
+    """Names the specs of a nest; `PolicySaver` takes these names as they are, but not all keys of dicts."""
+
+    def rename(name, spec):
+        if isinstance(spec, BoundedTensorSpec):
+            return BoundedTensorSpec(spec.shape, spec.dtype, spec.minimum, spec.maximum, name)
+        return tf.TensorSpec(spec.shape, spec.dtype, name)
+
+    return tf.nest.pack_sequence_as(spec, [rename(*item) for item in name_leaves(name, spec).items()])

@@ -78,7 +78,8 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
 
 
 def _save_model(policy, flat, deterministic, folder):
-    saver = PolicySaver(TFAgentsPolicy(policy, deterministic), train_step=policy.progress.updates)
+    policy_for_saver = TFAgentsPolicy(policy, deterministic)
+    saver = PolicySaver(policy_for_saver, use_nest_path_signatures=False, train_step=policy.progress.updates)
     saver.signatures[_FUNCTION] = flat.trace()
     saver.save(folder)
 

@@ -72,6 +72,9 @@ def test_names_of_parts():
     inputs, outputs = names(choose, observation_spec=spec, action_spec={"x": NUMBER, "y": [NUMBER]})
     assert inputs == "observation_a_c observation_b_0 observation_b_1_left observation_b_1_right"
     assert outputs == "action_x action_y_0"
+    spec = {"front camera": NUMBER, "Füße": NUMBER}
+    inputs, _ = names(lambda t, s: (t.observation["Füße"], s), observation_spec=spec)
+    assert inputs == "observation_F__e observation_front_camera"
     # Two parts of one name.
     spec = {"a": {"b": NUMBER}, "a_b": NUMBER}
     inputs, _ = names(lambda t, s: (t.observation["a_b"], s), observation_spec=spec)

@@ -30,7 +30,7 @@ class Car(gymnasium.Env):
 
     observation_space = spaces.Dict(
         image=spaces.Box(0, 255, (1, 8, 8), np.uint8),
-        speed=spaces.Box(-np.inf, np.inf, (3,), np.float32),
+        **{"speed: x, y, z": spaces.Box(-np.inf, np.inf, (3,), np.float32)},
         gear=spaces.Discrete(5),
     )
     action_space = spaces.Dict(
@@ -50,7 +50,7 @@ class Car(gymnasium.Env):
     def _observe(self):
         image = self.np_random.integers(0, 256, (1, 8, 8), np.uint8)
         speed = self.np_random.normal(2, 3, 3).astype(np.float32)
-        return {"image": image, "speed": speed, "gear": self.np_random.integers(5)}
+        return {"image": image, "speed: x, y, z": speed, "gear": self.np_random.integers(5)}
 
 
 SMALL = dict(fc_layer_params=(16,), seed=1)
