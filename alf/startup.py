@@ -14,8 +14,11 @@ import sys
 def start_tensorflow():
     """Imports TensorFlow and lets it look for GPUs; shows what that writes only if it fails.
 
-    Call it before any of the user's modules is imported: what they write is not to be hidden.
+    Call it before any of the user's modules is imported: what they write is not to be hidden. It does nothing
+    if TensorFlow is imported already.
     """
+    if "tensorflow" in sys.modules:
+        return
     with hide_stderr():
         import tensorflow as tf
 
