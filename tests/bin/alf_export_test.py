@@ -39,6 +39,7 @@ from absl import flags
 from absl.testing import flagsaver
 from alf.bin import export
 
+sys.modules["tf2onnx"] = None  # as if it were not installed
 results = []
 for args in json.loads(sys.argv[1]):
     gin.clear_config()
@@ -81,6 +82,7 @@ def test_flags(root_dir, tmp_path):
         [f"--output={newest}"],
         [f"--output={first}"],
         [f"--output={first}", "--overwrite", "--checkpoint=1", "--tflite", "--sample"],
+        [f"--output={none}", "--onnx"],
         [f"--output={none}", "--gin_param=GRU.units=9"],
         [f"--output={none}", "--gin_param=ActorCriticNetwork.fc_layer_params=(9,)"],
     ]
@@ -89,13 +91,14 @@ def test_flags(root_dir, tmp_path):
     done = run("-c", SEVERAL_CALLS, json.dumps(calls))
     assert done.returncode == 0, done.stderr
     statuses, lines = zip(*json.loads(done.stdout.splitlines()[-1]), strict=True)
-    assert statuses == (0, 2, 0, 0, 2, 2, 2)
+    assert statuses == (0, 2, 0, 0, 2, 2, 2, 2)
     assert lines[0] == [f"{root_dir}/checkpoints/ckpt-2 is exported to {newest}"]
     assert lines[1] == [f"error: output '{newest}' exists: choose another one, or overwrite it"]
     assert lines[3] == [f"{root_dir}/checkpoints/ckpt-1 is exported to {first}"]
-    assert lines[4] == ["error: nothing reads the gin binding GRU.units"]
-    assert "does not fit this policy" in lines[5][-1]
-    assert "holds no run" in lines[6][-1]
+    assert lines[4][0].startswith("error: onnx needs tf2onnx: pip install 'alf-tf[onnx]'")
+    assert lines[5] == ["error: nothing reads the gin binding GRU.units"]
+    assert "does not fit this policy" in lines[6][-1]
+    assert "holds no run" in lines[7][-1]
     assert not none.exists()
     assert before == sorted(path.stat().st_mtime_ns for path in root_dir.rglob("*"))
 
