@@ -75,7 +75,7 @@ MY_ENV = """
             # The log has a line after 5 s, and no second one after 10 s.
             if BecomesSlow.steps > 1_000 and time.monotonic() - BecomesSlow.start > 7:
                 print("slow now", flush=True)
-                time.sleep(1.5)
+                time.sleep(4.0)
             return super()._step(action)
 
 
@@ -274,11 +274,11 @@ def test_sigterm_while_the_learner_waits_and_a_line_every_few_seconds(tmp_path):
         text=True,
     ) as process:
         assert process.stdout.readline().startswith("slow now")
-        time.sleep(1.0)  # unrolls take 12 s from now on
+        time.sleep(1.0)  # unrolls take 32 s from now on
         process.send_signal(signal.SIGTERM)
         start = time.monotonic()
         out, err = process.communicate(timeout=60)
-        assert time.monotonic() - start < 6.0
+        assert time.monotonic() - start < 20.0  # a step, 4 s, and the end of the process
     assert process.returncode == 143, err
     assert out.splitlines()[-1] == "stopped by SIGTERM"
     assert "Traceback" not in err
@@ -297,7 +297,7 @@ def test_an_environment_that_raises_shows_its_own_traceback(tmp_path):
     result = run(*arguments(tmp_path / "run", configure(tmp_path, "Raises")), folders=[tmp_path])
     ended = time.time()
     assert result.returncode == 1
-    assert ended - float(re.search("raising at (.*)", result.stdout).group(1)) < 5.0
+    assert ended - float(re.search("raising at (.*)", result.stdout).group(1)) < 20.0
     assert result.stderr.count("Traceback (most recent call last)") == 1, result.stderr
     assert re.search(r'File ".*my_env_\d+\.py", line \d+, in _step', result.stderr)
     assert "KeyError: 'my own bug'" in result.stderr
