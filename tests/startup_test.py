@@ -61,6 +61,7 @@ def test_a_crash_shows_it(signum):
 def test_ctrl_c_shows_it():
     end = """
     import time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
     time.sleep(0.5)  # until the child reads
     os.killpg(0, signal.SIGINT)
     time.sleep(60)

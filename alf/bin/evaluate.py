@@ -18,7 +18,7 @@ from alf.bin.policy_flags import SAMPLE
 from alf.training.evaluation import evaluate, summarize_episodes
 
 flags.adopt_module_key_flags(acting)
-_NUM_ENVS = flags.DEFINE_integer("num_envs", 8, "Environments that step together.", lower_bound=1)
+_PARALLEL_ENVS = flags.DEFINE_integer("parallel_envs", 8, "Environments that step together.", lower_bound=1)
 _JSON = flags.DEFINE_bool("json", False, "Prints JSON in place of a table.")
 
 _NUM_EPISODES = 100
@@ -28,7 +28,7 @@ _COLUMNS = ("mean", "low", "high", "median", "std", "min", "max")
 def run():
     """Evaluates as the flags say; returns the exit status."""
     num_episodes = NUM_EPISODES.value or _NUM_EPISODES
-    with open_run(min(_NUM_ENVS.value, num_episodes)) as (agent, env, path):
+    with open_run(min(_PARALLEL_ENVS.value, num_episodes)) as (agent, env, path):
         episodes = evaluate(agent, env, num_episodes, not SAMPLE.value)
     figures = summarize_episodes(episodes)
     if _JSON.value:

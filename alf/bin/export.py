@@ -8,8 +8,9 @@ is 0, 1 after an error, 2 if a setting is wrong.
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import policy_flags
+from alf.bin import output_flags, policy_flags
 from alf.bin.command import make_main, start
+from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import SAMPLE, load_policy
 from alf.bin.run_flags import GIN_PARAM
 from alf.errors import ConfigError
@@ -17,10 +18,10 @@ from alf.training.config import check_dead_bindings
 from alf.training.export import export
 
 flags.adopt_module_key_flags(policy_flags)
+flags.adopt_module_key_flags(output_flags)
 _OUTPUT = flags.DEFINE_string("output", None, "Folder to write, a new one.")
 _TFLITE = flags.DEFINE_bool("tflite", False, "Writes policy.tflite, too, for TensorFlow Lite.")
 _ONNX = flags.DEFINE_bool("onnx", False, "Writes policy.onnx, too; needs tf2onnx.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replaces an earlier export.")
 
 
 def run():
@@ -29,7 +30,7 @@ def run():
         raise ConfigError("--output is missing: name the folder to write")
     policy, path = load_policy()
     check_dead_bindings(GIN_PARAM.value)
-    options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=_OVERWRITE.value)
+    options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
     select_ops = export(policy, _OUTPUT.value, not SAMPLE.value, **options)
     print(f"{path} is exported to {_OUTPUT.value}")
     if select_ops:

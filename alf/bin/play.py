@@ -13,7 +13,7 @@ import signal
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import acting
+from alf.bin import acting, output_flags
 from alf.bin.acting import NUM_EPISODES, open_run
 from alf.bin.command import make_main, start
 from alf.bin.frames import (
@@ -23,6 +23,7 @@ from alf.bin.frames import (
     record,
     render_frame,
 )
+from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
 from alf.environments import BatchedEnvironment
@@ -30,15 +31,15 @@ from alf.errors import ConfigError
 from alf.training.evaluation import evaluate
 
 flags.adopt_module_key_flags(acting)
+flags.adopt_module_key_flags(output_flags)
 _VIDEO = flags.DEFINE_string("video", None, "File to record to, .mp4 or .gif, in place of the screen.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replaces the file of --video if it exists.")
 
 
 def run():
     """Plays as the flags say; returns the exit status."""
     video = os.path.expanduser(_VIDEO.value) if _VIDEO.value is not None else None
     if video is not None:
-        check_path(video, _OVERWRITE.value)
+        check_path(video, OVERWRITE.value)
     choose_drivers()
     with opengl_errors_are_config_errors(), open_run(1, "rgb_array") as (agent, env, path):
         if env.batch_size != 1:

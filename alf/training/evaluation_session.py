@@ -18,11 +18,11 @@ _END_SECONDS = 2.0  # for the process to close its environments
 class Session:
     """A policy and its environments, for evaluations one after another; arguments as in `Evaluator`."""
 
-    def __init__(self, policy, num_envs, num_episodes, deterministic, seed, env_ctor=None):
+    def __init__(self, policy, batch_size, num_episodes, deterministic, seed, env_ctor=None):
         self._policy, self._agent = policy, Agent(policy)
         self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
         self._is_stopping = False
-        self._env = make_env(seed, num_envs, env_ctor=env_ctor)
+        self._env = make_env(seed, batch_size, env_ctor=env_ctor)
 
     def evaluate(self, path):
         """Evaluates a checkpoint; returns what `summarize_episodes` makes of it."""

@@ -43,7 +43,7 @@ class Evaluator:
         interval_seconds: seconds between them, or None. One interval must be set; with both, the first one
             that is over counts.
         num_episodes: N, of each evaluation.
-        num_envs: sub-environments that step together, at most N; an `env_ctor` without an argument
+        batch_size: sub-environments that step together, at most N; an `env_ctor` without an argument
             `batch_size` ignores it.
         deterministic: whether the policy acts as well as it can, or explores as in training.
         seed: int; every evaluation gives the environments the same seeds. None: they have others each time.
@@ -58,7 +58,7 @@ class Evaluator:
         interval_steps=None,
         interval_seconds=None,
         num_episodes=20,
-        num_envs=5,
+        batch_size=5,
         deterministic=True,
         seed=None,
         own_process=False,
@@ -69,7 +69,7 @@ class Evaluator:
         check_number("Evaluator.interval_steps", interval_steps, above=0, optional=True)
         check_number("Evaluator.interval_seconds", interval_seconds, above=0, optional=True)
         check_int("Evaluator.num_episodes", num_episodes)
-        check_int("Evaluator.num_envs", num_envs)
+        check_int("Evaluator.batch_size", batch_size)
         check_bool("Evaluator.deterministic", deterministic)
         check_bool("Evaluator.own_process", own_process)
         if seed is not None:
@@ -83,7 +83,7 @@ class Evaluator:
         self._own_process = own_process
         self._env_ctor = env_ctor
         self._settings = dict(
-            num_envs=min(num_envs, num_episodes),
+            batch_size=min(batch_size, num_episodes),
             num_episodes=num_episodes,
             deterministic=deterministic,
             seed=seed,

@@ -20,7 +20,7 @@ COMMANDS = [evaluate, play]
 def test_evaluates_a_run(kind, root_of, command):
     for sample in (False, True):
         status, out, errors = command(
-            evaluate, root_dir=root_of(kind), num_episodes=3, num_envs=2, json=True, sample=sample
+            evaluate, root_dir=root_of(kind), num_episodes=3, parallel_envs=2, json=True, sample=sample
         )
         assert (status, errors) == (0, [])
         found = json.loads(out)
@@ -64,7 +64,7 @@ def test_help_names_the_flags_of_a_console_script(name):
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
-    own = {"evaluate": "--num_envs", "play": "--video"}
+    own = {"evaluate": "--parallel_envs", "play": "--video"}
     for text in (f"alf-{name} --root_dir=DIR", "--root_dir:", "--[no]sample:", "--gin_param:", own[name]):
         assert text in done.stdout
     assert "--gin_file" not in done.stdout

@@ -31,7 +31,7 @@ def play_plainly(agent, env, seed, num_episodes):
 
 def compare_with_plain_loop(command, root_dir, make_env, num_episodes, num_envs):
     """Runs alf-evaluate and the plain loop on the same seeds; returns the lengths of the episodes."""
-    values = dict(root_dir=root_dir, num_episodes=num_episodes, num_envs=num_envs, seed=3, json=True)
+    values = dict(root_dir=root_dir, num_episodes=num_episodes, parallel_envs=num_envs, seed=3, json=True)
     status, out, errors = command(evaluate, **values)
     assert (status, errors) == (0, [])
     found = json.loads(out)
@@ -87,7 +87,7 @@ def test_a_setting_of_the_environment(root_of, command):
 
 def test_sampled_actions_are_others(root_of, command):
     def returns(**values):
-        values = dict(root_dir=root_of("sac"), num_episodes=2, num_envs=1, seed=1, json=True, **values)
+        values = dict(root_dir=root_of("sac"), num_episodes=2, parallel_envs=1, seed=1, json=True, **values)
         return json.loads(command(evaluate, **values)[1])["return"]["mean"]
 
     assert returns() == returns() != returns(sample=True)

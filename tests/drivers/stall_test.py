@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A driver that waits for something that does not come says so, and ends if it should."""
 
+import re
 import threading
 import time
 
@@ -83,7 +84,10 @@ def test_an_environment_that_hangs(make_driver, errors, capfd, driver_class, wai
         collect_for(driver, 40)
     assert time.monotonic() - start < SECONDS
     assert str(raised.value).startswith(f"envs[1] (WaitingEnvironment) in {stage} for ")
-    assert "longer than stall_timeout=0.5; also in a call: no environment; queues: {" in str(raised.value)
+    # The other environment goes on until the learner has no place for its unrolls.
+    other = r"(no environment|envs\[0\] \(WaitingEnvironment\) in (reset|step) for 0\.\d s)"
+    text = rf"longer than stall_timeout=0\.5; also in a call: {other}; queues: \{{"
+    assert re.search(text, str(raised.value))
     assert ("learn_queue" in str(raised.value)) == (driver_class is AsyncOffPolicyDriver)
     assert errors == [str(raised.value)]
     stacks = capfd.readouterr().err

@@ -101,7 +101,7 @@ def wait_until(condition, seconds=60):
 def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
     made = []
     trainer = make_trainer(
-        tmp_path, made, stop={"num_env_steps": 450}, interval_steps=100, num_episodes=3, num_envs=2
+        tmp_path, made, stop={"num_env_steps": 450}, interval_steps=100, num_episodes=3, batch_size=2
     )
     evaluator, due = trainer._evaluator, []
     is_due = evaluator.is_due
@@ -135,7 +135,7 @@ def test_an_interval_in_seconds():
         ({"interval_steps": 0}, "Evaluator.interval_steps is 0"),
         ({"interval_seconds": -1}, "Evaluator.interval_seconds is -1"),
         ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
-        ({"interval_steps": 1, "num_envs": 1.5}, "Evaluator.num_envs is 1.5"),
+        ({"interval_steps": 1, "batch_size": 1.5}, "Evaluator.batch_size is 1.5"),
         ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
         ({"interval_steps": 1, "own_process": "yes"}, "Evaluator.own_process is 'yes'"),
         ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
