@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Measures steps per second: `python -m benchmarks.throughput --workload=NAME --seconds=N [--output=FILE]`.
+"""Measures steps per second: `python -m benchmarks.throughput --workload=NAME --seconds=N [--result=FILE]`.
 
 Prints one JSON object. `limit_steps_per_second` is what this machine's cores would do if they computed
 environments, forward passes and train steps and nothing else: cores / (CPU seconds per step of the three,
@@ -27,7 +27,7 @@ from benchmarks.workloads import WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")
 _SECONDS = flags.DEFINE_float("seconds", 20.0, "Seconds of training that are measured.", lower_bound=1.0)
-_OUTPUT = flags.DEFINE_string("output", None, "File to write the result to.")
+_RESULT = flags.DEFINE_string("result", None, "File to write the result to.")
 _SETTINGS = {
     name: flags.DEFINE_integer(name, None, f"Overrides the workload's {name}.", lower_bound=1)
     for name in (
@@ -216,8 +216,8 @@ def main(argv):
     }
     text = json.dumps(result, indent=2)
     print(text)
-    if _OUTPUT.value:
-        with open(_OUTPUT.value, "w") as file:
+    if _RESULT.value:
+        with open(_RESULT.value, "w") as file:
             file.write(text + "\n")
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Measures the time to a solved CartPole-v1: `python -m benchmarks.time_to_score [--output=FILE]`.
+"""Measures the time to a solved CartPole-v1: `python -m benchmarks.time_to_score [--result=FILE]`.
 
 Trains examples/impala_cartpole.gin once per seed, each run a process of its own, and prints one JSON object:
 seconds from the first train step and from the start of the process to the target return, and their medians.
@@ -18,7 +18,7 @@ from absl import app, flags
 _GIN_FILE = flags.DEFINE_string("gin_file", "examples/impala_cartpole.gin", "What to train.")
 _SEEDS = flags.DEFINE_integer("seeds", 5, "Runs, with the seeds 0, 1, ...", lower_bound=1)
 _MAX_SECONDS = flags.DEFINE_integer("max_seconds", 120, "Gives up after that many seconds.")
-_OUTPUT = flags.DEFINE_string("output", None, "File to write the result to.")
+_RESULT = flags.DEFINE_string("result", None, "File to write the result to.")
 
 
 def train(gin_file, seed, max_seconds):
@@ -50,8 +50,8 @@ def main(argv):
     }
     text = json.dumps({"gin_file": _GIN_FILE.value, **medians, "runs": runs}, indent=2)
     print(text)
-    if _OUTPUT.value:
-        with open(_OUTPUT.value, "w") as file:
+    if _RESULT.value:
+        with open(_RESULT.value, "w") as file:
             file.write(text + "\n")
 
 

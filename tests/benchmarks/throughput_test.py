@@ -15,7 +15,7 @@ COMMAND = [sys.executable, "-m", "benchmarks.throughput", "--seconds=1", "--unro
 @pytest.mark.parametrize("workload", ["cartpole_vector", "toy"])
 def test_prints_and_writes_one_json_object(workload, tmp_path):
     path = tmp_path / "result.json"
-    command = [*COMMAND, f"--workload={workload}", "--batch_size=3", f"--output={path}"]
+    command = [*COMMAND, f"--workload={workload}", "--batch_size=3", f"--result={path}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     result = json.loads(path.read_text())
