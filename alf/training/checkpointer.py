@@ -65,7 +65,10 @@ class Checkpointer(tf.train.experimental.PythonState):
     def save_for_evaluation(self):
         """Saves as `save` does, but no replay buffer; returns the path of a copy, until the next call."""
         self._save_learner()
-        return files.keep(self._newest, os.path.join(self._path, "evaluated"))
+        try:
+            return files.keep(self._newest, os.path.join(self._path, "evaluated"))
+        except OSError as error:
+            raise SaveError(f"the checkpoint could not be copied for an evaluation: {error}") from error
 
     def keep_best(self, evaluation):
         """Keeps the checkpoint of an `Evaluation` in the directory `best`, if none had a higher mean return.

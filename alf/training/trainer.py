@@ -245,7 +245,11 @@ class Trainer:
         summaries.write(evaluation.env_steps, evaluation.scalars())
         figures = evaluation.figures["return"]
         self._eval_return = figures["mean"]
-        is_best = self._checkpointer.keep_best(evaluation)
+        is_best = False
+        try:
+            is_best = self._checkpointer.keep_best(evaluation)
+        except SaveError as error:
+            logging.error("%s", error)
         logging.info(
             "evaluation at %s env steps: return %.5g (95 %% interval %.5g to %.5g)%s",
             f"{evaluation.env_steps:,}",

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Evaluator: when it evaluates, what it evaluates, what it keeps, and how it ends."""
 
+import errno
 import functools
 import glob
 import json
@@ -232,6 +233,24 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+
+
+@pytest.mark.parametrize("folder", ["evaluated", "best"])
+def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog, folder):
+    keep, calls = files.keep, []
+
+    def fail(path, target):
+        calls.append(os.path.basename(target))
+        if calls[-1] == folder:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return keep(path, target)
+
+    monkeypatch.setattr(files, "keep", fail)
+    trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=1)
+    poll = trainer._evaluator.poll
+    trainer._evaluator.poll = lambda timeout=0.0: poll(60.0)
+    assert trainer.train() == (True, "num_iterations=5 reached")
+    assert calls.count(folder) >= 4 and caplog.text.count("No space left on device") == calls.count(folder)
 
 
 def test_a_nan_is_never_the_best(tmp_path):
