@@ -17,6 +17,7 @@ import re
 import shutil
 import zlib
 
+from alf.errors import ConfigError
 from alf.files import replace_file
 
 COMPLETE, DIVERGED = ".complete", ".diverged"
@@ -60,6 +61,21 @@ def find_damage(path):
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         return repr(error)
     return None
+
+
+def read_into(checkpoint, path, what):
+    """Gives the objects of a `tf.train.Checkpoint` the values of a checkpoint's files.
+
+    Raises:
+        ConfigError: if the files are of another `what`, "policy" for instance.
+        OSError, tf.errors.OpError: if the files cannot be read.
+    """
+    try:
+        status = checkpoint.read(path).assert_existing_objects_matched()
+    except (AssertionError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigError(f"the checkpoint {path} does not fit this {what}: {text}") from None
+    status.expect_partial()
 
 
 def remove(path):

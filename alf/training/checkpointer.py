@@ -116,11 +116,7 @@ class Checkpointer(tf.train.experimental.PythonState):
             return None
         for damage in damages:
             logging.error("%s; %s is restored in its place", damage, path)
-        try:
-            status = self._checkpoint.read(path).assert_existing_objects_matched()
-        except (AssertionError, ValueError) as error:
-            raise ConfigError(f"the checkpoint {path} does not fit this algorithm: {error}") from None
-        status.expect_partial()
+        files.read_into(self._checkpoint, path, "algorithm")
         self._newest = path
         if self._replayer is not None:
             self._load_replay_buffer()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from alf.data_structures import FIRST, LAST
+from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import find_mismatch, to_tensor_spec
 
@@ -79,7 +80,7 @@ class _InfoFigures:
     """Mean and last value of an environment's info in the unfinished episode of each sub-environment."""
 
     def __init__(self, env):
-        self._env, self._keys = env, tuple(getattr(env, "info_keys", ()))
+        self._env, self._keys = env, get_info_keys(env)
         self.names = [f"{kind}/{key}" for kind in ("info", "info_last") for key in self._keys]
         self._totals = self._counts = np.zeros([len(self._keys), env.batch_size])
         self._last = self._totals

@@ -133,12 +133,7 @@ def restore_policy(policy, path):
     """
     learner = tf.Module()
     learner.policy = policy
-    try:
-        status = tf.train.Checkpoint(learner=learner).read(path).assert_existing_objects_matched()
-    except (AssertionError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigError(f"the checkpoint {path} does not fit this policy: {text}") from None
-    status.expect_partial()
+    files.read_into(tf.train.Checkpoint(learner=learner), path, "policy")
 
 
 def load_agent(root_dir, checkpoint="newest", policy=None):
