@@ -35,7 +35,16 @@ def parse_config(gin_files, gin_params):
         except tokenize.TokenError:
             raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
         except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
-            raise ConfigError(f"{name}: {' '.join(str(error).split())}") from None
+            raise ConfigError(f"{name}: {_explain(error)}") from None
+
+
+def _explain(error):
+    """The text of one of gin's errors, in one line."""
+    text = " ".join(str(error).split())
+    unquoted = re.search(r"malformed node or string.*(Failed to parse token .*)", text)
+    if unquoted:
+        return f"{unquoted[1]}: a text needs quotation marks; a shell removes those that are not in others"
+    return text
 
 
 @contextlib.contextmanager
@@ -80,6 +89,9 @@ def check_dead_bindings(bindings=None):
 
 
 def _may_be_same(name, other):
+    (scope, name), (other_scope, other) = name.rpartition("/")[::2], other.rpartition("/")[::2]
+    if scope != other_scope:
+        return False
     return f".{name}".endswith(f".{other}") or f".{other}".endswith(f".{name}")
 
 

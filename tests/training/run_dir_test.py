@@ -191,6 +191,15 @@ def test_which_bindings_are_dead(config, dead):
             check_dead_bindings()
 
 
+def test_a_binding_of_a_scope_is_not_the_one_without_a_scope():
+    gin.parse_config("use.anything = 1\neval/use.anything = 2")
+    with gin.config_scope("eval"):
+        use()
+    check_dead_bindings(["eval/use.anything = 2"])
+    with pytest.raises(ConfigError, match="nothing reads the gin binding use.anything$"):
+        check_dead_bindings(["use.anything = 1"])
+
+
 def test_a_binding_that_the_caller_overrides_is_dead():
     gin.parse_config("use.anything = 1")
     use(anything=2)
