@@ -3,6 +3,7 @@
 
 import errno
 import gc
+import importlib
 import os
 import re
 import signal
@@ -128,6 +129,19 @@ def test_written_config_can_be_read_by_gin(tmp_path):
     gin.parse_config_file(os.path.join(directory.path, "operative_config.gin"))
     assert float(optimizers.SGD().learning_rate) == 0.25
     assert sorted(os.listdir(tmp_path)) == ["git_revision.txt", "operative_config.gin", "run.json"]
+
+
+def test_written_config_names_the_modules_that_gin_did_not_import(tmp_path, monkeypatch):
+    """As Gymnasium imports the module of "module:Name-v0"."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "known_to_gymnasium.py").write_text(
+        "import gin\n@gin.configurable\ndef late(value=1):\n    return value\n"
+    )
+    read_config()
+    importlib.import_module("known_to_gymnasium").late()
+    RunDir(str(tmp_path / "run")).write_config(POLICY)
+    imports = re.findall("^import .*", (tmp_path / "run" / "operative_config.gin").read_text(), re.MULTILINE)
+    assert imports == ["import known_to_gymnasium"]
 
 
 @pytest.mark.parametrize(
