@@ -12,7 +12,7 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
 from alf.workers.info import check_info_keys
@@ -75,7 +75,12 @@ class PythonEnvironment(BatchedEnvironment):
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
         check_number("PythonEnvironment.restart_period", restart_period, above=0)
         settings = WorkerSettings(
-            start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded
+            start_timeout=start_timeout,
+            step_timeout=step_timeout,
+            max_restarts=max_restarts,
+            restart_period=restart_period,
+            pin_workers=check_bool("PythonEnvironment.pin_workers", pin_workers),
+            single_threaded=check_bool("PythonEnvironment.single_threaded", single_threaded),
         )
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
         num_workers = _choose_num_workers(num_workers, env_fns, settings)

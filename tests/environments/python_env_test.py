@@ -274,6 +274,8 @@ def test_spaces_that_are_not_supported_are_refused(space, fault, num_workers):
         ({"step_timeout": 0}, "step_timeout is 0"),
         ({"start_timeout": None}, "start_timeout is None"),
         ({"max_random_steps": 1.5}, "max_random_steps is 1.5"),
+        ({"pin_workers": 1}, "pin_workers is 1: it must be True or False"),
+        ({"single_threaded": None}, "single_threaded is None: it must be True or False"),
     ],
 )
 def test_settings_are_checked(settings, message):
@@ -341,16 +343,6 @@ def test_stacks_of_workers_are_printed(capfd, num_workers):
         time.sleep(0.1)
         found += capfd.readouterr().err
     assert ("in main" in found) == bool(num_workers)
-    env.close()
-
-
-def test_restart_period_reaches_the_workers():
-    special = functools.partial(CountEnv, at=1, act=envs.end_process)
-    env = PythonEnvironment([special], num_workers=1, max_restarts=2, restart_period=1e-6)
-    env.reset()
-    for _ in range(4):
-        env.step(np.zeros([1], np.int64))
-    assert env.num_restarts == 4
     env.close()
 
 
