@@ -28,6 +28,7 @@ def load(
     num_workers="auto",
     info_keys=(),
     render_mode=None,
+    max_random_steps=None,
     **kwargs,
 ):
     """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`.
@@ -50,6 +51,10 @@ def load(
         render_mode: "rgb_array" for environments that `render` frames; None for none. It goes to the
             constructor of the environment, if that has such an argument. Whatever `num_workers` is, those of
             an id step in one worker process then, and those of a callable in this process.
+        max_random_steps: before its first step each environment takes a random number of random actions, at
+            most this many, so that episodes do not end together. It follows from `seed`. The environments of
+            a vector environment (NumPy or C++) step together: they all take the same number. None for what
+            `PythonEnvironment`, `load_atari` and `load_envpool` say.
         **kwargs: for the constructor of the environment, or for the callable.
 
     Raises:
@@ -58,6 +63,8 @@ def load(
     check_int("load.batch_size", batch_size)
     # A setting of `load_atari` and the others counts where this one is not set.
     wanted = {"info_keys": check_info_keys("load.info_keys", info_keys)} if info_keys != () else {}
+    if max_random_steps is not None:
+        wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
     if str(name).startswith(("ALE/", "envpool:")):
         if num_workers != "auto":
             raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
@@ -140,6 +147,7 @@ def load_atari(
     num_threads=0,
     info_keys=(),
     render_mode=None,
+    max_random_steps=0,
 ):
     """Returns B Atari games as one batched environment of ale-py.
 
@@ -163,6 +171,7 @@ def load_atari(
         info_keys: as in `load`, such as ("lives",).
         render_mode: "rgb_array" for games that `render` frames in colour and full size, for twice the work;
             None for none.
+        max_random_steps: as in `load`. The games of one batch are parted by `noop_max`.
 
     Raises:
         ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
@@ -201,7 +210,7 @@ def load_atari(
     has_seeds = seed is not None or render_mode
     seeds = np.array(spawn_seeds(seed, batch_size)) if has_seeds else None
     # ale-py returns new observation arrays at every step.
-    return GymnasiumEnvironment(env, seed=seeds, copy_observations=False, info_keys=info_keys)
+    return GymnasiumEnvironment(env, seeds, False, info_keys, max_random_steps)
 
 
 class _RenderedAtari(gymnasium.vector.VectorWrapper):
@@ -229,7 +238,16 @@ class _RenderedAtari(gymnasium.vector.VectorWrapper):
 
 
 @gin.configurable(module="alf.environments")
-def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), render_mode=None, **kwargs):
+def load_envpool(
+    name,
+    batch_size,
+    seed=None,
+    num_threads=0,
+    info_keys=(),
+    render_mode=None,
+    max_random_steps=0,
+    **kwargs,
+):
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
@@ -239,6 +257,7 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), rende
         num_threads: C++ threads; 0 starts one for each core.
         info_keys: as in `load`, such as ("elapsed_step",).
         render_mode: "rgb_array" for environments that `render` frames, None for none.
+        max_random_steps: as in `load`.
         **kwargs: EnvPool's settings of the environment.
 
     Raises:
@@ -258,13 +277,15 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), rende
         )
     settings = dict(num_envs=batch_size, num_threads=num_threads, render_mode=render_mode)
     make = functools.partial(envpool.make, name, env_type="gymnasium", **settings, **kwargs)
-    return GymnasiumEnvironment(_EnvPoolVectorEnv(make, batch_size, seed), info_keys=info_keys)
+    env = _EnvPoolVectorEnv(make, batch_size, seed)
+    return GymnasiumEnvironment(env, seed, info_keys=info_keys, max_random_steps=max_random_steps)
 
 
 class _EnvPoolVectorEnv:
     """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`.
 
-    EnvPool takes a seed only when it is made. So a reset with a seed makes it again.
+    EnvPool takes a seed only when it is made. So a reset with a seed makes it again, unless it was just made
+    with that seed.
     """
 
     def __init__(self, make, num_envs, seed):
@@ -275,13 +296,15 @@ class _EnvPoolVectorEnv:
         self.single_action_space = self._env.action_space
 
     def _start(self, seed):
+        self._unused_seed = seed
         self._env = self._make() if seed is None else self._make(seed=seed)
         self.step, self.render = self._env.step, self._env.render
 
     def reset(self, seed=None):
-        if seed is not None:
+        if seed is not None and seed != self._unused_seed:
             self.close()
             self._start(seed)
+        self._unused_seed = None
         return self._env.reset()
 
     def close(self):
