@@ -29,9 +29,10 @@ def load(
     info_keys=(),
     render_mode=None,
     max_random_steps=None,
+    num_splits=None,
     **kwargs,
 ):
-    """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`.
+    """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`, or as `num_splits`.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
@@ -55,6 +56,9 @@ def load(
             most this many, so that episodes do not end together. It follows from `seed`. The environments of
             a vector environment (NumPy or C++) step together: they all take the same number. None for what
             `PythonEnvironment`, `load_atari` and `load_envpool` say.
+        num_splits: int, k. Above 1 the result is a list of k environments of B / k rows each that share
+            worker processes, see `PythonEnvironment`. An id steps in workers then, also if it has its own
+            vector environment. None for what `PythonEnvironment` says.
         **kwargs: for the constructor of the environment, or for the callable.
 
     Raises:
@@ -65,9 +69,15 @@ def load(
     wanted = {"info_keys": check_info_keys("load.info_keys", info_keys)} if info_keys != () else {}
     if max_random_steps is not None:
         wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
+    splits = {} if num_splits is None else {"num_splits": check_int("load.num_splits", num_splits)}
     if str(name).startswith(("ALE/", "envpool:")):
         if num_workers != "auto":
             raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
+        if num_splits not in (None, 1):
+            raise ConfigError(
+                f"load.num_splits does not apply to {name!r}, which has no workers to share: set "
+                "Experiment.num_envs"
+            )
         if name.startswith("envpool:"):
             limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
             game = name.removeprefix("envpool:")
@@ -83,9 +93,10 @@ def load(
         make = functools.partial(name, **kwargs)
         if render_mode is not None:  # A worker process would not know what gin binds to the callable.
             make, num_workers = functools.partial(make_rendered, make, name, render_mode), 0
-        return PythonEnvironment([make] * batch_size, seed, num_workers, **wanted)
+        return _make_single([make] * batch_size, seed, num_workers, splits, wanted)
     spec = _find_spec(name)
-    if num_workers == "auto" and render_mode is None and _can_import_vector_entry(spec):
+    is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
+    if is_free and _can_import_vector_entry(spec):
         env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     # The spec instead of the id: a worker need not import the module that registered the id. The checker
@@ -96,11 +107,17 @@ def load(
         # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
         num_workers = int(can_pickle(make))
     try:
-        return PythonEnvironment([make] * batch_size, seed, num_workers, **wanted)
+        return _make_single([make] * batch_size, seed, num_workers, splits, wanted)
     except gymnasium.error.DependencyNotInstalled:
         if "mujoco" in str(spec.entry_point):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
+
+
+def _make_single(env_fns, seed, num_workers, splits, wanted):
+    """Makes a `PythonEnvironment`; returns a list of all its splits if there are several."""
+    env = PythonEnvironment(env_fns, seed, num_workers, **splits, **wanted)
+    return env.splits if len(env.splits) > 1 else env
 
 
 def _find_spec(name):

@@ -12,15 +12,16 @@ import time
 import gin
 import numpy as np
 import pytest
+from absl import logging
 
 from alf.environments import PythonEnvironment
 from alf.seeds import spawn_seeds
 from alf.workers import WorkerError, WorkerSettings
 from tests.workers import envs
-from tests.workers.envs import INFO_KEYS, CountEnv, InfoEnv, ProcessEnv
+from tests.workers.envs import INFO_KEYS, CountEnv, InfoEnv, ProcessEnv, SlowEnv, StartEnv
 
 PID, SEED, EPISODE, STEP = range(4)  # what CountEnv observes
-CORES, THREADS = 1, 2  # what ProcessEnv observes
+CORES, THREADS, NICE = 1, 2, 3  # what ProcessEnv observes
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +124,48 @@ def test_info_keys(num_workers):
         env.reset()
         step(env)
         assert env.get_info()["code"].tolist() == [5001]
+
+
+@pytest.mark.parametrize("worker_nice", [0, 3])
+def test_worker_nice(worker_nice):
+    with bound([ProcessEnv], worker_nice=worker_nice) as env:
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert env.reset().observation[0, NICE] == min(own + worker_nice, 19)
+
+
+def test_max_concurrent_starts(tmp_path):
+    """Without the setting all three constructors run at the same time."""
+    with bound([functools.partial(StartEnv, str(tmp_path))] * 3, 3, max_concurrent_starts=1) as env:
+        assert env.reset().observation[:, SEED].tolist() == [1, 1, 1]
+        assert len(set(env.reset().observation[:, PID])) == 3
+
+
+def test_heartbeat_interval(monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: lines.append(text % args))
+    with bound([functools.partial(SlowEnv, 1.5)] * 2, 2, heartbeat_interval=0.5) as env:
+        env.reset()
+        lines.clear()  # of the start, which takes longer on a busy machine
+        step(env)
+        pids = env._batch.pids
+    number = r"(\d+) s"
+    assert re.fullmatch(
+        rf"no answer from the worker process of environments 0 to 0 \(process {pids[0]}\) for {number}, "
+        rf"the worker process of environments 1 to 1 \(process {pids[1]}\) for {number}",
+        lines[0],
+    )
+    # The numbers are rounded: half a second more is one more line.
+    assert len(lines) <= 2 + int(re.search(number, lines[-1])[1]) / 0.5
+
+
+def test_num_splits():
+    with bound([CountEnv] * 6, 2, num_splits=3) as env:
+        first, *others = env.splits
+        assert first is env and [x.batch_size for x in env.splits] == [2, 2, 2]
+        pids = [x.reset().observation[:, PID].tolist() for x in env.splits]
+        assert pids[0] == pids[1] == pids[2] and len(set(pids[0])) == 2
+        for other in others:
+            other.close()
 
 
 @pytest.mark.parametrize(
