@@ -54,6 +54,8 @@ class PythonEnvironment(BatchedEnvironment):
 
     Attributes:
         splits: list of the k batched environments. Each is used by one thread, and closed by itself.
+
+    Raises:
         ConfigError: if a setting is wrong or a space is not supported.
         EnvError: if an environment breaks Gymnasium's interface.
         WorkerError: if workers die or hang too often. Exceptions of the environments pass through.

@@ -114,8 +114,8 @@ class WorkerSplit:
         """Takes the channels to those workers that were replaced, by this split or another one."""
         if self._num_replaced == self._workers.num_replaced:
             return
-        self._num_replaced = self._workers.num_replaced
-        for index, worker in enumerate(self._workers.running):
+        self._num_replaced, workers = self._workers.get_current()
+        for index, worker in enumerate(workers):
             if self._channels[index].worker is not worker:
                 self._channels[index].close()
                 self._channels[index] = worker.channels[self._index]
@@ -261,6 +261,11 @@ class _Workers:
             if isinstance(reply, Exception):
                 raise reply
         return replies, losses
+
+    def get_current(self):
+        """Returns `num_replaced` and a list of the workers; waits while another split replaces some."""
+        with self._replacing:
+            return self.num_replaced, list(self.running)
 
     def replace(self, lost):
         """Replaces lost workers, unless another split has done so.

@@ -182,7 +182,7 @@ class Channel:
 
     def __init__(self, worker, connection, rows, seconds):
         self.worker, self.rows, self.sent_at = worker, rows, 0.0
-        self._connection, self._byte = connection, None
+        self._connection = connection
         self.limit_replies(seconds)
 
     def limit_replies(self, seconds):
