@@ -309,8 +309,9 @@ class _Workers:
                 self.running[index].channels[0].send(pack_object(job))
             replies, losses = self.receive_replies({i: self.running[i].channels[0] for i in indices})
             layouts.update(replies)
-            for loss in losses.values():
+            for index, loss in losses.items():
                 self._count_restart(loss)
+                self.running[index].close_channels()
             waiting += losses
         for index in layouts:
             self.running[index].note_start()
@@ -373,6 +374,6 @@ def _close(workers, memory_file):
         elif end != _SUCCESS:
             logging.warning("%s %s when it closed them", worker.name, end)
     kill_workers(workers)
-    for channel in (channel for worker in workers for channel in worker.channels):
-        channel.close()
+    for worker in workers:
+        worker.close_channels()
     memory_file.close()

@@ -112,6 +112,11 @@ class Worker:
         """Returns its name, and the number of the process."""
         return f"{self.name} (process {self.process.pid})"
 
+    def close_channels(self):
+        """Closes all channels, when no other thread uses one."""
+        for channel in self.channels:
+            channel.close()
+
     def note_start(self):
         """Says that the worker has made its environments: from now on `step_timeout` counts."""
         count, seconds = len(self.channels), self._settings.step_timeout

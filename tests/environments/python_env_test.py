@@ -57,9 +57,25 @@ class TestContinuous(EnvironmentContract):
         return load("Pendulum-v1", 2, seed=seed, num_workers=1)
 
 
+class TestSplit(EnvironmentContract):
+    def make_env(self, seed):
+        return load("CartPole-v1", 6, seed=seed, num_workers=2, num_splits=2)[1]
+
+
 class TestTimeLimit(EnvironmentContract):
     def make_env(self, seed):
         return load("MountainCar-v0", 2, seed=seed, max_episode_steps=30, num_workers=0)
+
+
+class FrameEnv(CountEnv):
+    """Renders its number."""
+
+    def __init__(self, number):
+        super().__init__()
+        self._number = number
+
+    def render(self):
+        return self._number
 
 
 class TestNested(EnvironmentContract):
@@ -188,6 +204,21 @@ def test_info_of_each_step(num_workers):
         assert any(np.isfinite(info["is_success"]).any() for info, _ in kept[1:17])
         for info, copies in kept:  # not written later
             tf.nest.map_structure(np.testing.assert_array_equal, info, copies)
+
+
+def test_info_and_frames_of_splits():
+    env_fns = [functools.partial(InfoEnv, number) for number in range(4)]
+    splits = PythonEnvironment(env_fns, 0, 2, num_splits=2, info_keys=INFO_KEYS).splits
+    for env in splits:
+        env.reset()
+        env.step(np.zeros(2, np.int64))
+    assert [env.get_info()["code"].tolist() for env in splits] == [[1, 1001], [2001, 3001]]
+    for env in splits:
+        env.close()
+    splits = PythonEnvironment([functools.partial(FrameEnv, i) for i in range(4)], 0, 2, num_splits=2).splits
+    assert [env.render() for env in splits] == [0, 2]
+    for env in splits:
+        env.close()
 
 
 def test_bounded_actions_are_clipped():
