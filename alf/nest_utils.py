@@ -36,11 +36,16 @@ def name_leaves(name, nest):
 
     One leaf alone gets the name itself, others have their path behind it: "observation_camera_0".
     """
-    leaves = flatten_with_joined_paths(nest)
+    leaves = list_leaves(nest)
     names = [re.sub(r"[^a-zA-Z0-9]", "_", f"{name}_{path}") if path else name for path, _ in leaves]
     if len(set(names)) < len(names):
         names = [f"{name}_{i}" for i in range(len(names))]
     return {name: leaf for name, (_, leaf) in zip(names, leaves)}
+
+
+def list_leaves(nest):
+    """Lists the leaves of a nest, in order, as (path, leaf): ("camera/0", x); one leaf alone as ("", x)."""
+    return flatten_with_joined_paths(nest)
 
 
 def zeros_from_spec(spec, *dims):

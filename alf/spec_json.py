@@ -12,7 +12,7 @@ from alf.nest_utils import BoundedTensorSpec
 def nest_to_json(nest):
     """Turns a nest of tensor specs into what `json.dumps` takes."""
     if tf.nest.is_nested(nest):
-        kind, children = children_of(nest)
+        kind, children = _children_of(nest)
         value = {"kind": kind, "children": [[key, nest_to_json(child)] for key, child in children]}
         return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
     value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
@@ -41,7 +41,7 @@ def nest_from_json(value):
     return {"list": list, "tuple": tuple}[value["kind"]](children.values())
 
 
-def children_of(nest):
+def _children_of(nest):
     """Returns the kind of a nest, and its (key, child) pairs."""
     if isinstance(nest, collections.abc.Mapping):
         return "dict", [(key, nest[key]) for key in sorted(nest)]

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Leading dimensions of nests and specs, and the check of a nest against a spec."""
 
+import collections
 import re
 
 import numpy as np
@@ -11,7 +12,9 @@ from alf.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
     find_mismatch,
+    list_leaves,
     merge_leading_dims,
+    name_leaves,
     remove_leading_dims,
     split_leading_dim,
     zero_where,
@@ -36,6 +39,18 @@ def test_merged_dims_are_split_again(dims):
     merged, leading = merge_leading_dims({"a": x}, {"a": SPEC["a"]})
     assert merged["a"].shape == (np.prod(dims), 2)
     np.testing.assert_array_equal(split_leading_dim(merged["a"], leading), x)
+
+
+NAMED = collections.namedtuple("NAMED", "camera, none")
+
+
+def test_leaves_have_paths_and_names():
+    nest = {"b/c": [NAMED(1, ()), (2,)], "a": 3}
+    assert list_leaves(nest) == [("a", 3), ("b/c/0/camera", 1), ("b/c/1/0", 2)]
+    assert name_leaves("x", nest) == {"x_a": 3, "x_b_c_0_camera": 1, "x_b_c_1_0": 2}
+    assert list_leaves(7) == [("", 7)] and name_leaves("x", 7) == {"x": 7}
+    assert list_leaves(()) == [] and name_leaves("x", {"a": 1, "a.": 2}) == {"x_a": 1, "x_a_": 2}
+    assert name_leaves("x", {"a_": 1, "a.": 2}) == {"x_0": 2, "x_1": 1}
 
 
 def test_rows_become_zero():

@@ -18,7 +18,6 @@ from alf.drivers.stall_watch import StallWatch
 from alf.errors import ConfigError, check_int, check_number
 from alf.seeds import spawn_seeds
 
-_FIRST_METRICS = ("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength")
 _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 
 
@@ -184,12 +183,9 @@ class Driver(abc.ABC):
 
     def set_state(self, state):
         """Restores what `get_state` returned. A metric that is new begins without values."""
-        states = state["metrics"]
-        if isinstance(states, list):  # of a checkpoint from the time when a list held them
-            states = dict(zip(_FIRST_METRICS, states))
         for metric in self._metrics:
-            if metric.name in states:
-                metric.set_state(states[metric.name])
+            if metric.name in state["metrics"]:
+                metric.set_state(state["metrics"][metric.name])
         self._collections.set_state(state["collections"])
 
     def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)

@@ -9,6 +9,7 @@ import gin
 import gymnasium
 import numpy as np
 
+from alf.environments.bound_values import bind_values, find_imported, find_lost
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
@@ -50,8 +51,8 @@ def load(
         info_keys: which numbers of the environment's info become statistics of episodes, such as
             ("is_success",). "a/b" is the entry "b" of the dict "a". A key may be absent in a step.
         render_mode: "rgb_array" for environments that `render` frames; None for none. It goes to the
-            constructor of the environment, if that has such an argument. Whatever `num_workers` is, those of
-            an id step in one worker process then, and those of a callable in this process.
+            constructor of the environment, if that has such an argument. Whatever `num_workers` is, they step
+            in one worker process then, if cloudpickle can pickle what makes them.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes do not end together. It follows from `seed`. The environments of
             a vector environment (NumPy or C++) step together: they all take the same number. None for what
@@ -60,6 +61,10 @@ def load(
             worker processes, see `PythonEnvironment`. An id steps in workers then, also if it has its own
             vector environment. None for what `PythonEnvironment` says.
         **kwargs: for the constructor of the environment, or for the callable.
+
+    What gin binds to the callable, or to the constructor that an id names, reaches worker processes as
+    arguments: `Mine.limit = 7`, `eval/Mine.limit = 7`, `Mine.inner = @Other()`. What the constructor itself
+    calls finds no gin configuration there.
 
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
@@ -71,13 +76,7 @@ def load(
         wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
     splits = {} if num_splits is None else {"num_splits": check_int("load.num_splits", num_splits)}
     if str(name).startswith(("ALE/", "envpool:")):
-        if num_workers != "auto":
-            raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
-        if num_splits not in (None, 1):
-            raise ConfigError(
-                f"load.num_splits does not apply to {name!r}, which has no workers to share: set "
-                "Experiment.num_envs"
-            )
+        _check_has_no_workers(name, num_workers, num_splits)
         if name.startswith("envpool:"):
             limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
             game = name.removeprefix("envpool:")
@@ -90,28 +89,63 @@ def load(
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     if callable(name):
-        make = functools.partial(name, **kwargs)
-        if render_mode is not None:  # A worker process would not know what gin binds to the callable.
-            make, num_workers = functools.partial(make_rendered, make, name, render_mode), 0
-        return _make_single([make] * batch_size, seed, num_workers, splits, wanted)
-    spec = _find_spec(name)
-    is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
-    if is_free and _can_import_vector_entry(spec):
-        env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
-        return GymnasiumEnvironment(env, seed=seed, **wanted)
+        call = functools.partial(name, **kwargs)
+        makes = [bind_values(call) for _ in range(batch_size)]
+        constructor = makes[0].func
+    else:
+        spec = _find_spec(name)
+        is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
+        if is_free and _can_import_vector_entry(spec):
+            env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
+            return GymnasiumEnvironment(env, seed=seed, **wanted)
+        call, makes = _bind_registered(spec, batch_size, kwargs)
+        constructor = spec.entry_point
+    lost = find_lost(call)
+    if render_mode is not None:
+        makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
+        # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
+        num_workers = int(lost is None and can_pickle(makes))
+    elif lost is not None:
+        num_workers = _step_here(num_workers, lost)
+    try:
+        return _make_single(makes, seed, num_workers, splits, wanted)
+    except gymnasium.error.DependencyNotInstalled:
+        if "mujoco" in str(constructor):
+            import_extra("mujoco", "mujoco")  # Its error says how to install it.
+        raise
+
+
+def _check_has_no_workers(name, num_workers, num_splits):
+    if num_workers != "auto":
+        raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
+    if num_splits not in (None, 1):
+        raise ConfigError(
+            f"load.num_splits does not apply to {name!r}, which has no workers to share: set "
+            "Experiment.num_envs"
+        )
+
+
+def _bind_registered(spec, batch_size, kwargs):
+    """Returns the call of the constructor that an id names, and B callables that make environments."""
     # The spec instead of the id: a worker need not import the module that registered the id. The checker
     # of Gymnasium would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
-    if render_mode is not None:
-        make = functools.partial(make_rendered, make, spec.entry_point, render_mode)
-        # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
-        num_workers = int(can_pickle(make))
-    try:
-        return _make_single([make] * batch_size, seed, num_workers, splits, wanted)
-    except gymnasium.error.DependencyNotInstalled:
-        if "mujoco" in str(spec.entry_point):
-            import_extra("mujoco", "mujoco")  # Its error says how to install it.
-        raise
+    constructor = find_imported(spec.entry_point)  # Gin knows what is imported.
+    if constructor is None:
+        return make, [make] * batch_size
+    call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
+    bound = [bind_values(call) for _ in range(batch_size)]
+    return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
+
+
+def _step_here(num_workers, lost):
+    """Returns 0, if that may be the number of workers: a worker would lose a binding."""
+    if num_workers in ("auto", 0):
+        return 0
+    raise ConfigError(
+        f"load.num_workers is {num_workers!r}: a worker would not know what gin binds to the callable "
+        f"of {lost}; set load.num_workers to 0, or let gin make the object: {lost}()"
+    )
 
 
 def _make_single(env_fns, seed, num_workers, splits, wanted):

@@ -3,8 +3,11 @@
 
 import contextlib
 import copy
+import hashlib
+import math
 import os
 
+import cloudpickle
 import gin
 import numpy as np
 import tensorflow as tf
@@ -24,6 +27,9 @@ _MESSAGE_SECONDS = 80e-6
 # More environments than this are never cheap enough: a step of any in Python takes at least 2 microseconds.
 _MAX_CHEAP = 32
 
+# Of each kind of environment that this process has tried, by what a worker needs to make it.
+_step_seconds = {}
+
 
 @gin.configurable(module="alf.environments")
 class PythonEnvironment(BatchedEnvironment):
@@ -40,7 +46,8 @@ class PythonEnvironment(BatchedEnvironment):
         num_workers: worker processes, at most B; 0 steps all environments in this process. "auto" makes one
             environment in a worker for a trial, and steps it: if all B steps would take less time than a
             message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step in this
-            process, else in workers on half of the cores, so that two batched environments use all.
+            process, else in workers on half of the cores, so that two batched environments use all. Equal
+            `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
         start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded, worker_nice,
@@ -221,9 +228,17 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
 
 
 def _are_cheap(env_fns, settings):
-    """Whether a step of all environments takes less time than a message; a worker tries it, and may crash."""
-    with contextlib.closing(WorkerPool(env_fns[:1], [0], 1, settings=settings)) as pool:
+    """Whether a step of all environments takes less time than a message."""
+    trial = hashlib.sha256(cloudpickle.dumps((env_fns[0], settings))).digest()
+    if trial not in _step_seconds:
+        _step_seconds[trial] = _measure_step_seconds(env_fns[0], settings)
+    return len(env_fns) * _step_seconds[trial] < _MESSAGE_SECONDS
+
+
+def _measure_step_seconds(env_fn, settings):
+    """Seconds of a step, infinite if it fails. A worker tries it, because an environment may crash."""
+    with contextlib.closing(WorkerPool([env_fn], [0], 1, settings=settings)) as pool:
         # Not every environment allows random actions. Other faults will show again in the worker.
         with contextlib.suppress(Exception):
-            return len(env_fns) * pool.measure_step_seconds() < _MESSAGE_SECONDS
-    return False
+            return pool.measure_step_seconds()
+    return math.inf

@@ -32,9 +32,9 @@ import tensorflow as tf
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
 from alf.files import replace_file
-from alf.nest_utils import add_leading_dims
+from alf.nest_utils import add_leading_dims, list_leaves
 from alf.replay.storage import read_at, write_at
-from alf.spec_json import children_of, nest_from_json, nest_to_json
+from alf.spec_json import nest_from_json, nest_to_json
 
 _FORMAT = "ALF replay buffer"
 _VERSION = 1
@@ -177,7 +177,7 @@ class _Table(NamedTuple):
 
 def _make_tables(replayer):
     columns, length = np.arange(replayer.batch_size), replayer.unroll_length
-    rows, states = dict(_name_leaves(replayer.rows)), dict(_name_leaves(replayer.states, "state"))
+    rows, states = dict(list_leaves(replayer.rows)), dict(list_leaves({"state": replayer.states}))
     tables = [
         _Table("", 0, 1, replayer.row_of, columns, rows),
         _Table("state_", length, length, replayer.state_row_of, columns, states),
@@ -189,7 +189,7 @@ def _check_specs(path, header, replayer):
     """Raises ConfigError unless the file's specs and environments are those of the replayer."""
 
     def describe(row_spec, num_envs, batch_size, unroll_length, **_):
-        stored = _name_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
+        stored = list_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
         values = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in stored}
         values.update(num_envs=num_envs, batch_size=batch_size)
         return {**values, "unroll_length": unroll_length} if tf.nest.flatten(row_spec.state.train) else values
@@ -287,12 +287,3 @@ def _file_dtype(dtype):
     """NumPy's own dtype as which a tensor is stored: for bfloat16, which NumPy lacks, its bits."""
     dtype = np.dtype(dtype.as_numpy_dtype)
     return dtype if dtype.kind in "biufc" else np.dtype(f"u{dtype.itemsize}")
-
-
-def _name_leaves(nest, prefix=""):
-    """Lists the leaves of a nest in the order of `tf.nest`, as (name, leaf): ("info/mean", spec), say."""
-    if not tf.nest.is_nested(nest):
-        return [(prefix, nest)]
-    start = f"{prefix}/" if prefix else ""
-    _, children = children_of(nest)
-    return [leaf for key, child in children for leaf in _name_leaves(child, f"{start}{key}")]

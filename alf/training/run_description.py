@@ -48,7 +48,7 @@ def describe_run(policy):
     spec = policy.time_step_spec
     versions = {"alf": __version__, "python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
-    return RunDescription(spec.observation, policy.action_spec, spec.reward, _list_own_paths(), versions)
+    return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions)
 
 
 def read_description(root_dir):
@@ -72,7 +72,7 @@ def find_import_paths(root_dir):
     return [path for path in read_description(root_dir).import_paths if os.path.isdir(path)]
 
 
-def _list_own_paths():
+def list_own_paths():
     """The folders from which this process imports, without those of Python and of installed packages."""
     prefixes = tuple(
         os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix, sys.exec_prefix}

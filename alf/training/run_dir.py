@@ -13,7 +13,7 @@ from absl import logging
 
 from alf.errors import ConfigError
 from alf.files import replace_file
-from alf.training.config import parse_settings
+from alf.training.config import operative_config, parse_settings
 from alf.training.run_description import RUN_FILE, describe_run
 
 CONFIG_FILE = "operative_config.gin"
@@ -105,7 +105,7 @@ class RunDir:
         ConfigError is raised if that fails.
         """
         texts = {
-            CONFIG_FILE: gin.operative_config_str(),
+            CONFIG_FILE: operative_config(),
             RUN_FILE: describe_run(policy).to_json(),
             "git_revision.txt": git_revision() + "\n",
         }

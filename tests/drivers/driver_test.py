@@ -5,7 +5,6 @@ import functools
 import json
 import time
 
-import numpy as np
 import pytest
 
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
@@ -54,16 +53,6 @@ def test_the_life_of_a_driver(driver_class):
     other.set_state(state)
     assert other.get_state() == state
     other.stop()
-
-
-def test_the_metrics_of_older_checkpoints_are_restored():
-    """They were a list: of counts, average return, average length, and the user's metrics."""
-    driver = make_driver(AsyncOffPolicyDriver)
-    driver.set_state({"metrics": [7, 2, [1.0, 3.0], [2.0, 5.0], "whatever"], "collections": [1, 2]})
-    driver.stop()
-    results = {metric.name: metric.result() for metric in driver.get_metrics()}
-    assert [results[name] for name in METRICS[:6]] == [7, 2, 2.0, 3.5, 1.0, 3.0]
-    assert np.isnan(results["AverageReward"])
 
 
 class NamedMetric(Metric):

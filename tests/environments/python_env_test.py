@@ -15,7 +15,7 @@ from tf_agents.environments import random_py_environment
 from tf_agents.specs import array_spec
 
 from alf.data_structures import FIRST, LAST
-from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
+from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, python_env
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerError, WorkerPool
@@ -382,6 +382,26 @@ def test_stacks_of_workers_are_printed(capfd, num_workers):
         found += capfd.readouterr().err
     assert ("in main" in found) == bool(num_workers)
     env.close()
+
+
+def test_auto_tries_equal_environments_once(monkeypatch):
+    trials = []
+
+    def measure(self):
+        trials.append(self)
+        return 0.0
+
+    monkeypatch.setattr(WorkerPool, "measure_step_seconds", measure)
+    monkeypatch.setattr(python_env, "_step_seconds", {})
+    first, other = functools.partial(CountEnv, length=3), functools.partial(CountEnv, length=4)
+    for env_fns, settings, count in [
+        ([first] * 2, {}, 1),
+        ([functools.partial(CountEnv, length=3)], {"seed": 5}, 1),
+        ([other], {}, 2),
+        ([first], {"single_threaded": False}, 3),
+    ]:
+        PythonEnvironment(env_fns, **settings).close()
+        assert len(trials) == count
 
 
 @pytest.mark.parametrize(
