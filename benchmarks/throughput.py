@@ -37,6 +37,8 @@ _SETTINGS = {
         "num_actor_queues",
         "actor_queue_cap",
         "learn_queue_cap",
+        "num_splits",
+        "num_workers",
     )
 }
 
@@ -92,6 +94,7 @@ def _trained(driver, seconds):
 
     _rate(iterate, seconds / 5)
     memory.clear()
+    workers = process.children()
     cpu, start, updates = _cpu_seconds(process), time.perf_counter(), int(learner.train_step_counter)
     rate = _rate(iterate, seconds)
     wall = time.perf_counter() - start
@@ -100,6 +103,8 @@ def _trained(driver, seconds):
         "updates_per_second": (int(learner.train_step_counter) - updates) / wall,
         "cpu_cores_used": (_cpu_seconds(process) - cpu) / wall,
         "memory_growth_mb": _growth(memory),
+        "worker_processes": len(workers),
+        "memory_of_workers_mb": sum(worker.memory_full_info().uss for worker in workers) / 2**20,
     }
 
 
@@ -204,6 +209,7 @@ def main(argv):
         "workload": _WORKLOAD.value,
         "num_envs": workload.num_envs,
         "batch_size": workload.batch_size,
+        "num_splits": workload.num_splits,
         **workload.driver_settings(),
         "exp_replayer": workload.exp_replayer,
         "replay_ratio": workload.replay_ratio,

@@ -27,6 +27,9 @@ class Workload:
         agent: `Agent`.
         num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
             one_env_at_a_time: as in `AsyncOffPolicyDriver`.
+        num_splits: above 1, `env_ctor` makes so many environments that share worker processes, each of
+            `batch_size` rows, and `num_envs` counts them all. It has the argument `num_splits` then.
+        num_workers: worker processes that `env_ctor` starts; None for its default.
         env_alone_ctor: like `env_ctor`, which is the default, for the cost of the environment alone: in this
             process.
         data_transformers: as in `Experiment`.
@@ -43,6 +46,8 @@ class Workload:
     actor_queue_cap: int = 1
     learn_queue_cap: int = 1
     one_env_at_a_time: bool = False
+    num_splits: int = 1
+    num_workers: int | None = None
     env_alone_ctor: Callable | None = None
     data_transformers: tuple = ()
     exp_replayer: str = "one_time"
@@ -52,7 +57,12 @@ class Workload:
     mini_batch_length: int = 1
 
     def make_envs(self):
-        return [self.env_ctor(self.batch_size, seed) for seed in range(self.num_envs)]
+        settings = {} if self.num_workers is None else {"num_workers": self.num_workers}
+        if self.num_splits == 1:
+            return [self.env_ctor(self.batch_size, seed, **settings) for seed in range(self.num_envs)]
+        settings["num_splits"] = self.num_splits
+        rows, seeds = self.batch_size * self.num_splits, range(self.num_envs // self.num_splits)
+        return [env for seed in seeds for env in self.env_ctor(rows, seed, **settings)]
 
     def make_learner(self, envs):
         specs = EnvSpecs(envs)
@@ -103,8 +113,8 @@ def _cartpole(batch_size, seed):
     return load("CartPole-v1", batch_size, seed=seed)
 
 
-def _cartpole_python(batch_size, seed, num_workers=1):
-    return load("CartPole-v1", batch_size, seed=seed, num_workers=num_workers)
+def _cartpole_python(batch_size, seed, num_workers=1, num_splits=1):
+    return load("CartPole-v1", batch_size, seed=seed, num_workers=num_workers, num_splits=num_splits)
 
 
 def _null(batch_size, seed):
@@ -115,8 +125,8 @@ def _pong(batch_size, seed):
     return load("ALE/Pong-v5", batch_size, seed=seed)
 
 
-def _halfcheetah(batch_size, seed, num_workers=1):
-    return load("HalfCheetah-v5", batch_size, seed=seed, num_workers=num_workers)
+def _halfcheetah(batch_size, seed, num_workers=1, num_splits=1):
+    return load("HalfCheetah-v5", batch_size, seed=seed, num_workers=num_workers, num_splits=num_splits)
 
 
 def _pong_frames(batch_size, seed):

@@ -14,7 +14,7 @@ from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
 from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.tf_queues import TFQueues
-from alf.errors import ConfigError, check_bool, check_int
+from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 # Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
@@ -52,6 +52,9 @@ class AsyncOffPolicyDriver(Driver):
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
+        start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
+            unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
+            start at once.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
 
     Raises:
@@ -73,6 +76,7 @@ class AsyncOffPolicyDriver(Driver):
         parameter_update_period=None,
         overwrite_policy_output=False,
         one_env_at_a_time=False,
+        start_spread=0.0,
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
@@ -86,6 +90,12 @@ class AsyncOffPolicyDriver(Driver):
             num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches, unroll_length
         )
         check_bool("one_env_at_a_time", one_env_at_a_time)
+        self._start_spread = check_number("start_spread", start_spread, at_least=0)
+        if stall_timeout is not None and start_spread >= stall_timeout:
+            raise ConfigError(
+                f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
+                "because collect may wait for the environment that starts last"
+            )
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
         learner.check_batch_size(learn_queue_cap * specs.batch_size)
@@ -143,7 +153,10 @@ class AsyncOffPolicyDriver(Driver):
             *(ActorThread(*common, i, serve_actor) for i in range(len(queues.actor_queues))),
         ]
         unroller, num_envs = self._unroller, len(self._envs)
-        self._env_threads = [EnvThread(*common, i, unroller, first_frame, unroll) for i in range(num_envs)]
+        self._env_threads = [
+            EnvThread(*common, i, unroller, first_frame, unroll, self._start_spread * i / num_envs)
+            for i in range(num_envs)
+        ]
         self._start_threads([*threads, *self._env_threads])
 
     @tf.function

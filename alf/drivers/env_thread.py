@@ -312,19 +312,22 @@ class EnvThread(DriverThread):
         first_frame: traced function (env_index) -> `Frame`.
         unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll. It puts the unroll
             into the learn queue and the log queue.
+        start_delay: seconds before the environment is reset for the first time.
     """
 
-    def __init__(self, coord, queues, env_index, unroller, first_frame, unroll):
+    def __init__(self, coord, queues, env_index, unroller, first_frame, unroll, start_delay=0.0):
         super().__init__(coord, queues, f"EnvThread-{env_index}")
         self._env_index = env_index
         self._unroller = unroller
         self._first_frame = first_frame
         self._unroll = unroll
+        self._start_delay = start_delay
         self._frame = None
 
     def work(self):
         if self._frame is None:
-            self._frame = self._unroller.run(self._first_frame, self._env_index)
+            if not self._coord.wait_for_stop(self._start_delay):
+                self._frame = self._unroller.run(self._first_frame, self._env_index)
         else:
             self._frame = self._unroller.run(self._unroll, self._env_index, self._frame)
 

@@ -1,8 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The base class of all batched environments."""
 
+import numpy as np
 from tf_agents.environments import py_environment
+from tf_agents.trajectories import time_step as ts
 
+from alf.environments.spaces import sample_actions
 from alf.errors import check_int
 from alf.workers.info import check_info_keys
 
@@ -16,11 +19,14 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     for each key, NaN where there is no value. It may implement `_render()`, which returns a frame of
     sub-environment 0, uint8 [height, width, 3].
 
+    A subclass whose sub-environments step together alone returns `_start_randomly` of its first FIRST step.
+
     Args:
         batch_size: B; a ConfigError if it is not a positive integer.
         observation_spec, action_spec: nests of `ArraySpec`, without the batch dimension.
         reward_spec: `ArraySpec` of one sub-environment, or None for a float32 scalar.
         info_keys: tuple of different texts; also an attribute, which a subclass may set for the class.
+        max_random_steps: int, see `_start_randomly`.
 
     Attributes:
         render_fps: how many frames of `render` make a second.
@@ -30,8 +36,11 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     info_keys = ()
     render_fps = 30
 
-    def __init__(self, batch_size, observation_spec, action_spec, reward_spec=None, info_keys=()):
+    def __init__(
+        self, batch_size, observation_spec, action_spec, reward_spec=None, info_keys=(), max_random_steps=0
+    ):
         check_int("batch_size", batch_size)
+        self._max_random_steps = check_int("max_random_steps", max_random_steps, at_least=0)
         self.info_keys = check_info_keys("info_keys", info_keys or self.info_keys)
         super().__init__()
         self._batch_size = int(batch_size)
@@ -61,6 +70,28 @@ class BatchedEnvironment(py_environment.PyEnvironment):
         if mode != "rgb_array":
             raise NotImplementedError(f"the mode {mode!r} is not supported")
         return self._render()
+
+    def _start_randomly(self, time_step, seed):
+        """Takes a random number of random steps, at most `max_random_steps`, from a FIRST step of all rows.
+
+        They are no part of an episode: the last one is returned as the FIRST step of every row. Where it
+        ended an episode, the next step begins another one, and nothing is learned from this one.
+
+        Args:
+            time_step: `TimeStep` that `_reset` has made.
+            seed: what `np.random.RandomState` takes: it decides the number and the actions.
+        """
+        if not self._max_random_steps:
+            return time_step
+        rng = np.random.RandomState(seed)
+        for _ in range(rng.randint(self._max_random_steps + 1)):
+            time_step = self._step(sample_actions(self._action_spec, self._batch_size, rng))
+        return ts.TimeStep(
+            step_type=np.zeros_like(time_step.step_type),
+            reward=np.zeros_like(time_step.reward),
+            discount=np.ones_like(time_step.discount),
+            observation=time_step.observation,
+        )
 
     def _render(self):
         raise NotImplementedError(f"{type(self).__name__} has no rendering")

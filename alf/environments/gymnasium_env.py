@@ -28,13 +28,16 @@ class GymnasiumEnvironment(BatchedEnvironment):
             `seed + i`: the seeds of two batches must differ by at least B.
         copy_observations: False if `env` returns new arrays at every step: C-contiguous ones are not copied.
         info_keys: which numbers of the infos `get_info` returns, as in `PythonEnvironment`.
+        max_random_steps: before its first step the batch takes a random number of random steps, at most this
+            many, so that the episodes of several batches do not end together. `seed` decides the number and
+            the actions.
 
     Raises:
         ConfigError: if `env` has another autoreset mode, or a space that is not supported.
         EnvError: from `reset` and `step`, if `env` returns what does not fit its spaces.
     """
 
-    def __init__(self, env, seed=None, copy_observations=True, info_keys=()):
+    def __init__(self, env, seed=None, copy_observations=True, info_keys=(), max_random_steps=0):
         # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments
         # of the class share, where the next one overwrites it.
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
@@ -46,7 +49,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
             )
         observation_space, action_space = env.single_observation_space, env.single_action_space
         specs = spec_from_space(observation_space, "observation"), spec_from_space(action_space, "action")
-        super().__init__(env.num_envs, *specs, info_keys=info_keys)
+        super().__init__(env.num_envs, *specs, info_keys=info_keys, max_random_steps=max_random_steps)
         self._env, self._closed = env, False
         self._num_steps = 0
         self._infos = None
@@ -75,6 +78,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
         # SyncVectorEnv takes no NumPy integer.
         self._seed = int(seed) if isinstance(seed, np.integer) else seed
+        self._has_started = False
 
     def get_info(self):
         """Returns a dict with float32 [B] for each of the `info_keys`, see `BatchedEnvironment`."""
@@ -93,14 +97,19 @@ class GymnasiumEnvironment(BatchedEnvironment):
         result = self._env.reset(seed=self._seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
-        self._seed, self._infos = None, result[1]
+        self._infos = result[1]
         self._ended = np.zeros([self._batch_size], np.bool_)
-        return ts.TimeStep(
+        time_step = ts.TimeStep(
             step_type=np.zeros([self._batch_size], np.int32),
             reward=np.zeros([self._batch_size], np.float32),
             discount=np.ones([self._batch_size], np.float32),
             observation=self._convert_observation(result[0]),
         )
+        if not self._has_started:
+            self._has_started = True
+            time_step = self._start_randomly(time_step, self._seed)
+        self._seed = None
+        return time_step
 
     def _step(self, action):
         # Runs with the GIL held, so each microsecond counts. count_nonzero takes 0.15 microseconds where

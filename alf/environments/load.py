@@ -29,9 +29,11 @@ def load(
     num_workers="auto",
     info_keys=(),
     render_mode=None,
+    max_random_steps=None,
+    num_splits=None,
     **kwargs,
 ):
-    """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`.
+    """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`, or as `num_splits`.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
@@ -51,6 +53,13 @@ def load(
         render_mode: "rgb_array" for environments that `render` frames; None for none. It goes to the
             constructor of the environment, if that has such an argument. Whatever `num_workers` is, they step
             in one worker process then, if cloudpickle can pickle what makes them.
+        max_random_steps: before its first step each environment takes a random number of random actions, at
+            most this many, so that episodes do not end together. It follows from `seed`. The environments of
+            a vector environment (NumPy or C++) step together: they all take the same number. None for what
+            `PythonEnvironment`, `load_atari` and `load_envpool` say.
+        num_splits: int, k. Above 1 the result is a list of k environments of B / k rows each that share
+            worker processes, see `PythonEnvironment`. An id steps in workers then, also if it has its own
+            vector environment. None for what `PythonEnvironment` says.
         **kwargs: for the constructor of the environment, or for the callable.
 
     What gin binds to the callable, or to the constructor that an id names, reaches worker processes as
@@ -63,9 +72,11 @@ def load(
     check_int("load.batch_size", batch_size)
     # A setting of `load_atari` and the others counts where this one is not set.
     wanted = {"info_keys": check_info_keys("load.info_keys", info_keys)} if info_keys != () else {}
+    if max_random_steps is not None:
+        wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
+    splits = {} if num_splits is None else {"num_splits": check_int("load.num_splits", num_splits)}
     if str(name).startswith(("ALE/", "envpool:")):
-        if num_workers != "auto":
-            raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
+        _check_has_no_workers(name, num_workers, num_splits)
         if name.startswith("envpool:"):
             limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
             game = name.removeprefix("envpool:")
@@ -83,7 +94,8 @@ def load(
         constructor = makes[0].func
     else:
         spec = _find_spec(name)
-        if num_workers == "auto" and render_mode is None and _can_import_vector_entry(spec):
+        is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
+        if is_free and _can_import_vector_entry(spec):
             env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
             return GymnasiumEnvironment(env, seed=seed, **wanted)
         call, makes = _bind_registered(spec, batch_size, kwargs)
@@ -96,11 +108,21 @@ def load(
     elif lost is not None:
         num_workers = _step_here(num_workers, lost)
     try:
-        return PythonEnvironment(makes, seed, num_workers, **wanted)
+        return _make_single(makes, seed, num_workers, splits, wanted)
     except gymnasium.error.DependencyNotInstalled:
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
+
+
+def _check_has_no_workers(name, num_workers, num_splits):
+    if num_workers != "auto":
+        raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
+    if num_splits not in (None, 1):
+        raise ConfigError(
+            f"load.num_splits does not apply to {name!r}, which has no workers to share: set "
+            "Experiment.num_envs"
+        )
 
 
 def _bind_registered(spec, batch_size, kwargs):
@@ -124,6 +146,12 @@ def _step_here(num_workers, lost):
         f"load.num_workers is {num_workers!r}: a worker would not know what gin binds to the callable "
         f"of {lost}; set load.num_workers to 0, or let gin make the object: {lost}()"
     )
+
+
+def _make_single(env_fns, seed, num_workers, splits, wanted):
+    """Makes a `PythonEnvironment`; returns a list of all its splits if there are several."""
+    env = PythonEnvironment(env_fns, seed, num_workers, **splits, **wanted)
+    return env.splits if len(env.splits) > 1 else env
 
 
 def _find_spec(name):
@@ -170,6 +198,7 @@ def load_atari(
     num_threads=0,
     info_keys=(),
     render_mode=None,
+    max_random_steps=0,
 ):
     """Returns B Atari games as one batched environment of ale-py.
 
@@ -193,6 +222,7 @@ def load_atari(
         info_keys: as in `load`, such as ("lives",).
         render_mode: "rgb_array" for games that `render` frames in colour and full size, for twice the work;
             None for none.
+        max_random_steps: as in `load`. The games of one batch are parted by `noop_max`.
 
     Raises:
         ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
@@ -231,7 +261,7 @@ def load_atari(
     has_seeds = seed is not None or render_mode
     seeds = np.array(spawn_seeds(seed, batch_size)) if has_seeds else None
     # ale-py returns new observation arrays at every step.
-    return GymnasiumEnvironment(env, seed=seeds, copy_observations=False, info_keys=info_keys)
+    return GymnasiumEnvironment(env, seeds, False, info_keys, max_random_steps)
 
 
 class _RenderedAtari(gymnasium.vector.VectorWrapper):
@@ -259,7 +289,16 @@ class _RenderedAtari(gymnasium.vector.VectorWrapper):
 
 
 @gin.configurable(module="alf.environments")
-def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), render_mode=None, **kwargs):
+def load_envpool(
+    name,
+    batch_size,
+    seed=None,
+    num_threads=0,
+    info_keys=(),
+    render_mode=None,
+    max_random_steps=0,
+    **kwargs,
+):
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
@@ -269,6 +308,7 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), rende
         num_threads: C++ threads; 0 starts one for each core.
         info_keys: as in `load`, such as ("elapsed_step",).
         render_mode: "rgb_array" for environments that `render` frames, None for none.
+        max_random_steps: as in `load`.
         **kwargs: EnvPool's settings of the environment.
 
     Raises:
@@ -288,13 +328,15 @@ def load_envpool(name, batch_size, seed=None, num_threads=0, info_keys=(), rende
         )
     settings = dict(num_envs=batch_size, num_threads=num_threads, render_mode=render_mode)
     make = functools.partial(envpool.make, name, env_type="gymnasium", **settings, **kwargs)
-    return GymnasiumEnvironment(_EnvPoolVectorEnv(make, batch_size, seed), info_keys=info_keys)
+    env = _EnvPoolVectorEnv(make, batch_size, seed)
+    return GymnasiumEnvironment(env, seed, info_keys=info_keys, max_random_steps=max_random_steps)
 
 
 class _EnvPoolVectorEnv:
     """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`.
 
-    EnvPool takes a seed only when it is made. So a reset with a seed makes it again.
+    EnvPool takes a seed only when it is made. So a reset with a seed makes it again, unless it was just made
+    with that seed.
     """
 
     def __init__(self, make, num_envs, seed):
@@ -305,13 +347,15 @@ class _EnvPoolVectorEnv:
         self.single_action_space = self._env.action_space
 
     def _start(self, seed):
+        self._unused_seed = seed
         self._env = self._make() if seed is None else self._make(seed=seed)
         self.step, self.render = self._env.step, self._env.render
 
     def reset(self, seed=None):
-        if seed is not None:
+        if seed is not None and seed != self._unused_seed:
             self.close()
             self._start(seed)
+        self._unused_seed = None
         return self._env.reset()
 
     def close(self):

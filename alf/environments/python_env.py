@@ -2,6 +2,7 @@
 """PythonEnvironment: single Gymnasium environments as one batched TF-Agents environment."""
 
 import contextlib
+import copy
 import hashlib
 import math
 import os
@@ -15,7 +16,7 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
 from alf.workers.info import check_info_keys
@@ -49,10 +50,17 @@ class PythonEnvironment(BatchedEnvironment):
             `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
-        start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded: as in
-            `alf.workers.WorkerSettings`.
+        start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded, worker_nice,
+            max_concurrent_starts, heartbeat_interval: as in `alf.workers.WorkerSettings`.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
             the entry "b" of the dict "a". A key may be absent in a step. See docs/metrics.md.
+        num_splits: int, k, which divides B. Above 1 this is the first of k batched environments, each of
+            B / k of the single ones in their order, which all the workers share: they step one of them while
+            the policy answers another one. At most B / k workers, at least one; "auto" means one for each
+            core. Worker processes and errors count the environments from 0 to B - 1.
+
+    Attributes:
+        splits: list of the k batched environments. Each is used by one thread, and closed by itself.
 
     Raises:
         ConfigError: if a setting is wrong or a space is not supported.
@@ -73,6 +81,10 @@ class PythonEnvironment(BatchedEnvironment):
         pin_workers=False,
         single_threaded=True,
         info_keys=(),
+        worker_nice=0,
+        max_concurrent_starts=None,
+        heartbeat_interval=20.0,
+        num_splits=1,
     ):
         env_fns = list(env_fns)
         check_int("the number of env_fns", len(env_fns))
@@ -81,35 +93,55 @@ class PythonEnvironment(BatchedEnvironment):
         check_number("PythonEnvironment.step_timeout", step_timeout, above=0)
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
         check_number("PythonEnvironment.restart_period", restart_period, above=0)
+        check_number("PythonEnvironment.heartbeat_interval", heartbeat_interval, above=0)
+        if max_concurrent_starts is not None:
+            check_int("PythonEnvironment.max_concurrent_starts", max_concurrent_starts)
         settings = WorkerSettings(
-            start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded
+            start_timeout=start_timeout,
+            step_timeout=step_timeout,
+            max_restarts=max_restarts,
+            restart_period=restart_period,
+            pin_workers=check_bool("PythonEnvironment.pin_workers", pin_workers),
+            single_threaded=check_bool("PythonEnvironment.single_threaded", single_threaded),
+            worker_nice=check_int("PythonEnvironment.worker_nice", worker_nice, at_least=0),
+            max_concurrent_starts=max_concurrent_starts,
+            heartbeat_interval=heartbeat_interval,
         )
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
-        num_workers = _choose_num_workers(num_workers, env_fns, settings)
+        check_int("PythonEnvironment.num_splits", num_splits)
+        num_workers = _choose_num_workers(num_workers, env_fns, settings, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
-            self._batch = EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)
+            batches = [EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)]
         else:
-            self._batch = WorkerPool(env_fns, seeds, num_workers, max_random_steps, settings, info_keys)
-        layout = self._batch.layout
+            jobs = env_fns, seeds, num_workers, max_random_steps, settings, info_keys
+            batches = WorkerPool(*jobs, num_splits).splits
+        self._batch, layout = batches[0], batches[0].layout
         try:
             super().__init__(
-                len(env_fns),
+                len(env_fns) // num_splits,
                 spec_from_space(layout.observation_space, "observation"),
                 spec_from_space(layout.action_space, "action"),
                 array_spec.ArraySpec(layout.reward_shape, np.float32, "reward"),
                 info_keys,
             )
         except BaseException:
-            self.close()
+            for batch in batches:
+                batch.close()
             raise
         self._to_env = map_space(
             layout.action_space, lambda space: make_action_converter(space, self._batch_size)
         )
+        self._others = []
+        self._others = [self._copy_for(batch) for batch in batches[1:]]
+
+    @property
+    def splits(self):
+        return [self, *self._others]
 
     @property
     def num_restarts(self):
-        """How often a worker process was restarted."""
+        """How often a worker process was restarted, each time counted by one of the `splits`."""
         return self._batch.num_restarts
 
     def seed(self, seed):
@@ -136,6 +168,12 @@ class PythonEnvironment(BatchedEnvironment):
         """
         self._batch.close()
 
+    def _copy_for(self, batch):
+        """Returns an environment that differs in its batch alone."""
+        env = copy.copy(self)
+        env._batch = batch
+        return env
+
     def _reset(self):
         self._batch.reset()
         return self._copy_time_step()
@@ -156,7 +194,9 @@ class PythonEnvironment(BatchedEnvironment):
         return ts.TimeStep(arrays.step_type.copy(), arrays.reward.copy(), arrays.discount.copy(), observation)
 
 
-def _choose_num_workers(num_workers, env_fns, settings):
+def _choose_num_workers(num_workers, env_fns, settings, num_splits):
+    if num_splits > 1:
+        return _choose_shared_workers(num_workers, len(env_fns), num_splits)
     if num_workers != "auto":
         check_int("num_workers", num_workers, at_least=0)
         if num_workers > len(env_fns):
@@ -165,6 +205,26 @@ def _choose_num_workers(num_workers, env_fns, settings):
     if not can_pickle(env_fns) or (len(env_fns) <= _MAX_CHEAP and _are_cheap(env_fns, settings)):
         return 0
     return min(len(env_fns), max(1, len(os.sched_getaffinity(0)) // 2))
+
+
+def _choose_shared_workers(num_workers, batch_size, num_splits):
+    """The number of workers of several splits, which keep every core busy."""
+    name = f"PythonEnvironment.num_splits is {num_splits}"
+    if batch_size % num_splits:
+        raise ConfigError(f"{name}: it must divide batch_size = {batch_size}")
+    if num_workers == "auto":
+        return min(batch_size // num_splits, len(os.sched_getaffinity(0)))
+    check_int("num_workers", num_workers, at_least=0)
+    if num_workers == 0:
+        raise ConfigError(
+            f"{name}: environments that step in this process share no workers: set num_workers, or "
+            "Experiment.num_envs in place of num_splits"
+        )
+    if num_workers > batch_size // num_splits:
+        raise ConfigError(
+            f"num_workers is {num_workers}, more than batch_size / num_splits = {batch_size} / {num_splits}"
+        )
+    return num_workers
 
 
 def _are_cheap(env_fns, settings):

@@ -2,6 +2,7 @@
 """Gymnasium spaces: their specs, and conversion of batched arrays to what they contain."""
 
 import numpy as np
+import tensorflow as tf
 from gymnasium import spaces
 from tf_agents.specs import array_spec
 
@@ -71,6 +72,27 @@ def make_action_converter(space, batch_size):
         return convert
     # Two ufuncs take half the time of np.clip on small arrays.
     return lambda action: np.minimum(np.maximum(convert(action), space.low), space.high)
+
+
+def sample_actions(spec, batch_size, rng):
+    """Returns a random nest of actions [B, ...] within a nest of specs, floats also within [-10, 10].
+
+    Args:
+        spec: nest of `ArraySpec`, without the batch dimension.
+        batch_size: int, B.
+        rng: `np.random.RandomState`.
+    """
+
+    def sample(spec):  # `array_spec.sample_spec_nest` fails for integers with one bound for each element.
+        shape = (batch_size, *spec.shape)
+        if not isinstance(spec, array_spec.BoundedArraySpec):
+            return rng.standard_normal(shape).astype(spec.dtype)
+        if np.issubdtype(spec.dtype, np.integer):
+            return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(spec.dtype)
+        low, high = np.maximum(spec.minimum, -10), np.minimum(spec.maximum, 10)
+        return rng.uniform(low, high, shape).astype(spec.dtype)
+
+    return tf.nest.map_structure(sample, spec)
 
 
 def _has_bounds(box):

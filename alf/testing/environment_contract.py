@@ -13,26 +13,12 @@ import tensorflow as tf
 from tf_agents.specs import array_spec
 
 from alf.data_structures import FIRST, LAST
+from alf.environments.spaces import sample_actions
 
 
 def sample_action(env, rng):
-    """Returns a random nest of actions [B, ...] within `env.action_spec()`, floats also within [-10, 10].
-
-    Args:
-        env: a batched `PyEnvironment`.
-        rng: `np.random.RandomState`.
-    """
-
-    def sample(spec):  # `array_spec.sample_spec_nest` fails for integers with one bound for each element.
-        shape = (env.batch_size, *spec.shape)
-        if not isinstance(spec, array_spec.BoundedArraySpec):
-            return rng.standard_normal(shape).astype(spec.dtype)
-        if np.issubdtype(spec.dtype, np.integer):
-            return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(spec.dtype)
-        low, high = np.maximum(spec.minimum, -10), np.minimum(spec.maximum, 10)
-        return rng.uniform(low, high, shape).astype(spec.dtype)
-
-    return tf.nest.map_structure(sample, env.action_spec())
+    """Returns a random nest of actions [B, ...] of a batched `PyEnvironment`, see `sample_actions`."""
+    return sample_actions(env.action_spec(), env.batch_size, rng)
 
 
 def rollout(env, num_steps, action_seed=0):

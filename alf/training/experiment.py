@@ -24,8 +24,9 @@ class Experiment:
     """Says which parts a run has, and makes them. A setting that is wrong by itself raises ConfigError.
 
     Args:
-        env_ctor: callable (seed=int) -> batched environment.
-        num_envs: number of batched environments. 0 learns from `offline_buffer` alone.
+        env_ctor: callable (seed=int) -> batched environment, or a list of them, such as those that share
+            worker processes (`load.num_splits`).
+        num_envs: number of batched environments, or of such lists. 0 learns from `offline_buffer` alone.
         data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
@@ -80,7 +81,9 @@ class Experiment:
         envs = []
         try:
             for env_seed in seed_everything(self._seed, self._num_envs):
-                envs.append(self.env_ctor(seed=env_seed))
+                made = self.env_ctor(seed=env_seed)
+                envs += made if isinstance(made, list) else [made]
+            reserve_threads(2 * len(envs) + 8)
             learner = self._make_learner(EnvSpecs(envs) if envs else None)
             if envs:
                 return self._driver_ctor(envs, learner, unroll_length=self._unroll_length)
@@ -131,7 +134,7 @@ class Experiment:
             return replayer
         length = max(self._unroll_length, 1)
         unroll_spec = specs.unroll_spec(policy, length, with_env_info=with_env_info)
-        replayer = replay.make_replayer(self._exp_replayer, unroll_spec, self._num_envs, context)
+        replayer = replay.make_replayer(self._exp_replayer, unroll_spec, specs.num_envs, context)
         if self._offline_buffer is None:
             return replayer
         return replay.HybridReplayer(replayer, replay.load_replayer(self._offline_buffer, context))

@@ -118,7 +118,8 @@ def make_env(seed, batch_size=None, render_mode=None, env_ctor=None):
         env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
     """
     env_ctor = env_ctor or Experiment().env_ctor
-    settings = {"batch_size": batch_size, "render_mode": render_mode}
+    # Episodes that began with random steps would count as the policy's.
+    settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
     known = inspect.signature(env_ctor).parameters
     with gin.config_scope("eval"):
         return env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})

@@ -6,7 +6,8 @@ it starts in 0.2 s with 40 MiB, and would need 4 s and 590 MiB with TensorFlow.
 """
 
 from alf.workers.env_batch import EnvBatch, make_rendered
-from alf.workers.pool import WorkerError, WorkerPool, WorkerSettings
+from alf.workers.pool import WorkerPool
 from alf.workers.process import can_pickle
+from alf.workers.worker import WorkerError, WorkerSettings
 
 __all__ = ["EnvBatch", "WorkerError", "WorkerPool", "WorkerSettings", "can_pickle", "make_rendered"]

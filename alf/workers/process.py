@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The program of a worker process, an `EnvBatch` that resets and steps on command, and its messages."""
+"""The program of a worker process, `EnvBatch`es that reset and step on command, and its messages."""
 
 import contextlib
 import faulthandler
@@ -7,6 +7,7 @@ import fcntl
 import functools
 import mmap
 import os
+import select
 import signal
 import socket
 import struct
@@ -19,9 +20,9 @@ from alf.errors import contain
 from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
-# Commands and replies are one byte each. The reply OBJECT is followed by a `Layout`, a number, a frame or an
-# exception. SEED is followed by a list of seeds and has no reply. A worker closes its environments when
-# the stream ends.
+# Commands and replies are one byte each. The reply OBJECT is followed by a list of `Layout`s, a number, a
+# frame or an exception. SEED is followed by a list of seeds and has no reply. A worker closes its
+# environments when a stream ends.
 RESET, STEP, SEED, MEASURE, RENDER, RENDER_FPS = b"r", b"s", b"e", b"m", b"i", b"f"
 OK, OBJECT = b"k", b"o"
 
@@ -67,44 +68,67 @@ def receive_object(connection):
     return cloudpickle.loads(receive(connection, size))
 
 
-def main(socket_fd, memory_fd, lifeline_fd):
-    """Makes environments and runs commands for the owner, until that closes the connection or ends."""
-    for fd in (socket_fd, memory_fd, lifeline_fd):
+def main(memory_fd, lifeline_fd, *socket_fds):
+    """Makes environments and runs commands for the owner, until that closes the connections or ends.
+
+    There is an `EnvBatch` and a connection for each split of the environments, see `WorkerPool`.
+    """
+    for fd in (memory_fd, lifeline_fd, *socket_fds):
         os.set_inheritable(fd, False)
     # A group, not a session: the kernel may divide the cores between sessions, whatever their work.
     os.setpgrp()
     _die_with_owner(lifeline_fd)
     _handle_signals()
-    connection = socket.socket(fileno=socket_fd)
-    # A fork of an environment that keeps the connection would hide the end of this process from the owner.
-    os.register_at_fork(after_in_child=connection.close)
-    made = _make_batch(connection)
-    if made is not None:
-        with contextlib.closing(made[0]), contextlib.suppress(EOFError, ConnectionError):
-            _run_commands(connection, memory_fd, *made)
+    connections = [socket.socket(fileno=fd) for fd in socket_fds]
+    for connection in connections:
+        # A fork of an environment that keeps it would hide the end of this process from the owner.
+        os.register_at_fork(after_in_child=connection.close)
+    with contextlib.ExitStack() as stack:
+        made = _make_batches(connections[0], stack)
+        if made is not None:
+            with contextlib.suppress(EOFError, ConnectionError):
+                _run_commands(connections, memory_fd, *made)
 
 
-def _make_batch(connection):
-    """Receives a job; returns (`EnvBatch`, B, its rows of B), or sends the error and returns None."""
+def _make_batches(connection, stack):
+    """Receives the jobs; returns a list of pairs (`EnvBatch`, its rows) and B, or None after an error."""
     try:
         # `core` is an int, or None for any core.
-        arguments, batch_size, rows, core = receive_object(connection)
+        jobs, batch_size, core, nice = receive_object(connection)
+        os.nice(nice)
         if core is not None:
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[core % len(cores)]})
-        return EnvBatch(*arguments), batch_size, rows
+        close = contextlib.closing
+        return [(stack.enter_context(close(EnvBatch(*job))), rows) for job, rows in jobs], batch_size
     except BaseException as error:
         with contextlib.suppress(ConnectionError):
             connection.sendall(_pack_error(contain(error, "a worker process that makes environments")))
         return None
 
 
-def _run_commands(connection, memory_fd, batch, batch_size, rows):
-    """Runs commands until the owner closes the connection."""
-    connection.sendall(OBJECT + pack_object(batch.layout))
-    command = receive_byte(connection)  # The shared memory has its size when it arrives.
+def _run_commands(connections, memory_fd, batches, batch_size):
+    """Runs commands until the owner closes a connection: those of several in the order of arrival."""
+    connections[0].sendall(OBJECT + pack_object([batch.layout for batch, _ in batches]))
+    poll, answers = select.poll(), {}
+    for connection, (batch, _) in zip(connections, batches, strict=True):
+        poll.register(connection, select.POLLIN)
+        answers[connection.fileno()] = _make_answer(connection, batch)
+    poll.poll()  # The shared memory has its size when the first command arrives.
     make_memory = functools.partial(mmap.mmap, memory_fd)
-    batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
+    for batch, rows in batches:
+        batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
+    if len(answers) == 1:  # without a system call for the question where a command waits
+        (answer,) = answers.values()
+        while True:
+            answer()
+    while True:
+        for fd, _ in poll.poll():
+            answers[fd]()
+
+
+def _make_answer(connection, batch):
+    """Returns a function that runs one command of a connection."""
     calls = {
         RESET: batch.reset,
         STEP: batch.step,
@@ -112,17 +136,20 @@ def _run_commands(connection, memory_fd, batch, batch_size, rows):
         RENDER: batch.render,
         RENDER_FPS: batch.render_fps,
     }
-    while True:
+
+    def answer():
+        command = receive_byte(connection)
         if command == SEED:
             batch.seed(receive_object(connection))
-        else:
-            try:
-                result = calls[command]()
-                reply = OK if result is None else OBJECT + pack_object(result)
-            except BaseException as error:
-                reply = _pack_error(contain(error, "an environment"))
-            connection.sendall(reply)
-        command = receive_byte(connection)
+            return
+        try:
+            result = calls[command]()
+            reply = OK if result is None else OBJECT + pack_object(result)
+        except BaseException as error:
+            reply = _pack_error(contain(error, "an environment"))
+        connection.sendall(reply)
+
+    return answer
 
 
 def _pack_error(error):

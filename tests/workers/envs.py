@@ -123,11 +123,27 @@ class SpaceEnv(gymnasium.Env):
 
 
 class ProcessEnv(CountEnv):
-    """Observes the state of its process: (TensorFlow is imported, cores, OMP_NUM_THREADS, 0)."""
+    """Observes the state of its process: (TensorFlow is imported, cores, OMP_NUM_THREADS, niceness)."""
 
     def _observe(self):
         threads = float(os.environ.get("OMP_NUM_THREADS", 0))
-        return np.array(["tensorflow" in sys.modules, len(os.sched_getaffinity(0)), threads, 0], np.float64)
+        cores, nice = len(os.sched_getaffinity(0)), os.getpriority(os.PRIO_PROCESS, 0)
+        return np.array(["tensorflow" in sys.modules, cores, threads, nice], np.float64)
+
+
+class StartEnv(CountEnv):
+    """Its constructor takes a while. Observes, in place of the seed, how many constructors ran meanwhile."""
+
+    def __init__(self, folder):
+        super().__init__()
+        path = os.path.join(folder, str(os.getpid()))
+        open(path, "x").close()
+        time.sleep(0.3)
+        self._seed = len(os.listdir(folder))
+        os.remove(path)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
 
 
 class VectorRewardEnv(CountEnv):

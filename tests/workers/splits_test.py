@@ -1,0 +1,232 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Splits of environments share worker processes: each for itself, and faults concern all of them."""
+
+import concurrent.futures
+import contextlib
+import functools
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from absl import logging
+
+from alf.errors import ConfigError
+from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings
+from tests.workers import envs
+from tests.workers.envs import CountEnv, SlowEnv
+from tests.workers.pool_test import alive, wait_until
+
+FIRST, MID, LAST = 0, 1, 2
+PID, SEED, EPISODE, STEP = range(4)  # of the observation
+
+
+@contextlib.contextmanager
+def make(env_fns, num_workers=2, num_splits=2, **settings):
+    """The splits of a pool."""
+    settings = WorkerSettings(**settings)
+    seeds = range(100, 100 + len(env_fns))
+    splits = WorkerPool(env_fns, seeds, num_workers, settings=settings, num_splits=num_splits).splits
+    try:
+        yield splits
+    finally:
+        for split in splits:
+            split.close()
+
+
+def observed(split):
+    return split.arrays.observation[0].copy()
+
+
+def together(*calls):
+    """Runs every call in a thread of its own; returns the results, or raises the first exception."""
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as executor:
+        return [future.result() for future in [executor.submit(call) for call in calls]]
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    found = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: found.append(text % args))
+    return found
+
+
+@pytest.mark.parametrize("num_workers, num_splits", [(1, 2), (2, 2), (2, 3)])
+def test_splits_do_what_one_batch_in_this_process_does(num_workers, num_splits):
+    env_fns = [functools.partial(CountEnv, 3 + i) for i in range(6)]
+    batch = EnvBatch(env_fns, range(100, 106))
+    with make(env_fns, num_workers, num_splits) as splits:
+        assert all(split.layout == batch.layout for split in splits)
+        for t in range(9):
+            for x in (batch, *splits):
+                x.arrays.action[0][:] = t % 3
+                x.reset() if t == 0 else x.step()
+            for name in ("step_type", "reward", "discount"):
+                joined = np.concatenate([getattr(split.arrays, name) for split in splits])
+                np.testing.assert_array_equal(joined, getattr(batch.arrays, name))
+            joined = np.concatenate([observed(split) for split in splits])
+            np.testing.assert_array_equal(joined[:, 1:], batch.arrays.observation[0][:, 1:])
+        pids = [set(observed(split)[:, PID].astype(int)) for split in splits]
+        assert pids == [set(splits[0].pids)] * num_splits and len(splits[0].pids) == num_workers
+
+
+def test_the_worker_steps_one_split_while_another_one_waits_for_its_action():
+    """A cycle of each split takes 0.6 s: half of it in the only worker, half of it for the policy."""
+    seconds, cycles = 0.3, 4
+    with make([functools.partial(SlowEnv, seconds)] * 2, num_workers=1) as splits:
+
+        def run(split):
+            split.reset()
+            for _ in range(cycles):
+                time.sleep(seconds)  # for the policy
+                split.step()
+
+        start = time.monotonic()
+        together(*(functools.partial(run, split) for split in splits))
+        serial = 2 * cycles * 2 * seconds
+        assert cycles * 2 * seconds <= time.monotonic() - start < 0.8 * serial
+
+
+def test_splits_are_answered_in_the_order_of_arrival():
+    """One split that always has a command does not keep the other one from the worker."""
+    with make([functools.partial(SlowEnv, 0.02)] * 2, num_workers=1) as (busy, other):
+        counts, begin = [], threading.Barrier(2)
+
+        def run(split):
+            split.reset()
+            begin.wait(60)
+            for _ in range(20):
+                split.step()
+                counts.append(split is busy)
+
+        together(functools.partial(run, busy), functools.partial(run, other))
+        leads = np.cumsum(np.where(counts, 1, -1))
+        assert abs(leads[:30]).max() <= 10  # in turns, but for the beginning
+
+
+# --- Faults.
+
+
+def test_a_worker_that_dies_is_restarted_once_for_all_splits(warnings):
+    with make([functools.partial(CountEnv, 50)] * 8) as splits:
+        for split in splits:
+            split.reset()
+            split.step()
+        before = [observed(split) for split in splits]
+        os.kill(splits[0].pids[1], signal.SIGKILL)
+        for split, old in zip(splits, before, strict=True):
+            split.step()
+            new = observed(split)
+            np.testing.assert_array_equal(split.arrays.step_type, [MID, MID, FIRST, FIRST])
+            np.testing.assert_array_equal(split.arrays.reward[2:], 0)
+            np.testing.assert_array_equal(new[:, STEP], [2, 2, 0, 0])
+            np.testing.assert_array_equal(new[:2, :EPISODE], old[:2, :EPISODE])
+            assert not set(new[2:, PID]) & set(old[:, PID]) and not set(new[2:, SEED]) & set(old[:, SEED])
+        assert len({seed for split in splits for seed in observed(split)[:, SEED]}) == 8
+        assert [split.num_restarts for split in splits] == [1, 0]
+        assert warnings == [
+            "the worker process of environments 2 to 3 and 6 to 7 was killed by SIGKILL: "
+            "restart 1 of 3 within 600 s"
+        ]
+        for split in splits:
+            split.step()
+            np.testing.assert_array_equal(split.arrays.step_type, MID)
+
+
+@pytest.mark.parametrize("fault", ["hang", "end"])
+def test_a_fault_in_one_split_while_all_step(warnings, tmp_path, fault):
+    act = envs.sleep_for_long if fault == "hang" else envs.end_process
+    special = functools.partial(
+        CountEnv, length=1000, at=3, act=functools.partial(envs.act_once, tmp_path / "begun", act)
+    )
+    env_fns = [functools.partial(CountEnv, 1000)] * 3 + [special]
+    with make(env_fns, num_workers=1, step_timeout=2.0 if fault == "hang" else 60.0) as splits:
+        turn = threading.Barrier(2)  # so that no split has ended before the fault
+
+        def run(split):
+            split.reset()
+            types = []
+            for _ in range(8):
+                turn.wait(60)
+                split.step()
+                types.append(split.arrays.step_type.tolist())
+            return types
+
+        for types in together(*(functools.partial(run, split) for split in splits)):
+            assert types.count([FIRST, FIRST]) == 1 and types.count([MID, MID]) == 7
+        assert sum(split.num_restarts for split in splits) == 1
+        name = "the worker process of environments 0 to 1 and 2 to 3"
+        hangs = "did not answer within 2 * step_timeout=2 s"
+        reason = hangs if fault == "hang" else "ended with exit status 7"
+        assert warnings == [f"{name} {reason}: restart 1 of 3 within 600 s"]
+
+
+def test_all_splits_end_when_no_restart_is_left():
+    special = functools.partial(CountEnv, at=2, act=envs.end_process)
+    with make([CountEnv, special], num_workers=1, max_restarts=0) as splits:
+        for split in splits:
+            split.reset()
+            split.step()
+        splits[1].arrays.action[0][:] = 0
+        for split in reversed(splits):
+            with pytest.raises(WorkerError, match="exit status 7; max_restarts=0 is reached"):
+                split.step()
+
+
+def test_an_exception_is_raised_in_its_split_alone():
+    special = functools.partial(CountEnv, at=1, act=envs.raise_own_error)
+    with make([CountEnv] * 3 + [special]) as (one, other):
+        one.reset(), other.reset()
+        with pytest.raises(KeyError, match="my own bug"):
+            other.step()
+        for _ in range(3):
+            one.step()
+        assert one.arrays.step_type.tolist() == [MID, MID] and one.num_restarts == 0
+
+
+def test_errors_count_the_environments_of_all_splits():
+    with make([CountEnv] * 3 + [envs.WrongShapeEnv]) as (one, other):
+        one.reset()
+        with pytest.raises(Exception, match="^environment 3, step 0: the observation is"):
+            other.reset()
+
+
+def test_environments_of_splits_must_have_the_same_spaces():
+    special = functools.partial(CountEnv, action_space=envs.spaces.Discrete(9))
+    with pytest.raises(ConfigError, match="environments 0 to 0 and 1 to 1 has other spaces"):
+        with make([CountEnv, special], num_workers=1):
+            pass
+
+
+# --- Each for itself.
+
+
+def test_seeds_are_those_of_the_split():
+    with make([CountEnv] * 4) as (one, other):
+        other.seed([7, 8])
+        one.reset(), other.reset()
+        assert observed(one)[:, SEED].tolist() == [100, 101]
+        assert observed(other)[:, SEED].tolist() == [7, 8]
+
+
+def test_the_last_split_that_is_closed_ends_the_workers():
+    with make([CountEnv] * 4) as (one, other):
+        one.reset(), other.reset()
+        pids = one.pids
+        one.close()
+        one.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            one.step()
+        other.step()
+        assert all(alive(pid) for pid in pids)
+        other.close()
+        assert not any(alive(pid) for pid in pids)
+
+
+def test_no_process_is_left_when_all_splits_are_forgotten():
+    pool = WorkerPool([CountEnv] * 4, range(4), 2, num_splits=2)
+    pids = pool.pids
+    del pool
+    wait_until(lambda: not any(alive(pid) for pid in pids))
