@@ -104,6 +104,7 @@ class AsyncOffPolicyDriver(Driver):
         self._record_spec = specs.record_spec(length, self._log_fields)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
+            specs.reply_spec(policy),
             unroll_spec,
             self._record_spec,
             num_envs,

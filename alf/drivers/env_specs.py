@@ -3,7 +3,7 @@
 
 import tensorflow as tf
 
-from alf.data_structures import Experience, Frame, TimeStep
+from alf.data_structures import ActionReply, Experience, Frame, TimeStep
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 
@@ -57,13 +57,16 @@ class EnvSpecs:
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
 
     def frame_spec(self, policy):
-        """Describes one step of a batched environment and the answer of a policy: `Frame` of specs."""
-        policy_step = policy.policy_step_spec
-        frame = Frame(self.time_step._replace(env_id=()), policy_step.state, policy_step, version=())
-        frame = add_leading_dims(frame, self.batch_size)
+        """Describes one step of a batched environment, for a policy: `Frame` of specs."""
+        frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
-        return frame._replace(version=tf.TensorSpec((), tf.int64), env_info=env_info)
+        return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
+
+    def reply_spec(self, policy):
+        """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
+        policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
+        return ActionReply(policy_step, tf.TensorSpec((), tf.int64))
 
     def unroll_spec(self, policy, unroll_length, keep_bounds=True, with_env_info=False):
         """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
