@@ -31,9 +31,8 @@ class AsyncOffPolicyDriver(Driver):
     hold an environment twice and another one not at all.
 
     Args:
-        envs: list of batched environments that agree on batch size and specs. The driver closes them.
-        learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0, `collect`
-            takes what waits in the learn queue, which may be nothing.
+        envs, learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0,
+            `collect` takes what waits in the learn queue, which may be nothing.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes; at most the number of environments.
@@ -79,7 +78,7 @@ class AsyncOffPolicyDriver(Driver):
         statistics_ctor=EpisodeStatistics,
     ):
         ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(learner, unroll_length, observers, metrics, envs, *ends, statistics_ctor)
+        super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
         num_envs = specs.num_envs
         _check_waits(
@@ -118,11 +117,6 @@ class AsyncOffPolicyDriver(Driver):
             self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn
         )
         self._env_threads = []
-
-    @classmethod
-    def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
-        """Makes the driver with `num_envs` environments that `env_fn(env_index)` returns."""
-        return cls([env_fn(index) for index in range(num_envs)], learner, **kwargs)
 
     def start(self):
         """Traces every loop in this thread, once for all threads of its kind, then starts the threads.

@@ -12,7 +12,7 @@ from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
-from alf.drivers.env_specs import get_info_keys, name_env
+from alf.drivers.env_specs import close_all, get_info_keys, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
 from alf.errors import ConfigError, check_int, check_number
@@ -29,6 +29,8 @@ class Driver(abc.ABC):
     and `stop` in a `finally`. A wrong argument is a ConfigError.
 
     Args:
+        envs: list of batched TF-Agents `PyEnvironment`s that agree on batch size and specs, or
+            `TFPyEnvironment`s of such, whose `isolation` has no effect. The driver closes them.
         learner: `Learner` that observes the experience; also an attribute.
         unroll_length: T, transitions per unroll. Below 1, for learners with a replay buffer: T is 1, and
             only a fraction of the calls of `collect` collects.
@@ -37,7 +39,6 @@ class Driver(abc.ABC):
             "action"), gets records in which these fields are filled, too: "observation", "action" or
             "first_value".
         metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
-        envs: batched environments. The driver closes them.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
             experience, is a stall; None: never. Then the driver logs which environments step, for how long,
@@ -49,11 +50,11 @@ class Driver(abc.ABC):
 
     def __init__(
         self,
+        envs,
         learner,
         unroll_length=1,
         observers=(),
         metrics=(),
-        envs=(),
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
@@ -73,7 +74,7 @@ class Driver(abc.ABC):
         self.learner = learner
         self._unroll_length = max(unroll_length, 1)
         self._collections = Credit(min(unroll_length, 1))
-        self._envs = list(envs)
+        self._envs = to_py_envs(envs)
         counts = EnvironmentSteps(), NumberOfEpisodes()
         reward_shape = tuple(self._envs[0].reward_spec().shape) if self._envs else ()
         info_keys = get_info_keys(self._envs[0]) if self._envs else ()
@@ -90,6 +91,27 @@ class Driver(abc.ABC):
         self._waiting_since = None
         self._started = self._stopped = False
         self._raised = None  # the error of a thread that `collect` has raised
+
+    @classmethod
+    def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
+        """Makes the environments, and a driver of them.
+
+        Args:
+            env_fn: callable that returns a batched environment. It is called with the environment's index, an
+                int, or without arguments if it needs none.
+            num_envs: how many batched environments to make.
+            learner, **kwargs: as in the constructor.
+
+        Raises:
+            ConfigError: if an argument is wrong; or of `env_fn`, with the index.
+            EnvError: names the index of the environment for which `env_fn` raised another exception.
+        """
+        envs = make_envs(env_fn, num_envs)
+        try:
+            return cls(envs, learner, **kwargs)
+        except BaseException:
+            close_all(envs)
+            raise
 
     @abc.abstractmethod
     def start(self):
@@ -298,6 +320,9 @@ class Driver(abc.ABC):
 
 class OfflineDriver(Driver):
     """Collects nothing: its learner trains from a buffer that is full, see `alf.replay.load_replayer`."""
+
+    def __init__(self, learner):
+        super().__init__((), learner)
 
     def start(self):
         pass

@@ -24,8 +24,7 @@ class SyncOffPolicyDriver(Driver):
     The asynchronous driver is tested against it. It is also the choice for debugging.
 
     Args:
-        envs: list of batched environments that agree on batch size and specs. The driver closes them.
-        learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
+        envs, learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
         overwrite_policy_output: as in `AsyncOffPolicyDriver`.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
     """
@@ -46,7 +45,7 @@ class SyncOffPolicyDriver(Driver):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(learner, unroll_length, observers, metrics, envs, *ends, statistics_ctor)
+        super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
         learner.check_batch_size(specs.num_envs * specs.batch_size)
         reserve_threads(2)

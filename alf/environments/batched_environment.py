@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The base class of all batched environments."""
+"""The base class of all batched environments, and what else a driver takes for one."""
 
-from tf_agents.environments import py_environment
+from tf_agents.environments import py_environment, tf_py_environment
 
 from alf.errors import check_int
 from alf.workers.info import check_info_keys
@@ -64,3 +64,10 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     def _render(self):
         raise NotImplementedError(f"{type(self).__name__} has no rendering")
+
+
+def as_py_environment(env):
+    """Returns `env` if it is a `PyEnvironment`, the one in a `TFPyEnvironment`, or None for anything else."""
+    if isinstance(env, tf_py_environment.TFPyEnvironment):
+        return env.pyenv
+    return env if isinstance(env, py_environment.PyEnvironment) else None
