@@ -28,9 +28,7 @@ def to_py_envs(envs):
     Raises ConfigError if something else is among them.
     """
     if not isinstance(envs, (list, tuple)):
-        raise ConfigError(
-            f"envs is {envs!r}: it must be a list of batched environments; see from_env_fn, too"
-        )
+        raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
     py_envs = [as_py_environment(env) for env in envs]
     for index, py_env in enumerate(py_envs):
         if py_env is None:
