@@ -15,6 +15,7 @@ from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import close_all, get_info_keys, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
+from alf.drivers.tf_agents_metric import as_metric
 from alf.errors import ConfigError, check_int, check_number
 from alf.seeds import spawn_seeds
 
@@ -38,7 +39,8 @@ class Driver(abc.ABC):
             environment, in order per environment. One with an attribute `needs`, such as ("observation",
             "action"), gets records in which these fields are filled, too: "observation", "action" or
             "first_value".
-        metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
+        metrics: further metrics, see `alf.drivers.metrics`; observers with a result. Also Python metrics of
+            TF-Agents, see `TFAgentsMetric`.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
             experience, is a stall; None: never. Then the driver logs which environments step, for how long,
@@ -79,6 +81,8 @@ class Driver(abc.ABC):
         reward_shape = tuple(self._envs[0].reward_spec().shape) if self._envs else ()
         info_keys = get_info_keys(self._envs[0]) if self._envs else ()
         statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys)
+        num_rows = sum(env.batch_size for env in self._envs)
+        metrics = [as_metric(metric, num_rows) for metric in metrics]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
         self._observers = [*counts, statistics, *metrics, *observers]
