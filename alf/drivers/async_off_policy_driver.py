@@ -32,7 +32,7 @@ class AsyncOffPolicyDriver(Driver):
 
     Args:
         envs, learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0,
-            `collect` takes what waits in the learn queue, which may be nothing.
+            `collect` takes what waits in the learn queue, which may be nothing, in unrolls of one step.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes; at most the number of environments.
@@ -41,6 +41,8 @@ class AsyncOffPolicyDriver(Driver):
         max_waiting_batches: how many times Q unrolls may wait in the learn queue. 0 is lockstep: the
             environments collect while `collect` waits and stand still while the learner trains. A batch
             then holds one unroll of every environment, in their order, as a `SyncOffPolicyDriver` gives it.
+        max_unroll_length: with an `unroll_length` of 0, how many steps of each environment `collect` takes at
+            most, on average over the environments; None: all that wait.
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
             change at any time.
@@ -69,6 +71,7 @@ class AsyncOffPolicyDriver(Driver):
         learn_queue_cap=1,
         actor_queue_cap=1,
         max_waiting_batches=1,
+        max_unroll_length=None,
         parameter_update_period=None,
         overwrite_policy_output=False,
         one_env_at_a_time=False,
@@ -87,11 +90,17 @@ class AsyncOffPolicyDriver(Driver):
         check_bool("one_env_at_a_time", one_env_at_a_time)
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
+        max_batches = float("inf")
+        if max_unroll_length is not None:
+            max_batches = check_int("max_unroll_length", max_unroll_length) * num_envs // learn_queue_cap
+            if unroll_length != 0:
+                raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
         learner.check_batch_size(learn_queue_cap * specs.batch_size)
         reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
+        self._max_batches = max_batches
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
@@ -180,12 +189,8 @@ class AsyncOffPolicyDriver(Driver):
                 if age >= self._update_period:
                     with self._waiting():
                         self._copy_weights()
-            if self._takes_what_waits:
-                num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
-            else:
-                num_batches = int(self._is_collection_due())
             total = 0
-            for _ in range(num_batches):
+            for _ in range(self._count_due_batches()):
                 with self._waiting():
                     experience, steps = self.get_training_exps()
                 self.learner.observe(experience)
@@ -205,6 +210,11 @@ class AsyncOffPolicyDriver(Driver):
 
     def _get_stepping_thread(self, env_index):
         return self._env_threads[env_index] if self._env_threads else None
+
+    def _count_due_batches(self):
+        if not self._takes_what_waits:
+            return super()._count_due_batches()
+        return min(self._tf_queues.learn_queue.size() // self._learn_queue_cap, self._max_batches)
 
     def queue_sizes(self):
         return self._tf_queues.sizes()

@@ -16,7 +16,7 @@ from alf.drivers.env_specs import close_all, get_info_keys, make_envs, name_env,
 from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_number
 from alf.seeds import spawn_seeds
 
 _FIRST_METRICS = ("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength")
@@ -33,8 +33,9 @@ class Driver(abc.ABC):
         envs: list of batched TF-Agents `PyEnvironment`s that agree on batch size and specs, or
             `TFPyEnvironment`s of such, whose `isolation` has no effect. The driver closes them.
         learner: `Learner` that observes the experience; also an attribute.
-        unroll_length: T, transitions per unroll. Below 1, for learners with a replay buffer: T is 1, and
-            only a fraction of the calls of `collect` collects.
+        unroll_length: T, transitions per unroll. For learners with a replay buffer it may be a fraction: T is
+            1, and each call of `collect` takes so many unrolls of each environment, on average and exactly.
+            With 2.5 it takes two and three in turn; with 0.5 every second call takes one.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
             environment, in order per environment. One with an attribute `needs`, such as ("observation",
             "action"), gets records in which these fields are filled, too: "observation", "action" or
@@ -62,11 +63,11 @@ class Driver(abc.ABC):
         on_stall="error",
         statistics_ctor=EpisodeStatistics,
     ):
-        check_unroll_length("unroll_length", unroll_length)
-        if unroll_length < 1 and learner.needs_fresh_experience:
+        self._unroll_length, rate = split_unroll_length("unroll_length", unroll_length)
+        if rate != 1 and learner.needs_fresh_experience:
             raise ConfigError(
-                f"unroll_length is {unroll_length:g}, less than 1: exp_replayer must be one to sample from "
-                f"then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
+                f"unroll_length is {unroll_length:g}, no integer above 0: exp_replayer must be one to sample "
+                f"from then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
             )
         self._stop_timeout = check_number("stop_timeout", stop_timeout, above=0)
         self._stall_timeout = check_number("stall_timeout", stall_timeout, above=0, optional=True)
@@ -74,8 +75,7 @@ class Driver(abc.ABC):
             raise ConfigError(f"on_stall is {on_stall!r}: it must be 'error' or 'warn'")
         self._on_stall = on_stall
         self.learner = learner
-        self._unroll_length = max(unroll_length, 1)
-        self._collections = Credit(min(unroll_length, 1))
+        self._collections = Credit(rate)
         self._envs = to_py_envs(envs)
         counts = EnvironmentSteps(), NumberOfEpisodes()
         reward_shape = tuple(self._envs[0].reward_spec().shape) if self._envs else ()
@@ -306,10 +306,10 @@ class Driver(abc.ABC):
         error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
         return error
 
-    def _is_collection_due(self):
-        """Counts one call of `collect`; says whether it collects."""
+    def _count_due_batches(self):
+        """Counts one call of `collect`; returns how many batches it takes."""
         self._collections.earn()
-        return self._collections.take() > 0
+        return self._collections.take()
 
     def _for_learner(self, unroll):
         """The `Experience` that the learner gets of an unroll."""
@@ -366,8 +366,11 @@ def _find_log_fields(observers, policy):
     return tuple(name for name in _OPTIONAL if name in needed)
 
 
-def check_unroll_length(name, value):
-    """Raises ConfigError unless the setting called `name` is an integer, or a number in [0, 1)."""
+def split_unroll_length(name, value):
+    """Splits the setting called `name` into T and how many unrolls of T steps a call of `collect` takes.
+
+    T is the setting itself if it is an integer above 0, else 1. ConfigError says that it is no number, or is
+    below 0.
+    """
     check_number(name, value, at_least=0)
-    if value >= 1:
-        check_int(name, value)
+    return (int(value), 1) if value >= 1 and value == int(value) else (1, value)

@@ -81,11 +81,12 @@ class SyncOffPolicyDriver(Driver):
 
     def collect(self):
         self._check_runs()
-        if not self._is_collection_due():
-            return 0
-        experience, steps = self.get_training_exps()
-        self.learner.observe(experience)
-        return int(steps)
+        total = 0
+        for _ in range(self._count_due_batches()):
+            experience, steps = self.get_training_exps()
+            self.learner.observe(experience)
+            total += int(steps)
+        return total
 
     def _unroll_and_log(self, env_index, frame):
         """Makes one unroll in the graph; returns the next frame, and what learner and log get."""

@@ -54,7 +54,7 @@ def config_error(*texts):
         (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
         (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
         (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
-        (2, {"unroll_length": 0}, ["unroll_length is 0, less than 1", "exp_replayer must be one"]),
+        (2, {"unroll_length": 0}, ["unroll_length is 0, no integer above 0", "exp_replayer must be one"]),
     ],
     ids=lambda x: str(x) if isinstance(x, dict) else "",
 )
