@@ -4,7 +4,8 @@
 Time convention. A `TimeStep` at t holds the observation at t, the reward and the discount that arrived
 with it, and the action that led to it. A LAST step holds the final observation of its episode; the next
 step is the FIRST of a new episode and ignores the action. A FIRST step may also follow a MID step, where an
-episode was broken off because its worker process was restarted. The step to a FIRST time step is no
+episode was broken off because its worker process was restarted. It may follow a FIRST step, which it repeats,
+where a sub-environment waits for the next unroll (`sticky` of a driver). The step to a FIRST time step is no
 transition: the learner gives it weight 0. `discount` is 0 only on termination: a time limit keeps it.
 TF-Agents and Gymnasium's NEXT_STEP autoreset use the same conventions.
 """

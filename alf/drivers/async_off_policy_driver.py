@@ -53,6 +53,10 @@ class AsyncOffPolicyDriver(Driver):
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
+        sticky: whether a sub-environment whose episode ends in an unroll waits for the next unroll: its other
+            rows repeat the FIRST step of its next episode, which is no transition. The environments must be
+            able to hold single sub-environments, as `PythonEnvironment` is, or have a `batch_size` of 1. With
+            T above the length of every episode, each unroll begins with an episode and holds all of it.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
 
     Raises:
@@ -74,6 +78,7 @@ class AsyncOffPolicyDriver(Driver):
         max_unroll_length=None,
         parameter_update_period=None,
         overwrite_policy_output=False,
+        sticky=False,
         one_env_at_a_time=False,
         stop_timeout=5.0,
         stall_timeout=300.0,
@@ -123,7 +128,7 @@ class AsyncOffPolicyDriver(Driver):
         self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
         self._unroller = EnvUnroller(
-            self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn
+            self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn, sticky
         )
         self._env_threads = []
 

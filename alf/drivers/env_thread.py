@@ -43,13 +43,25 @@ class EnvUnroller:
         ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version), in the graph.
         overwrite_policy_output: see `AsyncOffPolicyDriver`.
         env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
+        sticky: see `AsyncOffPolicyDriver`.
 
     Attributes:
         calls: list of what each environment does now: None, or ("reset" or "step", since when in seconds of
             `time.monotonic`) while a call of it has not returned.
     """
 
-    def __init__(self, envs, specs, policy, unroll_length, ask, overwrite_policy_output=False, env_turn=None):
+    def __init__(
+        self,
+        envs,
+        specs,
+        policy,
+        unroll_length,
+        ask,
+        overwrite_policy_output=False,
+        env_turn=None,
+        sticky=False,
+    ):
+        _check_holds(check_bool("sticky", sticky), envs, specs.batch_size)
         check_bool("overwrite_policy_output", overwrite_policy_output)
         if overwrite_policy_output and not all(hasattr(env, "taken_action") for env in envs):
             raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
@@ -64,6 +76,8 @@ class EnvUnroller:
         self._ask = ask
         self._overwrites = overwrite_policy_output
         self._env_turn = env_turn
+        self._sticky = sticky
+        self._last_steps = [None] * len(envs)  # what `_step` has returned, if sticky
         self.calls = [None] * len(envs)
         self._calls_of_graphs = []  # the functions that the graphs of this object call
         self._closed = False
@@ -104,10 +118,17 @@ class EnvUnroller:
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
         return Frame(time_step, zeros_from_spec(self._state_spec, self._specs.batch_size), env_info)
 
-    def next_frame(self, env_index, policy_step):
-        """Steps an environment with the action of a `PolicyStep`; returns a `Frame`."""
+    def next_frame(self, env_index, policy_step, is_held):
+        """Steps an environment with the action of a `PolicyStep`; returns a `Frame`.
+
+        If `sticky`, sub-environments where `is_held`, bool [B], do not step: they return the same FIRST step.
+        """
         action = policy_step.action
-        time_step, env_info = self._call_env(EnvUnroller._step, env_index, *tf.nest.flatten(action))
+        inputs = tf.nest.flatten(action)
+        if self._sticky:
+            time_step, env_info = self._call_env(EnvUnroller._step_or_hold, env_index, is_held, *inputs)
+        else:
+            time_step, env_info = self._call_env(EnvUnroller._step, env_index, *inputs)
         if self._overwrites:
             with tf.control_dependencies([time_step.step_type]):  # The action that led to this time step.
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
@@ -128,7 +149,8 @@ class EnvUnroller:
         def body(t, frame, seen, answers):
             policy_step, version = self._ask(env_index, frame.time_step, frame.state)
             answers = _write(answers, t, _answer(policy_step, version))
-            frame = self.next_frame(env_index, policy_step)
+            # An episode that began at row 1 follows one that ended in the unroll before.
+            frame = self.next_frame(env_index, policy_step, frame.time_step.is_first() & (t > 1))
             return t + 1, frame, _write(seen, t + 1, _seen(frame)), answers
 
         # One iteration at a time: a step needs the action of the step before.
@@ -241,6 +263,14 @@ class EnvUnroller:
         action = tf.nest.pack_sequence_as(self._specs.action, action)
         return self._pack(env_index, self._envs[env_index].step(action))
 
+    def _step_or_hold(self, env_index, is_held, *action):
+        """As `_step`; returns the step before again if all sub-environments are held."""
+        if not is_held.all():
+            if is_held.any():
+                self._envs[env_index].hold(is_held.nonzero()[0].tolist())
+            self._last_steps[env_index] = self._step(env_index, *action)
+        return self._last_steps[env_index]
+
     def _get_taken_action(self, env_index):
         action = self._envs[env_index].taken_action()
         mismatch = find_mismatch(action, self._action_spec)
@@ -351,6 +381,16 @@ def _compute_first_value(policy, rows):
         return tf.where(is_first, tf.reshape(policy.first_value(flat), is_first.shape), no_value)
 
     return tf.cond(tf.reduce_any(is_first), compute, lambda: no_value)
+
+
+def _check_holds(sticky, envs, batch_size):
+    """Raises ConfigError if an environment of several sub-environments cannot hold some of them."""
+    for index, env in enumerate(envs):
+        if sticky and batch_size > 1 and not hasattr(env, "hold"):
+            raise ConfigError(
+                f"sticky is True: {name_env(index, env)} has no hold() to let single sub-environments wait; "
+                "PythonEnvironment has one (load.num_workers = 0), and a batch_size of 1 needs none"
+            )
 
 
 def _get_floats(unroll):

@@ -25,7 +25,7 @@ class SyncOffPolicyDriver(Driver):
 
     Args:
         envs, learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
-        overwrite_policy_output: as in `AsyncOffPolicyDriver`.
+        overwrite_policy_output, sticky: as in `AsyncOffPolicyDriver`.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
     """
 
@@ -37,6 +37,7 @@ class SyncOffPolicyDriver(Driver):
         observers=(),
         metrics=(),
         overwrite_policy_output=False,
+        sticky=False,
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
@@ -54,7 +55,9 @@ class SyncOffPolicyDriver(Driver):
             return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
 
         policy, length = learner.policy, self._unroll_length
-        self._unroller = EnvUnroller(self._envs, specs, policy, length, ask, overwrite_policy_output)
+        self._unroller = EnvUnroller(
+            self._envs, specs, policy, length, ask, overwrite_policy_output, sticky=sticky
+        )
         self._handover = Handover()
 
     def start(self):

@@ -14,7 +14,9 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it. With
     `info_keys` it also implements `get_info()`, the info of the last reset or step: a dict with float32 [B]
     for each key, NaN where there is no value. It may implement `_render()`, which returns a frame of
-    sub-environment 0, uint8 [height, width, 3].
+    sub-environment 0, uint8 [height, width, 3]. It may have a method `hold(rows)`, for `sticky` drivers: the
+    next step leaves the sub-environments of these indices, a list of ints, as they are, and returns their
+    FIRST step again.
 
     Args:
         batch_size: B; a ConfigError if it is not a positive integer.

@@ -23,6 +23,7 @@ from alf.errors import ConfigError, EnvError
 from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
 from alf.workers.process import (
+    HOLD,
     MEASURE,
     OK,
     RENDER,
@@ -136,6 +137,14 @@ class WorkerPool:
         self._seeds = list(seeds)
         for worker in self._workers:
             worker.send(SEED + pack_object(self._seeds[worker.rows]))
+
+    def hold(self, rows):
+        """As in `EnvBatch`."""
+        for worker in self._workers:
+            start, stop = worker.rows.start, worker.rows.stop
+            held = [row - start for row in rows if start <= row < stop]
+            if held:
+                worker.send(HOLD + pack_object(held))
 
     def reset(self):
         self._run_command(RESET)
