@@ -5,6 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from tf_agents.metrics import py_metrics
 
 from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
@@ -55,11 +56,11 @@ class InfoLearner(RecordingLearner):
     uses_env_info = True
 
 
-def collect(driver_class, envs, unroll_length, sticky=True):
+def collect(driver_class, envs, unroll_length, sticky=True, metrics=()):
     """Returns the unrolls of each environment, the driver, and the steps that `collect` returned."""
     learner = InfoLearner(FrozenPolicy(envs[0], counts_steps=True))
     observer = RecordingObserver()
-    kwargs = dict(unroll_length=unroll_length, sticky=sticky, observers=[observer])
+    kwargs = dict(unroll_length=unroll_length, sticky=sticky, observers=[observer], metrics=metrics)
     if driver_class is AsyncOffPolicyDriver:  # Without lockstep the log has unrolls that nobody took.
         kwargs |= dict(learn_queue_cap=len(envs), max_waiting_batches=0)
     driver = driver_class(envs, learner, **kwargs)
@@ -138,6 +139,15 @@ def test_nothing_is_lost_and_no_unroll_goes_on_with_a_second_episode(
     assert metrics["EnvironmentSteps"] == np.sum(rows.step_type[:-1] != FIRST)
     assert metrics["NumberOfEpisodes"] == episodes > 0
     assert metrics["AverageReturn"] == pytest.approx(np.mean(returns))
+
+
+def test_metrics_of_tf_agents_count_what_ours_count():
+    metrics = [py_metrics.AverageEpisodeLengthMetric(), py_metrics.EnvironmentSteps()]
+    _, driver, _ = collect(SyncOffPolicyDriver, [make_env(TOGETHER)], 5, metrics=metrics)
+    results = {metric.name: metric.result() for metric in driver.get_metrics()}
+    assert results["tf_agents/EnvironmentSteps"] == results["EnvironmentSteps"] > 0
+    lengths = {metric.name: metric for metric in driver.get_metrics()}["AverageEpisodeLength"].get_state()
+    assert results["tf_agents/AverageEpisodeLength"] == pytest.approx(np.mean(lengths[-10:]))
 
 
 def test_without_it_the_next_episode_goes_on():
