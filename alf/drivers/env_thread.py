@@ -118,17 +118,17 @@ class EnvUnroller:
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
         return Frame(time_step, zeros_from_spec(self._state_spec, self._specs.batch_size), env_info)
 
-    def next_frame(self, env_index, policy_step, is_held):
+    def next_frame(self, env_index, policy_step, is_held=None):
         """Steps an environment with the action of a `PolicyStep`; returns a `Frame`.
 
-        If `sticky`, sub-environments where `is_held`, bool [B], do not step: they return the same FIRST step.
+        Sub-environments where `is_held`, bool [B], do not step: they return the same FIRST step again.
         """
         action = policy_step.action
         inputs = tf.nest.flatten(action)
-        if self._sticky:
-            time_step, env_info = self._call_env(EnvUnroller._step_or_hold, env_index, is_held, *inputs)
-        else:
+        if is_held is None:
             time_step, env_info = self._call_env(EnvUnroller._step, env_index, *inputs)
+        else:
+            time_step, env_info = self._call_env(EnvUnroller._step_or_hold, env_index, is_held, *inputs)
         if self._overwrites:
             with tf.control_dependencies([time_step.step_type]):  # The action that led to this time step.
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
@@ -149,8 +149,9 @@ class EnvUnroller:
         def body(t, frame, seen, answers):
             policy_step, version = self._ask(env_index, frame.time_step, frame.state)
             answers = _write(answers, t, _answer(policy_step, version))
-            # An episode that began at row 1 follows one that ended in the unroll before.
-            frame = self.next_frame(env_index, policy_step, frame.time_step.is_first() & (t > 1))
+            # An episode that begins at row 1 follows one that ended in the unroll before: it goes on.
+            is_held = frame.time_step.is_first() & (t > 1) if self._sticky else None
+            frame = self.next_frame(env_index, policy_step, is_held)
             return t + 1, frame, _write(seen, t + 1, _seen(frame)), answers
 
         # One iteration at a time: a step needs the action of the step before.
