@@ -4,7 +4,8 @@
 Time convention. A `TimeStep` at t holds the observation at t, the reward and the discount that arrived
 with it, and the action that led to it. A LAST step holds the final observation of its episode; the next
 step is the FIRST of a new episode and ignores the action. A FIRST step may also follow a MID step, where an
-episode was broken off because its worker process was restarted. The step to a FIRST time step is no
+episode was broken off because its worker process was restarted. It may follow a FIRST step, which it repeats,
+where a sub-environment waits for the next unroll (`sticky` of a driver). The step to a FIRST time step is no
 transition: the learner gives it weight 0. `discount` is 0 only on termination: a time limit keeps it.
 TF-Agents and Gymnasium's NEXT_STEP autoreset use the same conventions.
 """
@@ -49,12 +50,10 @@ class PolicyState(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One step of an environment and the policy's answer to it: a row of an unroll in the making."""
+    """One step of an environment that no policy has answered yet."""
 
     time_step: Any  # `TimeStep` of [B, ...], whose env_id is (): it follows from the environment's index
-    state: Any  # `PolicyState` of [B, ...] that entered the policy at this step
-    policy_step: Any  # `PolicyStep` of [B, ...], the answer
-    version: Any  # int64 scalar; how many updates the weights that answered had seen
+    state: Any  # `PolicyState` of [B, ...] that enters the policy at this step
     env_info: Any = ()  # float32 [K, B], what the environment's `info_keys` name; () without keys
 
 
@@ -67,18 +66,19 @@ class ActionRequest(NamedTuple):
 
 
 class ActionReply(NamedTuple):
-    """What an actor answers; the fields are those of `Frame`."""
+    """What an actor answers."""
 
-    policy_step: Any
-    version: Any
+    policy_step: Any  # `PolicyStep` of [B, ...]
+    version: Any  # int64 scalar; how many updates the weights that answered had seen
 
 
 class Experience(NamedTuple):
     """Unrolls as the learner gets them.
 
     An unroll is T transitions, so T + 1 time steps: row T bootstraps, and is row 0 of the same
-    environment's next unroll. Shapes below are one unroll's; `get_training_exps` stacks Q of them
-    in front, training merges Q into B.
+    environment's next unroll. Only then does the policy answer it, with the newest weights: `action`,
+    `info` and `policy_version` of row T are copies of row T-1. Shapes below are one unroll's;
+    `get_training_exps` stacks Q of them in front, training merges Q into B.
     """
 
     step_type: Any  # from here to `env_id`: as in `TimeStep`, but [T+1, B, ...]
@@ -89,7 +89,7 @@ class Experience(NamedTuple):
     env_id: Any
     action: Any  # nest of [T+1, B, ...]; this and `info` answer each time step, as in `PolicyStep`
     info: Any  # nest of [T+1, B, ...]
-    policy_version: Any  # int64 [T+1, B]; as `Frame.version`
+    policy_version: Any  # int64 [T+1, B]; as `ActionReply.version`
     state: Any = PolicyState()  # of [B, ...]; entered row 0
     # float32 [T+1, B], the weight in the loss of the transition from each row to the next one. The learner
     # sets it before training: 0 where there is nothing to learn (row T, a step to a FIRST row, a step that is

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Nests of tensors and of their specs: leading dimensions, zeros, and the one check of a nest against a spec.
 
-Outside of the environments and of what exports policies, this is the only module that uses TF-Agents, whose
-specs have bounds.
+Outside of the environments, of what exports policies and of `alf/drivers/tf_agents_metric.py`, this is the
+only module that uses TF-Agents, whose specs have bounds.
 """
 
 import re

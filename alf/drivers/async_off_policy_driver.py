@@ -31,9 +31,8 @@ class AsyncOffPolicyDriver(Driver):
     hold an environment twice and another one not at all.
 
     Args:
-        envs: list of batched environments that agree on batch size and specs. The driver closes them.
-        learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0, `collect`
-            takes what waits in the learn queue, which may be nothing.
+        envs, learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0,
+            `collect` takes what waits in the learn queue, which may be nothing, in unrolls of one step.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes; at most the number of environments.
@@ -42,6 +41,8 @@ class AsyncOffPolicyDriver(Driver):
         max_waiting_batches: how many times Q unrolls may wait in the learn queue. 0 is lockstep: the
             environments collect while `collect` waits and stand still while the learner trains. A batch
             then holds one unroll of every environment, in their order, as a `SyncOffPolicyDriver` gives it.
+        max_unroll_length: with an `unroll_length` of 0, how many steps of each environment `collect` takes at
+            most, on average over the environments; None: all that wait.
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
             change at any time.
@@ -52,6 +53,10 @@ class AsyncOffPolicyDriver(Driver):
         one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
             they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
             that wait or compute outside Python.
+        sticky: whether a sub-environment whose episode ends in an unroll waits for the next unroll: its other
+            rows repeat the FIRST step of its next episode, which is no transition. The environments must be
+            able to hold single sub-environments, as `PythonEnvironment` is, or have a `batch_size` of 1. With
+            T above the length of every episode, each unroll begins with an episode and holds all of it.
         start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
             unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
             start at once.
@@ -73,8 +78,10 @@ class AsyncOffPolicyDriver(Driver):
         learn_queue_cap=1,
         actor_queue_cap=1,
         max_waiting_batches=1,
+        max_unroll_length=None,
         parameter_update_period=None,
         overwrite_policy_output=False,
+        sticky=False,
         one_env_at_a_time=False,
         start_spread=0.0,
         stop_timeout=5.0,
@@ -83,7 +90,7 @@ class AsyncOffPolicyDriver(Driver):
         statistics_ctor=EpisodeStatistics,
     ):
         ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(learner, unroll_length, observers, metrics, envs, *ends, statistics_ctor)
+        super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
         num_envs = specs.num_envs
         _check_waits(
@@ -98,11 +105,17 @@ class AsyncOffPolicyDriver(Driver):
             )
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
+        max_batches = float("inf")
+        if max_unroll_length is not None:
+            max_batches = check_int("max_unroll_length", max_unroll_length) * num_envs // learn_queue_cap
+            if unroll_length != 0:
+                raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
         learner.check_batch_size(learn_queue_cap * specs.batch_size)
         reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
+        self._max_batches = max_batches
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
@@ -114,6 +127,7 @@ class AsyncOffPolicyDriver(Driver):
         self._record_spec = specs.record_spec(length, self._log_fields)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
+            specs.reply_spec(policy),
             unroll_spec,
             self._record_spec,
             num_envs,
@@ -124,14 +138,9 @@ class AsyncOffPolicyDriver(Driver):
         self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
         self._unroller = EnvUnroller(
-            self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn
+            self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn, sticky
         )
         self._env_threads = []
-
-    @classmethod
-    def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
-        """Makes the driver with `num_envs` environments that `env_fn(env_index)` returns."""
-        return cls([env_fn(index) for index in range(num_envs)], learner, **kwargs)
 
     def start(self):
         """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
@@ -198,12 +207,8 @@ class AsyncOffPolicyDriver(Driver):
                 if age >= self._update_period:
                     with self._waiting():
                         self._copy_weights()
-            if self._takes_what_waits:
-                num_batches = self._tf_queues.learn_queue.size() // self._learn_queue_cap
-            else:
-                num_batches = int(self._is_collection_due())
             total = 0
-            for _ in range(num_batches):
+            for _ in range(self._count_due_batches()):
                 with self._waiting():
                     experience, steps = self.get_training_exps()
                 self.learner.observe(experience)
@@ -223,6 +228,11 @@ class AsyncOffPolicyDriver(Driver):
 
     def _get_stepping_thread(self, env_index):
         return self._env_threads[env_index] if self._env_threads else None
+
+    def _count_due_batches(self):
+        if not self._takes_what_waits:
+            return super()._count_due_batches()
+        return min(self._tf_queues.learn_queue.size() // self._learn_queue_cap, self._max_batches)
 
     def queue_sizes(self):
         return self._tf_queues.sizes()

@@ -12,10 +12,11 @@ from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
-from alf.drivers.env_specs import get_info_keys, name_env
+from alf.drivers.env_specs import close_all, get_info_keys, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
-from alf.errors import ConfigError, check_int, check_number
+from alf.drivers.tf_agents_metric import as_metric
+from alf.errors import ConfigError, check_number
 from alf.seeds import spawn_seeds
 
 _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
@@ -28,15 +29,18 @@ class Driver(abc.ABC):
     and `stop` in a `finally`. A wrong argument is a ConfigError.
 
     Args:
+        envs: list of batched TF-Agents `PyEnvironment`s that agree on batch size and specs, or
+            `TFPyEnvironment`s of such, whose `isolation` has no effect. The driver closes them.
         learner: `Learner` that observes the experience; also an attribute.
-        unroll_length: T, transitions per unroll. Below 1, for learners with a replay buffer: T is 1, and
-            only a fraction of the calls of `collect` collects.
+        unroll_length: T, transitions per unroll. For learners with a replay buffer it may be a fraction: T is
+            1, and each call of `collect` takes so many unrolls of each environment, on average and exactly.
+            With 2.5 it takes two and three in turn; with 0.5 every second call takes one.
         observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
             environment, in order per environment. One with an attribute `needs`, such as ("observation",
             "action"), gets records in which these fields are filled, too: "observation", "action" or
             "first_value".
-        metrics: further metrics, see `alf.drivers.metrics`; observers with a result.
-        envs: batched environments. The driver closes them.
+        metrics: further metrics, see `alf.drivers.metrics`; observers with a result. Also Python metrics of
+            TF-Agents, see `TFAgentsMetric`.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
             experience, is a stall; None: never. Then the driver logs which environments step, for how long,
@@ -48,21 +52,21 @@ class Driver(abc.ABC):
 
     def __init__(
         self,
+        envs,
         learner,
         unroll_length=1,
         observers=(),
         metrics=(),
-        envs=(),
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
         statistics_ctor=EpisodeStatistics,
     ):
-        check_unroll_length("unroll_length", unroll_length)
-        if unroll_length < 1 and learner.needs_fresh_experience:
+        self._unroll_length, rate = split_unroll_length("unroll_length", unroll_length)
+        if rate != 1 and learner.needs_fresh_experience:
             raise ConfigError(
-                f"unroll_length is {unroll_length:g}, less than 1: exp_replayer must be one to sample from "
-                f"then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
+                f"unroll_length is {unroll_length:g}, no integer above 0: exp_replayer must be one to sample "
+                f"from then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
             )
         self._stop_timeout = check_number("stop_timeout", stop_timeout, above=0)
         self._stall_timeout = check_number("stall_timeout", stall_timeout, above=0, optional=True)
@@ -70,13 +74,14 @@ class Driver(abc.ABC):
             raise ConfigError(f"on_stall is {on_stall!r}: it must be 'error' or 'warn'")
         self._on_stall = on_stall
         self.learner = learner
-        self._unroll_length = max(unroll_length, 1)
-        self._collections = Credit(min(unroll_length, 1))
-        self._envs = list(envs)
+        self._collections = Credit(rate)
+        self._envs = to_py_envs(envs)
         counts = EnvironmentSteps(), NumberOfEpisodes()
         reward_shape = tuple(self._envs[0].reward_spec().shape) if self._envs else ()
         info_keys = get_info_keys(self._envs[0]) if self._envs else ()
         statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys)
+        num_rows = sum(env.batch_size for env in self._envs)
+        metrics = [as_metric(metric, num_rows) for metric in metrics]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
         self._observers = [*counts, statistics, *metrics, *observers]
@@ -89,6 +94,27 @@ class Driver(abc.ABC):
         self._waiting_since = None
         self._started = self._stopped = False
         self._raised = None  # the error of a thread that `collect` has raised
+
+    @classmethod
+    def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
+        """Makes the environments, and a driver of them.
+
+        Args:
+            env_fn: callable that returns a batched environment. It is called with the environment's index, an
+                int, or without arguments if it needs none.
+            num_envs: how many batched environments to make.
+            learner, **kwargs: as in the constructor.
+
+        Raises:
+            ConfigError: if an argument is wrong; or of `env_fn`, with the index.
+            EnvError: names the index of the environment for which `env_fn` raised another exception.
+        """
+        envs = make_envs(env_fn, num_envs)
+        try:
+            return cls(envs, learner, **kwargs)
+        except BaseException:
+            close_all(envs)
+            raise
 
     @abc.abstractmethod
     def start(self):
@@ -276,10 +302,10 @@ class Driver(abc.ABC):
         error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
         return error
 
-    def _is_collection_due(self):
-        """Counts one call of `collect`; says whether it collects."""
+    def _count_due_batches(self):
+        """Counts one call of `collect`; returns how many batches it takes."""
         self._collections.earn()
-        return self._collections.take() > 0
+        return self._collections.take()
 
     def _for_learner(self, unroll):
         """The `Experience` that the learner gets of an unroll."""
@@ -294,6 +320,9 @@ class Driver(abc.ABC):
 
 class OfflineDriver(Driver):
     """Collects nothing: its learner trains from a buffer that is full, see `alf.replay.load_replayer`."""
+
+    def __init__(self, learner):
+        super().__init__((), learner)
 
     def start(self):
         pass
@@ -333,8 +362,11 @@ def _find_log_fields(observers, policy):
     return tuple(name for name in _OPTIONAL if name in needed)
 
 
-def check_unroll_length(name, value):
-    """Raises ConfigError unless the setting called `name` is an integer, or a number in [0, 1)."""
+def split_unroll_length(name, value):
+    """Splits the setting called `name` into T and how many unrolls of T steps a call of `collect` takes.
+
+    T is the setting itself if it is an integer above 0, else 1. ConfigError says that it is no number, or is
+    below 0.
+    """
     check_number(name, value, at_least=0)
-    if value >= 1:
-        check_int(name, value)
+    return (int(value), 1) if value >= 1 and value == int(value) else (1, value)

@@ -1,10 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvSpecs: what the environments of a driver have in common, and what unrolls of them look like."""
 
+import contextlib
+import inspect
+
 import tensorflow as tf
 
-from alf.data_structures import Experience, Frame, TimeStep
-from alf.errors import ConfigError, check_int
+from alf.data_structures import ActionReply, Experience, Frame, TimeStep
+from alf.environments import as_py_environment
+from alf.errors import ConfigError, EnvError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 
 
@@ -18,8 +22,61 @@ def get_info_keys(env):
     return tuple(getattr(env, "info_keys", ()))
 
 
+def to_py_envs(envs):
+    """Makes a list of batched `PyEnvironment`s of `envs`, those in `TFPyEnvironment`s unwrapped.
+
+    Raises ConfigError if something else is among them.
+    """
+    if not isinstance(envs, (list, tuple)):
+        raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
+    py_envs = [as_py_environment(env) for env in envs]
+    for index, py_env in enumerate(py_envs):
+        if py_env is None:
+            raise ConfigError(
+                f"{name_env(index, envs[index])} is no batched TF-Agents environment, such as "
+                "alf.environments.load makes: PythonEnvironment makes one of gymnasium.Envs"
+            )
+        if not py_env.batched:
+            raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
+    return py_envs
+
+
+def make_envs(env_fn, num_envs):
+    """Makes a list of environments, see `Driver.from_env_fn`; closes those that it has made if one fails."""
+    check_int("num_envs", num_envs)
+    if not callable(env_fn):
+        raise ConfigError(f"env_fn is {env_fn!r}: it must be a callable that returns a batched environment")
+    takes_index, envs = _takes_index(env_fn), []
+    try:
+        for index in range(num_envs):
+            envs.append(env_fn(index) if takes_index else env_fn())
+    except Exception as error:
+        close_all(envs)
+        kind = ConfigError if isinstance(error, ConfigError) else EnvError
+        raise kind(f"env_fn raised for environment {index}: {error!r}") from error
+    return envs
+
+
+def close_all(envs):
+    """Closes environments after an error, which says more than what `close` may raise."""
+    for env in envs:
+        with contextlib.suppress(Exception):
+            env.close()
+
+
+def _takes_index(env_fn):
+    """Whether a callable cannot be called without an argument."""
+    try:
+        inspect.signature(env_fn).bind()
+    except TypeError:
+        return True
+    except ValueError:  # It has no signature that Python knows.
+        return False
+    return False
+
+
 class EnvSpecs:
-    """The specs that a list of batched TF-Agents `PyEnvironment`s share; a ConfigError if they differ.
+    """The specs that a list of batched environments share, see `Driver`; a ConfigError if they differ.
 
     Attributes:
         num_envs: int; batched environments.
@@ -31,13 +88,12 @@ class EnvSpecs:
     """
 
     def __init__(self, envs):
+        envs = to_py_envs(envs)
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
         self.info_keys = get_info_keys(envs[0])
         for index, env in enumerate(envs):
-            if not env.batched:
-                raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
             if keys[index] != keys[0]:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
             if get_info_keys(env) != self.info_keys:
@@ -57,13 +113,16 @@ class EnvSpecs:
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
 
     def frame_spec(self, policy):
-        """Describes one step of a batched environment and the answer of a policy: `Frame` of specs."""
-        policy_step = policy.policy_step_spec
-        frame = Frame(self.time_step._replace(env_id=()), policy_step.state, policy_step, version=())
-        frame = add_leading_dims(frame, self.batch_size)
+        """Describes one step of a batched environment, for a policy: `Frame` of specs."""
+        frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
-        return frame._replace(version=tf.TensorSpec((), tf.int64), env_info=env_info)
+        return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
+
+    def reply_spec(self, policy):
+        """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
+        policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
+        return ActionReply(policy_step, tf.TensorSpec((), tf.int64))
 
     def unroll_spec(self, policy, unroll_length, keep_bounds=True, with_env_info=False):
         """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].

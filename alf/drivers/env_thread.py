@@ -43,13 +43,25 @@ class EnvUnroller:
         ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version), in the graph.
         overwrite_policy_output: see `AsyncOffPolicyDriver`.
         env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
+        sticky: see `AsyncOffPolicyDriver`.
 
     Attributes:
         calls: list of what each environment does now: None, or ("reset" or "step", since when in seconds of
             `time.monotonic`) while a call of it has not returned.
     """
 
-    def __init__(self, envs, specs, policy, unroll_length, ask, overwrite_policy_output=False, env_turn=None):
+    def __init__(
+        self,
+        envs,
+        specs,
+        policy,
+        unroll_length,
+        ask,
+        overwrite_policy_output=False,
+        env_turn=None,
+        sticky=False,
+    ):
+        _check_holds(check_bool("sticky", sticky), envs, specs.batch_size)
         check_bool("overwrite_policy_output", overwrite_policy_output)
         if overwrite_policy_output and not all(hasattr(env, "taken_action") for env in envs):
             raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
@@ -59,10 +71,13 @@ class EnvUnroller:
         self._envs = envs
         self._specs = specs
         self._state_spec = policy.policy_step_spec.state
+        self._answer_spec = _answer(*specs.reply_spec(policy))
         self._unroll_length = unroll_length
         self._ask = ask
         self._overwrites = overwrite_policy_output
         self._env_turn = env_turn
+        self._sticky = sticky
+        self._last_steps = [None] * len(envs)  # what `_step` has returned, if sticky
         self.calls = [None] * len(envs)
         self._calls_of_graphs = []  # the functions that the graphs of this object call
         self._closed = False
@@ -98,50 +113,55 @@ class EnvUnroller:
         self._closed = True
 
     def first_frame(self, env_index):
-        """Resets an environment and asks for its first action; returns a `Frame`."""
+        """Resets an environment; returns a `Frame`."""
         time_step, env_info = self._call_env(EnvUnroller._reset, env_index)
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
-        state = zeros_from_spec(self._state_spec, self._specs.batch_size)
-        return Frame(time_step, state, *self._ask(env_index, time_step, state), env_info)
+        return Frame(time_step, zeros_from_spec(self._state_spec, self._specs.batch_size), env_info)
 
-    def next_frame(self, env_index, frame):
-        """Steps an environment with the action of a `Frame` and asks for the next one; returns a `Frame`."""
-        action = frame.policy_step.action
-        time_step, env_info = self._call_env(EnvUnroller._step, env_index, *tf.nest.flatten(action))
+    def next_frame(self, env_index, policy_step, is_held=None):
+        """Steps an environment with the action of a `PolicyStep`; returns a `Frame`.
+
+        Sub-environments where `is_held`, bool [B], do not step: they return the same FIRST step again.
+        """
+        action = policy_step.action
+        inputs = tf.nest.flatten(action)
+        if is_held is None:
+            time_step, env_info = self._call_env(EnvUnroller._step, env_index, *inputs)
+        else:
+            time_step, env_info = self._call_env(EnvUnroller._step_or_hold, env_index, is_held, *inputs)
         if self._overwrites:
             with tf.control_dependencies([time_step.step_type]):  # The action that led to this time step.
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
         time_step = time_step._replace(prev_action=zero_where(time_step.is_first(), action))
-        state = frame.policy_step.state
-        return Frame(time_step, state, *self._ask(env_index, time_step, state), env_info)
+        return Frame(time_step, policy_step.state, env_info)
 
     def unroll(self, env_index, frame):
-        """Runs T steps from a `Frame`, the last one of the unroll before, which becomes row 0.
+        """Asks for an action and steps, T times, from a `Frame`: the last one of the unroll before.
 
         Returns:
             the last `Frame`, which is row 0 of the next unroll; and the unroll, an `Experience` with
             `env_info`, if the environments have any.
         """
-        length = self._unroll_length + 1
-        arrays = [
-            tf.TensorArray(x.dtype, length, element_shape=x.shape).write(0, x)
-            for x in tf.nest.flatten(_row_of(frame))
-        ]
+        length = self._unroll_length
+        seen = _write(_make_arrays(length + 1, _seen(frame)), 0, _seen(frame))
+        answers = _make_arrays(length, self._answer_spec)
 
-        def body(t, needed, arrays):
-            frame = self.next_frame(env_index, needed)
-            row = tf.nest.flatten(_row_of(frame))
-            arrays = [array.write(t, x) for array, x in zip(arrays, row, strict=True)]
-            return t + 1, _needed_for_next(frame), arrays
+        def body(t, frame, seen, answers):
+            policy_step, version = self._ask(env_index, frame.time_step, frame.state)
+            answers = _write(answers, t, _answer(policy_step, version))
+            # An episode that begins at row 1 follows one that ended in the unroll before: it goes on.
+            is_held = frame.time_step.is_first() & (t > 1) if self._sticky else None
+            frame = self.next_frame(env_index, policy_step, is_held)
+            return t + 1, frame, _write(seen, t + 1, _seen(frame)), answers
 
         # One iteration at a time: a step needs the action of the step before.
-        start = (tf.constant(1), _needed_for_next(frame), arrays)
-        _, needed, arrays = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
-        rows = tf.nest.pack_sequence_as(_row_of(frame), [array.stack() for array in arrays])
-        last = tf.nest.map_structure(lambda x: x[-1], rows)
-        policy_step = last.policy_step._replace(state=needed.policy_step.state)
-        last = last._replace(state=needed.state, policy_step=policy_step)
-        time_step, action = rows.time_step, rows.policy_step.action
+        start = (tf.constant(0), frame, seen, answers)
+        _, last, seen, answers = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
+        time_step, env_info = tf.nest.pack_sequence_as(_seen(frame), [array.stack() for array in seen])
+        # Row T has no answer yet. That of row T-1 has a probability, as one of zeros might not.
+        rows = [*range(length), length - 1]
+        answers = [array.gather(rows) for array in answers]
+        action, info, version = tf.nest.pack_sequence_as(self._answer_spec, answers)
         if self._overwrites:
             # The action that was taken in the last row is not known yet: it is in row 0 of the next unroll.
             action = tf.nest.map_structure(
@@ -152,10 +172,10 @@ class EnvUnroller:
         unroll = Experience(
             *time_step,
             action=action,
-            info=rows.policy_step.info,
-            policy_version=tf.cast(ones, tf.int64) * rows.version[:, tf.newaxis],
+            info=info,
+            policy_version=tf.cast(ones, tf.int64) * version[:, tf.newaxis],
             state=frame.state,
-            env_info=self._name_env_info(rows.env_info),
+            env_info=self._name_env_info(env_info),
         )
         # Every queue needs the reward, so that nothing is enqueued before the check.
         return last, unroll._replace(reward=self._check_finite(env_index, unroll))
@@ -243,6 +263,14 @@ class EnvUnroller:
     def _step(self, env_index, *action):
         action = tf.nest.pack_sequence_as(self._specs.action, action)
         return self._pack(env_index, self._envs[env_index].step(action))
+
+    def _step_or_hold(self, env_index, is_held, *action):
+        """As `_step`; returns the step before again if all sub-environments are held."""
+        if not is_held.all():
+            if is_held.any():
+                self._envs[env_index].hold(is_held.nonzero()[0].tolist())
+            self._last_steps[env_index] = self._step(env_index, *action)
+        return self._last_steps[env_index]
 
     def _get_taken_action(self, env_index):
         action = self._envs[env_index].taken_action()
@@ -359,6 +387,16 @@ def _compute_first_value(policy, rows):
     return tf.cond(tf.reduce_any(is_first), compute, lambda: no_value)
 
 
+def _check_holds(sticky, envs, batch_size):
+    """Raises ConfigError if an environment of several sub-environments cannot hold some of them."""
+    for index, env in enumerate(envs):
+        if sticky and batch_size > 1 and not hasattr(env, "hold"):
+            raise ConfigError(
+                f"sticky is True: {name_env(index, env)} has no hold() to let single sub-environments wait; "
+                "PythonEnvironment has one (load.num_workers = 0), and a batch_size of 1 needs none"
+            )
+
+
 def _get_floats(unroll):
     """The pairs of name and tensor of an unroll's reward and of the floats in its observation."""
     observation = flatten_with_joined_string_paths(unroll.observation)
@@ -366,12 +404,21 @@ def _get_floats(unroll):
     return [("reward", unroll.reward), *named]
 
 
-def _row_of(frame):
-    """What an unroll keeps of each frame. It keeps the state of row 0 alone."""
-    return frame._replace(state=(), policy_step=frame.policy_step._replace(state=()))
+def _seen(frame):
+    """What an unroll keeps of each `Frame`. It keeps the state of row 0 alone."""
+    return frame.time_step, frame.env_info
 
 
-def _needed_for_next(frame):
-    """What the next frame depends on. A loop copies each tensor that it carries, in every iteration."""
-    policy_step = frame.policy_step._replace(info=())
-    return frame._replace(time_step=(), policy_step=policy_step, version=(), env_info=())
+def _answer(policy_step, version):
+    """What an unroll keeps of each answer."""
+    return policy_step.action, policy_step.info, version
+
+
+def _make_arrays(length, nest):
+    """Makes a `tf.TensorArray` for each leaf of a nest of tensors or specs."""
+    return [tf.TensorArray(x.dtype, length, element_shape=x.shape) for x in tf.nest.flatten(nest)]
+
+
+def _write(arrays, t, nest):
+    """Writes each leaf of a nest into its array; returns the arrays."""
+    return [array.write(t, x) for array, x in zip(arrays, tf.nest.flatten(nest), strict=True)]

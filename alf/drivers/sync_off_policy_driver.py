@@ -24,9 +24,8 @@ class SyncOffPolicyDriver(Driver):
     The asynchronous driver is tested against it. It is also the choice for debugging.
 
     Args:
-        envs: list of batched environments that agree on batch size and specs. The driver closes them.
-        learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
-        overwrite_policy_output: as in `AsyncOffPolicyDriver`.
+        envs, learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
+        overwrite_policy_output, sticky: as in `AsyncOffPolicyDriver`.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
     """
 
@@ -38,6 +37,7 @@ class SyncOffPolicyDriver(Driver):
         observers=(),
         metrics=(),
         overwrite_policy_output=False,
+        sticky=False,
         stop_timeout=5.0,
         stall_timeout=300.0,
         on_stall="error",
@@ -46,7 +46,7 @@ class SyncOffPolicyDriver(Driver):
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(learner, unroll_length, observers, metrics, envs, *ends, statistics_ctor)
+        super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
         learner.check_batch_size(specs.num_envs * specs.batch_size)
         reserve_threads(2)
@@ -55,7 +55,9 @@ class SyncOffPolicyDriver(Driver):
             return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
 
         policy, length = learner.policy, self._unroll_length
-        self._unroller = EnvUnroller(self._envs, specs, policy, length, ask, overwrite_policy_output)
+        self._unroller = EnvUnroller(
+            self._envs, specs, policy, length, ask, overwrite_policy_output, sticky=sticky
+        )
         self._handover = Handover()
 
     def start(self):
@@ -82,11 +84,12 @@ class SyncOffPolicyDriver(Driver):
 
     def collect(self):
         self._check_runs()
-        if not self._is_collection_due():
-            return 0
-        experience, steps = self.get_training_exps()
-        self.learner.observe(experience)
-        return int(steps)
+        total = 0
+        for _ in range(self._count_due_batches()):
+            experience, steps = self.get_training_exps()
+            self.learner.observe(experience)
+            total += int(steps)
+        return total
 
     def _unroll_and_log(self, env_index, frame):
         """Makes one unroll in the graph; returns the next frame, and what learner and log get."""

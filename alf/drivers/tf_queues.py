@@ -3,7 +3,7 @@
 
 import tensorflow as tf
 
-from alf.data_structures import ActionReply, ActionRequest
+from alf.data_structures import ActionRequest
 from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues, Semaphore
 
 
@@ -11,7 +11,7 @@ class TFQueues:
     """Every queue and semaphore of an asynchronous driver.
 
     Args:
-        frame: what `EnvSpecs.frame_spec` returns.
+        frame, reply: what `EnvSpecs.frame_spec` and `EnvSpecs.reply_spec` return.
         unroll, record: what `EnvSpecs.unroll_spec` and `EnvSpecs.record_spec` return.
         num_envs: batched environments.
         num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
@@ -30,11 +30,10 @@ class TFQueues:
     """
 
     def __init__(
-        self, frame, unroll, record, num_envs, num_actor_queues, actor_queue_cap, learn_queue_capacity
+        self, frame, reply, unroll, record, num_envs, num_actor_queues, actor_queue_cap, learn_queue_capacity
     ):
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
         request = ActionRequest(index, frame.time_step, frame.state)
-        reply = ActionReply(frame.policy_step, frame.version)
         self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")

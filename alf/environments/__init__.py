@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Batched environments: `load(name, batch_size)`, the adapters that it returns, and their base class."""
 
-from alf.environments.batched_environment import BatchedEnvironment
+from alf.environments.batched_environment import BatchedEnvironment, as_py_environment
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.load import load, load_atari, load_envpool
 from alf.environments.python_env import PythonEnvironment
@@ -10,6 +10,7 @@ __all__ = [
     "BatchedEnvironment",
     "GymnasiumEnvironment",
     "PythonEnvironment",
+    "as_py_environment",
     "load",
     "load_atari",
     "load_envpool",

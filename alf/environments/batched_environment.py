@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The base class of all batched environments."""
+"""The base class of all batched environments, and what else a driver takes for one."""
 
 import numpy as np
-from tf_agents.environments import py_environment
+from tf_agents.environments import py_environment, tf_py_environment
 from tf_agents.trajectories import time_step as ts
 
 from alf.environments.spaces import sample_actions
@@ -17,7 +17,9 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it. With
     `info_keys` it also implements `get_info()`, the info of the last reset or step: a dict with float32 [B]
     for each key, NaN where there is no value. It may implement `_render()`, which returns a frame of
-    sub-environment 0, uint8 [height, width, 3].
+    sub-environment 0, uint8 [height, width, 3]. It may have a method `hold(rows)`, for `sticky` drivers: the
+    next step leaves the sub-environments of these indices, a list of ints, as they are, and returns their
+    FIRST step again.
 
     A subclass whose sub-environments step together alone returns `_start_randomly` of its first FIRST step.
 
@@ -95,3 +97,10 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     def _render(self):
         raise NotImplementedError(f"{type(self).__name__} has no rendering")
+
+
+def as_py_environment(env):
+    """Returns `env` if it is a `PyEnvironment`, the one in a `TFPyEnvironment`, or None for anything else."""
+    if isinstance(env, tf_py_environment.TFPyEnvironment):
+        return env.pyenv
+    return env if isinstance(env, py_environment.PyEnvironment) else None

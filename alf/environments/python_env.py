@@ -156,6 +156,10 @@ class PythonEnvironment(BatchedEnvironment):
         """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
         self._batch.dump_stacks()
 
+    def hold(self, rows):
+        """Makes the next `step` leave some sub-environments as they are, see `BatchedEnvironment`."""
+        self._batch.hold(rows)
+
     def get_info(self):
         """Returns a dict with float32 [B] for each of the `info_keys`, see `BatchedEnvironment`."""
         return dict(zip(self.info_keys, self._batch.arrays.info.T.copy(), strict=True))

@@ -36,7 +36,8 @@ class Learner(tf.Module):
             are counted in `dropped_steps`; None keeps all.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
-        train_step_counter: another int64 variable that counts updates, for the user; None for none.
+        train_step_counter: `tf.Variable`, an int64 scalar of the user's own that counts updates, too, from
+            the value that it has. Checkpoints hold it. None for none.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
@@ -80,7 +81,7 @@ class Learner(tf.Module):
                 f"Learner.max_grad_norm is {max_grad_norm}: it has no effect without an optimizer"
             )
         self._max_policy_lag = max_policy_lag
-        self._own_counter = train_step_counter
+        self._own_counter = _check_counter(train_step_counter)
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
         self.needs_fresh_experience = self._training.needs_fresh_experience
@@ -209,6 +210,18 @@ class Learner(tf.Module):
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
+
+
+def _check_counter(counter):
+    """Returns the user's counter; raises ConfigError unless it can count."""
+    if counter is None:
+        return None
+    is_counter = isinstance(counter, tf.Variable) and counter.dtype == tf.int64 and counter.shape.rank == 0
+    if not is_counter:
+        raise ConfigError(
+            f"Learner.train_step_counter is {counter!r}: it must be an int64 scalar tf.Variable"
+        )
+    return counter
 
 
 def _check_finite(loss, norm, batch):

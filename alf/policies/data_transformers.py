@@ -216,10 +216,12 @@ class ObservationNormalizer(DataTransformer):
         return data._replace(observation=tf.nest.pack_sequence_as(data.observation, leaves))
 
     def observe(self, experience, state):
+        is_first = tf.equal(experience.step_type, FIRST)
+        # Row T is row 0 of the next unroll. FIRST rows in a row are the same one: the environment waits.
+        is_counted = ~(is_first[:-1] & is_first[1:])
         for x, statistics in zip(tf.nest.flatten(experience.observation), self._statistics, strict=True):
             if statistics is not None:
-                x = x[:-1]  # row T is row 0 of the next unroll
-                statistics.update(x, tf.ones(tf.shape(x)[:2], tf.bool))
+                statistics.update(x[:-1], is_counted)
 
 
 @gin.configurable(module="alf.policies")

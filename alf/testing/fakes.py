@@ -32,7 +32,7 @@ def check_nest(what, nest, spec, *leading_dims):
 
 
 def in_a_row(unrolls):
-    """Joins consecutive unrolls of an environment, without the rows that are there twice."""
+    """Joins consecutive unrolls of an environment. Of a row that is there twice it keeps the answered one."""
     rows = [u._replace(state=()) for u in unrolls]
     return tf.nest.map_structure(lambda *x: np.concatenate([*(y[:-1] for y in x), x[-1][-1:]]), *rows)
 

@@ -9,7 +9,7 @@ from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
-from alf.drivers.driver import check_unroll_length
+from alf.drivers.driver import split_unroll_length
 from alf.environments import load
 from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
@@ -57,7 +57,7 @@ class Experiment:
         check_int("Experiment.num_envs", num_envs, at_least=0)
         if not num_envs and offline_buffer is None:
             raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
-        check_unroll_length("Experiment.unroll_length", unroll_length)
+        self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -132,8 +132,7 @@ class Experiment:
             needed = replayer.row_spec._replace(info=policy.info_spec, state=state)
             replay.check_same_rows(needed, replayer.row_spec)
             return replayer
-        length = max(self._unroll_length, 1)
-        unroll_spec = specs.unroll_spec(policy, length, with_env_info=with_env_info)
+        unroll_spec = specs.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
         replayer = replay.make_replayer(self._exp_replayer, unroll_spec, specs.num_envs, context)
         if self._offline_buffer is None:
             return replayer

@@ -26,6 +26,7 @@ from alf.workers.arrays import (
 from alf.workers.info import make_info_reader
 
 _FIRST, _MID, _LAST = 0, 1, 2
+_HELD = "held"  # in place of whether an episode is done: the environment waits at its FIRST step
 _NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
 # An environment's exceptions that mean something to the code above. KeyboardInterrupt is the user's.
 _CONTROL = (SystemExit, GeneratorExit, StopIteration, StopAsyncIteration)
@@ -116,6 +117,14 @@ class EnvBatch:
         self.arrays.discount[:] = 1.0
         self._done = [False] * len(self._envs)
 
+    def hold(self, rows):
+        """Makes the next `step` leave the environments in `rows` as they are, which are at a FIRST step.
+
+        That step returns the same FIRST step of them again. `rows` is a list of ints.
+        """
+        for i in rows:
+            self._done[i] = _HELD
+
     def step(self):
         """Steps every environment with its action from the arrays, and fills the arrays with the results."""
         self._num_steps += 1
@@ -130,8 +139,11 @@ class EnvBatch:
         try:
             for i, (env, action, was_done) in enumerate(zip(self._envs, actions, done)):
                 if was_done:
-                    observation, info = _reset(env)
                     step_type[i], done[i] = _FIRST, False
+                    if was_done is _HELD:  # The arrays have its observation.
+                        infos += [self.arrays.info[i].copy()] if read_info is not None else []
+                        continue
+                    observation, info = _reset(env)
                 else:
                     result = env.step(action)
                     try:

@@ -17,7 +17,7 @@ from absl import logging
 from alf.errors import ConfigError, EnvError
 from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
-from alf.workers.process import MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
+from alf.workers.process import HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
 from alf.workers.worker import Worker, WorkerError, WorkerSettings, kill_workers
 
 _CLOSE_SECONDS = 3.0  # time for all workers to close their environments
@@ -49,6 +49,14 @@ class WorkerSplit:
         self._workers.seeds[self._rows] = list(seeds)
         for channel in self._channels:
             channel.send(SEED + pack_object(self._workers.seeds[channel.rows]))
+
+    def hold(self, rows):
+        """As in `EnvBatch`."""
+        for channel in self._channels:
+            start, stop = (x - self._rows.start for x in (channel.rows.start, channel.rows.stop))
+            held = [row - start for row in rows if start <= row < stop]
+            if held:
+                channel.send(HOLD + pack_object(held))
 
     def reset(self):
         self._run_command(RESET)

@@ -21,9 +21,9 @@ from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
 # Commands and replies are one byte each. The reply OBJECT is followed by a list of `Layout`s, a number, a
-# frame or an exception. SEED is followed by a list of seeds and has no reply. A worker closes its
-# environments when a stream ends.
-RESET, STEP, SEED, MEASURE, RENDER, RENDER_FPS = b"r", b"s", b"e", b"m", b"i", b"f"
+# frame or an exception. SEED is followed by a list of seeds, HOLD by a list of rows; they have no reply. A
+# worker closes its environments when a stream ends.
+RESET, STEP, SEED, HOLD, MEASURE, RENDER, RENDER_FPS = b"r", b"s", b"e", b"h", b"m", b"i", b"f"
 OK, OBJECT = b"k", b"o"
 
 
@@ -136,11 +136,12 @@ def _make_answer(connection, batch):
         RENDER: batch.render,
         RENDER_FPS: batch.render_fps,
     }
+    takers = {SEED: batch.seed, HOLD: batch.hold}
 
     def answer():
         command = receive_byte(connection)
-        if command == SEED:
-            batch.seed(receive_object(connection))
+        if command in takers:
+            takers[command](receive_object(connection))
             return
         try:
             result = calls[command]()

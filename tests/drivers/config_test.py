@@ -1,24 +1,30 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A wrong setting, environment or algorithm is one clear error that names what is wrong."""
 
+import itertools
 import subprocess
 import sys
 import textwrap
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.environments import random_py_environment
+from tf_agents.environments.batched_py_environment import BatchedPyEnvironment
+from tf_agents.environments.tf_py_environment import TFPyEnvironment
 from tf_agents.specs import ArraySpec, BoundedArraySpec
 
+from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
-from alf.errors import ConfigError
+from alf.errors import ConfigError, EnvError
 from alf.replay import make_replayer
 from alf.testing.fakes import (
     FakeEnvironment,
     FrozenPolicy,
     RecordingLearner,
     SpecEnvironment,
+    assert_equal_nests,
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
@@ -48,7 +54,7 @@ def config_error(*texts):
         (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
         (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
         (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
-        (2, {"unroll_length": 0}, ["unroll_length is 0, less than 1", "exp_replayer must be one"]),
+        (2, {"unroll_length": 0}, ["unroll_length is 0, no integer above 0", "exp_replayer must be one"]),
     ],
     ids=lambda x: str(x) if isinstance(x, dict) else "",
 )
@@ -314,25 +320,122 @@ def test_rollout_step_that_breaks_its_specs(driver_class, change, texts):
     assert envs[0].num_closes == 1
 
 
+# --- Environments of TF-Agents.
+
+
+def collect(driver_class, envs):
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
+    driver = driver_class(envs, learner, unroll_length=5)
+    try:
+        driver.start()
+        driver.collect()
+    finally:
+        driver.stop()
+    return learner.observed[0]
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_tf_py_environments_are_unwrapped(driver_class):
+    env = FakeEnvironment(2)
+    assert_equal_nests(
+        collect(driver_class, [TFPyEnvironment(env)]), collect(driver_class, [FakeEnvironment(2)])
+    )
+    assert env.num_closes == 1
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_batched_environments_of_tf_agents(driver_class):
+    specs = BoundedArraySpec((3,), np.float32, 0, 1), BoundedArraySpec((), np.int64, 0, 1)
+    seeds = itertools.count()
+    make = lambda: random_py_environment.RandomPyEnvironment(  # noqa: E731
+        *specs, episode_end_probability=0.4, seed=next(seeds)
+    )
+    experience = collect(driver_class, [BatchedPyEnvironment([make(), make()])])
+    step_type = experience.step_type[0]
+    assert np.all((step_type[1:] == FIRST) == (step_type[:-1] == LAST)) and np.any(step_type == LAST)
+    learner = RecordingLearner(FrozenPolicy(TFPyEnvironment(make())))
+    driver = driver_class([TFPyEnvironment(make())], learner, unroll_length=5)  # of one environment
+    driver.stop()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize(
+    "envs, text",
+    [
+        (
+            [CountingEnvironment(2), gymnasium.make("CartPole-v1")],
+            r"envs\[1\] \(TimeLimit\) is no",
+        ),
+        (
+            [CountingEnvironment],
+            r"envs\[0\] \(ABCMeta\) is no batched TF-Agents environment, such as",
+        ),
+        (lambda: CountingEnvironment(2), "it must be a list of batched environments; or see from_env_fn"),
+        (CountingEnvironment(2), "it must be a list of batched environments"),
+    ],
+    ids=["gymnasium", "class", "callable", "environment"],
+)
+def test_what_is_no_environment(driver_class, envs, text):
+    with config_error(text):
+        driver_class(envs, RecordingLearner(FrozenPolicy(CountingEnvironment(2))))
+
+
 # --- from_env_fn.
 
 
-def test_from_env_fn():
+def make_counting_driver(driver_class, env_fn, num_envs=3, **kwargs):
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
+    return driver_class.from_env_fn(env_fn, num_envs, learner, **kwargs)
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("takes_index", [True, False])
+def test_from_env_fn(driver_class, takes_index):
     made = []
 
     def env_fn(index):
         made.append(FakeEnvironment(2, env_index=index))
         return made[-1]
 
-    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2), counts_steps=True))
-    driver = AsyncOffPolicyDriver.from_env_fn(env_fn, 3, learner, unroll_length=2, learn_queue_cap=3)
+    kwargs = {"learn_queue_cap": 3} if driver_class is AsyncOffPolicyDriver else {}
+    env_fn_or_less = env_fn if takes_index else lambda: env_fn(len(made))
+    driver = make_counting_driver(driver_class, env_fn_or_less, unroll_length=2, **kwargs)
     assert len(made) == 3
     try:
         driver.start()
         for _ in range(3):
-            driver.run_async()
+            driver.collect()
     finally:
         driver.stop()
-    ids = {int(i) for x in learner.observed for i in x.env_id.ravel()}
-    assert ids <= set(range(6)) and len(ids) >= 2
+    for experience in driver.learner.observed:
+        np.testing.assert_array_equal(experience.env_id, experience.observation[..., 0])
     assert [env.num_closes for env in made] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("raised, expected", [(ZeroDivisionError, EnvError), (ConfigError, ConfigError)])
+def test_from_env_fn_that_fails(driver_class, raised, expected):
+    made = []
+
+    def env_fn(index):
+        if index == 2:
+            raise raised("no")
+        made.append(FakeEnvironment(2))
+        return made[-1]
+
+    with pytest.raises(expected, match=r"env_fn raised for environment 2: \w+\('no'\)"):
+        make_counting_driver(driver_class, env_fn)
+    assert [env.num_closes for env in made] == [1, 1]
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_from_env_fn_closes_its_environments_if_there_is_no_driver(driver_class):
+    made = []
+    env_fn = lambda: made.append(FakeEnvironment(2)) or made[-1]  # noqa: E731
+    with config_error("stop_timeout is -1"):
+        make_counting_driver(driver_class, env_fn, stop_timeout=-1)
+    assert [env.num_closes for env in made] == [1, 1, 1]
+    with config_error("num_envs is 0"):
+        make_counting_driver(driver_class, env_fn, num_envs=0)
+    with config_error(r"env_fn is \[\]: it must be a callable"):
+        make_counting_driver(driver_class, [])

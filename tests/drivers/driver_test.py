@@ -5,6 +5,7 @@ import functools
 import json
 import time
 
+import numpy as np
 import pytest
 
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
@@ -12,7 +13,13 @@ from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError
 from alf.replay import make_replayer
 from alf.seeds import spawn_seeds
-from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.testing.fakes import (
+    FakeEnvironment,
+    FrozenPolicy,
+    RecordingLearner,
+    in_a_row,
+    make_counting_envs,
+)
 from alf.testing.toy_environments import CountingEnvironment
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
@@ -125,7 +132,7 @@ def test_the_older_verbs(driver_class):
 
 
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-@pytest.mark.parametrize("unroll_length", [0.3, 0.4])
+@pytest.mark.parametrize("unroll_length", [0.3, 0.4, 2.5])
 def test_the_fraction_of_a_collection_survives_a_checkpoint(driver_class, unroll_length):
     """A run that is broken off after any call collects at the same calls as one that is not."""
 
@@ -137,7 +144,7 @@ def test_the_fraction_of_a_collection_survives_a_checkpoint(driver_class, unroll
                 observed = len(driver.learner.observed)
                 steps = driver.collect()
                 collected.append(len(driver.learner.observed) - observed)
-                assert (steps > 0) == (collected[-1] == 1)
+                assert steps == 2 * collected[-1], "unrolls of one step of two sub-environments"
         finally:
             driver.stop()
         return collected
@@ -152,8 +159,68 @@ def test_the_fraction_of_a_collection_survives_a_checkpoint(driver_class, unroll
         assert first + collect(after, 10 - calls) == whole
 
 
+LOCKSTEP = functools.partial(AsyncOffPolicyDriver, max_waiting_batches=0)
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, LOCKSTEP, SyncOffPolicyDriver])
+def test_an_unroll_length_of_two_and_a_half(driver_class):
+    num_envs = 1 if driver_class is AsyncOffPolicyDriver else 2
+    kwargs = {"learn_queue_cap": 2} if driver_class is LOCKSTEP else {}
+    driver = make_driver(driver_class, num_envs, episode_length=100, unroll_length=2.5, **kwargs)
+    driver.start()
+    try:
+        steps = [driver.collect() // (2 * num_envs) for _ in range(8)]
+    finally:
+        driver.stop()
+    assert steps == [2, 3, 2, 3, 2, 3, 2, 3]
+    for unrolls in driver.learner.unrolls(num_envs):
+        number = in_a_row(unrolls).observation[..., 1]
+        np.testing.assert_array_equal(number, np.stack([np.arange(21)] * 2, axis=1))
+
+
+def test_an_integer_may_be_a_float():
+    driver = make_driver(SyncOffPolicyDriver, unroll_length=3.0)
+    driver.start()
+    driver.collect()
+    driver.stop()
+    assert driver.learner.observed[0].step_type.shape == (1, 4, 2)
+
+
+def collect_what_waits(**kwargs):
+    """Collects twice when 6 batches of one unroll wait; returns how many it took, and takes nothing more."""
+    driver = make_driver(AsyncOffPolicyDriver, 2, unroll_length=0, max_waiting_batches=6, **kwargs)
+    driver.start()
+    taken = []
+    try:
+        for _ in range(2):
+            deadline = time.monotonic() + 60
+            while driver.queue_sizes()["learn_queue"] < 6:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            before = len(driver.learner.observed)
+            driver.collect()
+            taken.append(len(driver.learner.observed) - before)
+    finally:
+        driver.stop()
+    return taken
+
+
+@pytest.mark.parametrize("max_unroll_length, expected", [(None, 6), (1, 2), (2, 4), (5, 6)])
+def test_max_unroll_length(max_unroll_length, expected):
+    """Two environments: so many steps of each are twice as many unrolls."""
+    assert collect_what_waits(max_unroll_length=max_unroll_length) == [expected] * 2
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"unroll_length": 0.5}])
+def test_max_unroll_length_needs_an_unroll_length_of_0(kwargs):
+    with pytest.raises(ConfigError, match="max_unroll_length is 3: unroll_length must be 0 then"):
+        make_driver(AsyncOffPolicyDriver, max_unroll_length=3, **kwargs)
+    with pytest.raises(ConfigError, match="max_unroll_length is 0: it must be an integer"):
+        make_driver(AsyncOffPolicyDriver, max_unroll_length=0, unroll_length=0)
+
+
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-@pytest.mark.parametrize("unroll_length", [0, 0.5])
+@pytest.mark.parametrize("unroll_length", [0, 0.5, 1.5])
 def test_a_fraction_needs_a_replay_buffer(driver_class, unroll_length):
     envs = make_counting_envs(1)
     with pytest.raises(ConfigError, match=f"unroll_length is {unroll_length}"):

@@ -77,6 +77,38 @@ def test_lockstep_learns_what_the_synchronous_driver_learns(num_actor_queues):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6 * (x.dtype == np.float32))
 
 
+LOCKSTEP = dict(learn_queue_cap=2, max_waiting_batches=0)
+
+
+@pytest.mark.parametrize("unroll_length", [1, 3])
+@pytest.mark.parametrize(
+    "driver_class, kwargs",
+    [
+        (SyncOffPolicyDriver, {}),
+        (AsyncOffPolicyDriver, LOCKSTEP),
+        (AsyncOffPolicyDriver, {**LOCKSTEP, "actor_queue_cap": 2}),
+        (AsyncOffPolicyDriver, {**LOCKSTEP, "num_actor_queues": 2, "parameter_update_period": 1}),
+    ],
+)
+def test_the_newest_weights_choose_every_action(driver_class, kwargs, unroll_length):
+    envs = make_counting_envs(2)
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
+    driver = driver_class(envs, learner, unroll_length=unroll_length, **kwargs)
+    driver.start()
+    try:
+        for _ in range(8):
+            driver.collect()
+            learner.progress.updates.assign_add(1)
+    finally:
+        driver.stop()
+    for updates, experience in enumerate(learner.observed):
+        assert set(experience.policy_version.ravel()) == {updates}
+        assert set(experience.info["version"].ravel()) == {updates}
+        # The recurrent state goes on from one unroll to the next: it counts the steps of the episode.
+        step = experience.observation[:, :-1, :, 2]
+        np.testing.assert_array_equal(experience.info["state"][:, :-1], step)
+
+
 def test_lockstep_collects_nothing_while_it_trains():
     envs = make_counting_envs(2, cls=FakeEnvironment)
     driver = AsyncOffPolicyDriver(

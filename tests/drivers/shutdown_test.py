@@ -714,7 +714,7 @@ POINTS = {
     SyncOffPolicyDriver: [
         ("tf_runtime.py", "trace"),
         ("driver.py", "_waiting"),
-        ("driver.py", "_is_collection_due"),
+        ("driver.py", "_count_due_batches"),
         ("env_thread.py", "call"),
         ("env_thread.py", "_step"),
         ("sync_off_policy_driver.py", "_take"),

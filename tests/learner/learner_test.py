@@ -5,6 +5,7 @@ import gc
 import json
 import weakref
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -134,12 +135,36 @@ def test_train_says_what_it_did():
     assert [e.reward.shape for e in learner.algorithm.iterations_seen] == [(1, 2, 1)] * 2
 
 
-def test_one_counter_may_be_shared():
-    counter = tf.Variable(5, dtype=tf.int64)
+def test_a_train_step_counter_of_the_users_own(tmp_path):
+    counter = tf.Variable(7, dtype=tf.int64)
     learner = make_learner(train_step_counter=counter)
     learner.progress.updates.assign(5)
     assert train(learner, version=3)["policy_lag_mean"] == 2.0
-    assert counter.numpy() == learner.train_step_counter.numpy() == 6
+    assert learner.train_step_counter == 6 and counter == 8
+    path = tf.train.Checkpoint(learner).write(str(tmp_path / "saved"))
+    other = make_learner(train_step_counter=tf.Variable(0, dtype=tf.int64))
+    tf.train.Checkpoint(other).read(path)
+    train(other)
+    assert other.train_step_counter == 7 and counter == 8
+    assert [int(v) for v in other.variables if v.dtype == tf.int64].count(9) == 1
+
+
+def test_gin_sets_the_train_step_counter():
+    counter = tf.Variable(0, dtype=tf.int64)
+    with gin.unlock_config():
+        gin.external_configurable(lambda: counter, "own_counter")
+        gin.parse_config("alf.Learner.train_step_counter = @own_counter()")
+    try:
+        train(make_learner())
+    finally:
+        gin.clear_config()
+    assert counter == 1
+
+
+@pytest.mark.parametrize("counter", [5, tf.Variable(0), tf.Variable([0], dtype=tf.int64)])
+def test_what_cannot_count_updates(counter):
+    with pytest.raises(ConfigError, match="Learner.train_step_counter is .* int64 scalar"):
+        make_learner(train_step_counter=counter)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])

@@ -240,10 +240,10 @@ def test_what_is_there():
     "driver_class, kwargs, message",
     [
         (SyncOffPolicyDriver, dict(unroll_length=0, replays=True), "unroll_length is 0"),
-        (SyncOffPolicyDriver, dict(unroll_length=0.5), "unroll_length is 0.5, less than 1: exp_replayer"),
-        (AsyncOffPolicyDriver, dict(unroll_length=0), "unroll_length is 0, less than 1: exp_replayer"),
+        (SyncOffPolicyDriver, dict(unroll_length=0.5), "unroll_length is 0.5, no integer above 0: exp_rep"),
+        (AsyncOffPolicyDriver, dict(unroll_length=0), "unroll_length is 0, no integer above 0: exp_replay"),
         (AsyncOffPolicyDriver, dict(unroll_length=-1), "unroll_length is -1"),
-        (AsyncOffPolicyDriver, dict(unroll_length=1.5), "unroll_length is 1.5"),
+        (AsyncOffPolicyDriver, dict(unroll_length=1.5), "unroll_length is 1.5, no integer above 0: exp"),
     ],
 )
 def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):

@@ -144,6 +144,23 @@ def test_observations_are_normalized_by_all_that_was_observed():
     np.testing.assert_array_equal(seen.observation["image"], rows.observation["image"])
 
 
+def test_a_first_step_that_is_repeated_counts_once():
+    """As with `sticky` drivers, also where the last row of an unroll begins an episode."""
+    rows = make_rows(NESTED, REWARD, length=12, batch_size=2)
+    step_type = rows.step_type.numpy()
+    step_type[3:7, 0] = FIRST
+    step_type[10:, 1] = FIRST
+    rows = rows._replace(step_type=tf.constant(step_type))
+    normalizer = ObservationNormalizer(NESTED, REWARD)
+    normalizer.observe(as_experience(rows), ())
+    is_used = np.ones((12, 2), bool)
+    is_used[3:6, 0] = is_used[10, 1] = is_used[11] = False
+    x = rows.observation["x"].numpy().astype(np.float64)
+    used = x[is_used]
+    expected = np.clip((x - used.mean(0)) / used.std(0), -10, 10)
+    np.testing.assert_allclose(normalizer.transform(rows).observation["x"], expected, rtol=1e-5, atol=1e-6)
+
+
 def normalize_in_numpy(x, clip=10.0):
     x = x.astype(np.float64)
     return np.clip((x - x.mean(0)) / np.sqrt(x.var(0) + 1e-8), -clip, clip)

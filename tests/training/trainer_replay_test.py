@@ -38,6 +38,7 @@ def make_trainer(
     algorithm=DqnAlgorithm,
     num_envs=2,
     offline_buffer=None,
+    unroll_length=5,
     **kwargs,
 ):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
@@ -50,7 +51,7 @@ def make_trainer(
         offline_buffer=offline_buffer,
         learner_ctor=functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
         driver_ctor=SyncOffPolicyDriver,
-        unroll_length=5,
+        unroll_length=unroll_length,
         seed=0,
     )
     stop_criteria_ctor = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
@@ -78,6 +79,12 @@ def test_a_checkpoint_holds_the_buffer_and_a_run_continues_with_it(tmp_path):
     with np.load(buffer_file(tmp_path)) as file:
         assert file["observation"].dtype == np.float32
         np.testing.assert_array_equal(file["end"] - file["begin"], [6 * 5 + 1, 6 * 5 + 1])
+
+
+def test_a_fraction_as_unroll_length(tmp_path):
+    trainer = run(tmp_path, unroll_length=2.5)
+    assert trainer.learner.replayer.num_steps() == (2 + 3 + 2 + 3) * 2 * 4
+    assert trainer.learner.replayer.unroll_length == 1
 
 
 def test_a_checkpoint_holds_no_buffer_unless_asked(tmp_path):

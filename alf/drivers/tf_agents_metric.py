@@ -1,0 +1,96 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""TFAgentsMetric: a metric of TF-Agents as one of a driver."""
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.metrics import py_metric
+from tf_agents.trajectories import trajectory
+
+from alf.data_structures import FIRST, LAST
+from alf.drivers.metrics import Metric
+from alf.errors import ConfigError
+
+
+def as_metric(metric, num_rows):
+    """Returns a user's metric, one of TF-Agents as a `TFAgentsMetric`; raises ConfigError if it is none."""
+    if isinstance(metric, py_metric.PyStepMetric):
+        return TFAgentsMetric(metric, num_rows)
+    if not all(hasattr(metric, name) for name in ("name", "result", "get_state", "set_state")):
+        raise ConfigError(
+            f"metrics: {metric!r} is neither an alf.drivers.metrics.Metric nor a PyStepMetric of TF-Agents"
+        )
+    return metric
+
+
+class TFAgentsMetric(Metric):
+    """Calls a Python metric of TF-Agents with a `Trajectory` of [N] for each time step.
+
+    N are the sub-environments of all batched environments, which step at times of their own: those of the
+    others are boundaries in that trajectory, from a LAST step to a FIRST one, which count nowhere. A
+    checkpoint holds the values of a `StreamingMetric`, or the single numbers in another one's `_np_state`.
+
+    Args:
+        metric: `PyStepMetric`. Its attribute `needs`, if it has one, is as of any observer, see `Driver`:
+            without it the trajectories have no observation and no action.
+        num_rows: N.
+    """
+
+    def __init__(self, metric, num_rows):
+        self.name = f"tf_agents/{metric.name}"
+        self.needs = getattr(metric, "needs", ())
+        self._metric = metric
+        self._num_rows = num_rows
+        self._last_rows = {}  # first env id of a batch -> the last row of its record before
+
+    def __call__(self, record):
+        key = int(record.env_id[0])
+        rows = record._replace(env_id=(), env_info=(), first_value=())
+        if key in self._last_rows:
+            rows = tf.nest.map_structure(lambda *x: np.concatenate(x), self._last_rows[key], rows)
+        self._last_rows[key] = tf.nest.map_structure(lambda x: x[-1:], rows)
+        steps = self._make_trajectories(rows, record.env_id)
+        for t in range(len(rows.step_type) - 1):
+            self._metric(tf.nest.map_structure(lambda x, t=t: x[t], steps))
+
+    def _make_trajectories(self, rows, env_id):
+        """Makes a `Trajectory` of [T, N] of the T transitions between the rows of one batched environment."""
+        now, later = (tf.nest.map_structure(lambda x, s=s: x[s], rows) for s in (np.s_[:-1], np.s_[1:]))
+        begins = later.step_type == FIRST  # also where a worker's restart has broken off an episode
+        reward = later.reward * np.reshape(~begins, (*begins.shape, *[1] * (later.reward.ndim - 2)))
+
+        def spread(x, other=0):
+            result = np.full((len(x), self._num_rows, *x.shape[2:]), other, x.dtype)
+            result[:, env_id] = x
+            return result
+
+        return trajectory.Trajectory(
+            step_type=spread(np.where(begins, np.int32(LAST), now.step_type), LAST),
+            observation=tf.nest.map_structure(spread, now.observation),
+            action=tf.nest.map_structure(spread, now.action),
+            policy_info=(),
+            next_step_type=spread(later.step_type, FIRST),
+            reward=spread(reward),
+            discount=spread(later.discount, 1),
+        )
+
+    def result(self):
+        data = getattr(self._metric, "data", None)
+        if data is not None and not len(data):
+            return float("nan")
+        return np.asarray(self._metric.result()).item()
+
+    def get_state(self):
+        data = getattr(self._metric, "data", None)
+        if data is not None:
+            places = (data._start_index + np.arange(len(data))) % data._maxlen
+            return data._buffer[places.astype(np.int64)].tolist()
+        arrays = self._metric._np_state._trackable_children() if hasattr(self._metric, "_np_state") else {}
+        return {name: x.array.item() for name, x in arrays.items() if np.ndim(x.array) == 0}
+
+    def set_state(self, state):
+        if isinstance(state, list):
+            self._metric.data.clear()
+            self._metric.data.extend(state)
+            return
+        for name, value in state.items():
+            setattr(self._metric._np_state, name, np.asarray(value)[()])

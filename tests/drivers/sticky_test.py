@@ -1,0 +1,166 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""sticky: a sub-environment whose episode has ended waits for the next unroll."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from tf_agents.metrics import py_metrics
+
+from alf.data_structures import FIRST, LAST
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import PythonEnvironment
+from alf.errors import ConfigError
+from alf.testing.fakes import (
+    FrozenPolicy,
+    RecordingLearner,
+    RecordingObserver,
+    in_a_row,
+    make_counting_envs,
+)
+
+DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
+STEP, CALLS, LENGTH = range(3)  # of the observation
+UNROLLS = 9
+
+
+class Counting(gymnasium.Env):
+    """Observes the step of the episode and the number of calls of `reset` and `step` before this one."""
+
+    observation_space = spaces.Box(0, np.inf, (3,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, length):
+        self._length, self._calls = length, -1
+
+    def _observe(self):
+        self._calls += 1
+        return np.array([self._step, self._calls, self._length], np.float32), {"calls": self._calls}
+
+    def reset(self, *, seed=None, options=None):
+        self._step = 0
+        return self._observe()
+
+    def step(self, action):
+        self._step += 1
+        observation, info = self._observe()
+        return observation, float(self._step), self._step == self._length, False, info
+
+
+def make_env(lengths, num_workers=0):
+    env_fns = [lambda n=n: Counting(n) for n in lengths]
+    return PythonEnvironment(env_fns, seed=0, num_workers=num_workers, info_keys=("calls",))
+
+
+class InfoLearner(RecordingLearner):
+    uses_env_info = True
+
+
+def collect(driver_class, envs, unroll_length, sticky=True, metrics=()):
+    """Returns the unrolls of each environment, the driver, and the steps that `collect` returned."""
+    learner = InfoLearner(FrozenPolicy(envs[0], counts_steps=True))
+    observer = RecordingObserver()
+    kwargs = dict(unroll_length=unroll_length, sticky=sticky, observers=[observer], metrics=metrics)
+    if driver_class is AsyncOffPolicyDriver:  # Without lockstep the log has unrolls that nobody took.
+        kwargs |= dict(learn_queue_cap=len(envs), max_waiting_batches=0)
+    driver = driver_class(envs, learner, **kwargs)
+    driver.start()
+    try:
+        steps = sum(driver.collect() for _ in range(UNROLLS))
+        assert observer.wait_for(lambda: len(observer.records) == UNROLLS * len(envs))
+    finally:
+        driver.stop()
+    return learner.unrolls(len(envs)), driver, steps
+
+
+ALONE, TOGETHER = (3,), (2, 4, 3)  # lengths of the episodes
+
+
+@pytest.mark.parametrize(
+    "driver_class, lengths, num_workers",
+    [
+        *((driver_class, lengths, 0) for driver_class in DRIVERS for lengths in (ALONE, TOGETHER)),
+        (SyncOffPolicyDriver, ALONE, 1),
+        (AsyncOffPolicyDriver, TOGETHER, 2),
+    ],
+)
+def test_each_unroll_holds_one_whole_episode(driver_class, lengths, num_workers):
+    envs = [make_env(lengths, num_workers) for _ in range(2)]
+    unroll_length = max(lengths) + 1
+    for unrolls in collect(driver_class, envs, unroll_length)[0]:
+        for k, unroll in enumerate(unrolls):
+            for b, n in enumerate(lengths):
+                held = unroll_length - n
+                expected = [FIRST, *[1] * (n - 1), LAST, *[FIRST] * held]
+                np.testing.assert_array_equal(unroll.step_type[:, b], expected)
+                steps = [*range(n + 1), *[0] * held]
+                np.testing.assert_array_equal(unroll.observation[:, b, STEP], steps)
+                # One reset and n steps for each episode: the environment has waited.
+                calls = [*range(k * (n + 1), (k + 1) * (n + 1)), *[(k + 1) * (n + 1)] * held]
+                np.testing.assert_array_equal(unroll.observation[:, b, CALLS], calls)
+                np.testing.assert_array_equal(unroll.env_info["calls"][:, b], calls)
+                np.testing.assert_array_equal(unroll.reward[:, b], steps)
+                discount = [*[1] * n, 0, *[1] * held]
+                np.testing.assert_array_equal(unroll.discount[:, b], discount)
+                # The recurrent state begins anew with each FIRST row.
+                np.testing.assert_array_equal(unroll.info["state"][:-1, b], steps[:-1])
+                assert not np.any(unroll.prev_action[unroll.step_type == FIRST])
+
+
+@pytest.mark.parametrize(
+    "driver_class, lengths, num_workers, unroll_length",
+    [
+        *((SyncOffPolicyDriver, TOGETHER, 0, unroll_length) for unroll_length in (1, 2, 3, 5)),
+        (SyncOffPolicyDriver, ALONE, 0, 2),
+        (AsyncOffPolicyDriver, TOGETHER, 2, 3),
+    ],
+)
+def test_nothing_is_lost_and_no_unroll_goes_on_with_a_second_episode(
+    driver_class, lengths, num_workers, unroll_length
+):
+    envs = [make_env(lengths, num_workers)]
+    (unrolls,), driver, steps = collect(driver_class, envs, unroll_length)
+    rows = in_a_row(unrolls)
+    total, episodes, returns = 0, 0, []
+    for b, n in enumerate(lengths):
+        step_type, calls = rows.step_type[:, b], rows.observation[:, b, CALLS]
+        waits = (step_type[:-1] == FIRST) & (step_type[1:] == FIRST)
+        np.testing.assert_array_equal(np.diff(calls), ~waits)
+        np.testing.assert_array_equal(rows.observation[:, b, STEP], calls % (n + 1))
+        for unroll in unrolls:
+            # An episode that began at row 1, after one that ended in the unroll before, goes on.
+            (begins,) = np.nonzero(unroll.step_type[2:, b] == FIRST)
+            assert len(begins) == 0 or np.all(unroll.step_type[2 + begins[0] :, b] == FIRST)
+        total += np.sum(step_type[1:] != FIRST)
+        episodes += np.sum(step_type[:-1] == LAST)
+        returns += [n * (n + 1) / 2] * np.sum(step_type[:-1] == LAST)
+    assert steps == total
+    metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
+    assert metrics["EnvironmentSteps"] == np.sum(rows.step_type[:-1] != FIRST)
+    assert metrics["NumberOfEpisodes"] == episodes > 0
+    assert metrics["AverageReturn"] == pytest.approx(np.mean(returns))
+
+
+def test_metrics_of_tf_agents_count_what_ours_count():
+    metrics = [py_metrics.AverageEpisodeLengthMetric(), py_metrics.EnvironmentSteps()]
+    _, driver, _ = collect(SyncOffPolicyDriver, [make_env(TOGETHER)], 5, metrics=metrics)
+    results = {metric.name: metric.result() for metric in driver.get_metrics()}
+    assert results["tf_agents/EnvironmentSteps"] == results["EnvironmentSteps"] > 0
+    lengths = {metric.name: metric for metric in driver.get_metrics()}["AverageEpisodeLength"].get_state()
+    assert results["tf_agents/AverageEpisodeLength"] == pytest.approx(np.mean(lengths[-10:]))
+
+
+def test_without_it_the_next_episode_goes_on():
+    ((unroll, *_),), *_ = collect(SyncOffPolicyDriver, [make_env((2, 4))], 5, sticky=False)
+    np.testing.assert_array_equal(unroll.observation[:, 0, STEP], [0, 1, 2, 0, 1, 2])
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_environments_that_cannot_hold_a_part_of_them(driver_class):
+    envs = make_counting_envs(2, batch_size=2)
+    with pytest.raises(ConfigError, match=r"sticky is True: envs\[0\] \(CountingEnvironment\) has no"):
+        driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True)
+    with pytest.raises(ConfigError, match="sticky is 1"):
+        driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=1)
+    envs = make_counting_envs(2, batch_size=1)
+    driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True).stop()
