@@ -88,7 +88,7 @@ class AsyncOffPolicyDriver(Driver):
         check_bool("one_env_at_a_time", one_env_at_a_time)
         if parameter_update_period is not None:
             check_int("parameter_update_period", parameter_update_period)
-        learner.check_batch_size(learn_queue_cap * specs.batch_size)
+        self.batch_shape = learn_queue_cap, self._unroll_length, specs.batch_size
         reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0

@@ -127,8 +127,8 @@ class RecordingLearner:
     def needs_fresh_experience(self):
         return isinstance(self.replayer, UnrollReplayer)
 
-    def check_batch_size(self, batch_size):
-        assert isinstance(batch_size, int) and batch_size > 0
+    def check_batch(self, num_unrolls, unroll_length, batch_size):
+        assert all(isinstance(x, int) and x > 0 for x in (num_unrolls, unroll_length, batch_size))
 
     def observe(self, experience):
         assert isinstance(experience, Experience)
