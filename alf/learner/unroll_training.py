@@ -85,7 +85,7 @@ class UnrollTraining:
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         self._check_split(num_unrolls, num_time_steps - 1, batch_size)
         batch, lag = learner.prepare(merge_unrolls(experience))
-        if self._recurrence is not None:
+        if self._recurrence not in (None, num_time_steps - 1):
             batch = split_in_segments(batch, self._recurrence, getattr(learner.policy, "final_state", None))
         splits, stop = (self._num_epochs, self._num_minibatches), learner.algorithm.stops_early
         summary = train_in_minibatches(lambda part: learner.update(part)[0], batch, *splits, stop)

@@ -127,9 +127,6 @@ class RecordingLearner:
     def needs_fresh_experience(self):
         return isinstance(self.replayer, UnrollReplayer)
 
-    def check_batch(self, num_unrolls, unroll_length, batch_size):
-        assert all(isinstance(x, int) and x > 0 for x in (num_unrolls, unroll_length, batch_size))
-
     def observe(self, experience):
         assert isinstance(experience, Experience)
         policy = self.policy

@@ -150,11 +150,11 @@ def test_segments_of_ppo_learn_the_same_as_the_whole(recurrence):
     assert_close(train(experience, recurrence=recurrence), train(experience))
 
 
-@pytest.mark.parametrize("rnn", [GRU, LSTM])
-def test_recurrent_segments_begin_with_the_state_of_their_first_row(rnn):
+@pytest.mark.parametrize("rnn, recurrence", [(GRU, 2), (LSTM, 3)])
+def test_recurrent_segments_begin_with_the_state_of_their_first_row(rnn, recurrence):
     """The loss is that of whole unrolls; the gradient is not, because it goes back through one segment."""
     experience = make_experience(make_policy(rnn), q=2, b=2)
-    (whole, changes), (parts, others) = (train(experience, rnn, recurrence=n) for n in (T, 2))
+    (whole, changes), (parts, others) = (train(experience, rnn, recurrence=n) for n in (T, recurrence))
     for name in ("loss", "policy_loss", "value_loss", "entropy", "kl"):
         np.testing.assert_allclose(parts[name], whole[name], rtol=1e-4, err_msg=name)
     assert max(np.abs(a - b).max() for a, b in zip(changes, others, strict=True)) > 1e-4
