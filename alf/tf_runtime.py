@@ -51,6 +51,24 @@ def reserve_threads(num_threads):
         ) from None
 
 
+def set_intra_op_threads(num_threads):
+    """Sets how many threads of TensorFlow's intra-op pool compute one operation, such as a large product.
+
+    The pool belongs to the process: TensorFlow has no such setting for a single function or thread. It cannot
+    change after TensorFlow has started: then ConfigError is raised, unless it has so many threads already.
+    """
+    present = tf.config.threading.get_intra_op_parallelism_threads()
+    if present == num_threads:
+        return
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+    except RuntimeError:
+        raise ConfigError(
+            f"intra_op_threads is {num_threads}: TensorFlow has started with "
+            f"{present or 'one for each core'}, which cannot change"
+        ) from None
+
+
 def reserve_default_threads():
     """Reserves threads enough for most drivers, unless TensorFlow has started already."""
     with contextlib.suppress(ConfigError):  # the driver checks what it really needs

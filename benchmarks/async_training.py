@@ -6,17 +6,11 @@ run a process of its own, with the same batch: all environments once. Prints a M
 per second, wall time and environment steps to the target return, policy lag; medians over the seeds.
 """
 
-import glob
-import re
 import statistics
-import subprocess
-import sys
-import tempfile
-from typing import NamedTuple
 
 from absl import app, flags
-from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-from tensorboard.util import tensor_util
+
+from benchmarks.one_run import train
 
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each, with the seeds 0, 1, ...", lower_bound=1)
 _MAX_SECONDS = flags.DEFINE_integer("max_seconds", 600, "Gives up a run after that many seconds.")
@@ -33,15 +27,6 @@ DRIVERS = {
 }
 
 
-class Run(NamedTuple):
-    """What one run did; None where it did not reach the target."""
-
-    steps_per_second: float
-    seconds: float
-    env_steps: int
-    lag: float
-
-
 def make_config(text, driver, num_envs=2):
     """A gin file's text with another driver whose batch is one unroll of every environment."""
     lines = text.splitlines()
@@ -50,33 +35,6 @@ def make_config(text, driver, num_envs=2):
     if driver != "sync":
         lines += [f"AsyncOffPolicyDriver.learn_queue_cap = {num_envs}"]
     return "\n".join(lines) + "\n"
-
-
-def train(config, seed, max_seconds, target):
-    """Trains once; returns a `Run`."""
-    with tempfile.TemporaryDirectory() as folder:
-        with open(f"{folder}/config.gin", "w") as file:
-            file.write(config)
-        command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={folder}/config.gin"]
-        command += [f"--root_dir={folder}/run", f"--gin_param=Experiment.seed={seed}"]
-        command += [f"--gin_param=StopCriteria.max_seconds={max_seconds}"]
-        command += ["--gin_param=Trainer.summary_interval=0.5"]
-        if target is not None:
-            command += [f"--gin_param=StopCriteria.target_return={target}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=max_seconds + 120)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
-        lag = statistics.mean(_values(f"{folder}/run", "train/policy_lag_mean"))
-    seconds = float(re.search(r"([\d.]+) s since the first train step", done.stderr)[1])
-    env_steps = int(re.search(r"'env_steps': (\d+)", done.stderr)[1])
-    there = "target_return" in done.stdout
-    return Run(env_steps / seconds, seconds if there else None, env_steps if there else None, lag)
-
-
-def _values(root_dir, tag):
-    (path,) = glob.glob(f"{root_dir}/train/*tfevents*")
-    values = (value for event in EventFileLoader(path).Load() for value in event.summary.value)
-    return [float(tensor_util.make_ndarray(value.tensor)) for value in values if value.tag == tag]
 
 
 def row(driver, runs):

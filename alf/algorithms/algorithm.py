@@ -5,7 +5,7 @@ import abc
 
 import tensorflow as tf
 
-from alf.errors import check_int, check_number
+from alf.errors import ConfigError, check_int, check_number
 
 
 class Algorithm(tf.Module, abc.ABC):
@@ -89,7 +89,8 @@ class Algorithm(tf.Module, abc.ABC):
     def after_train_iter(self, experience):
         """Runs in Python after each call of `Learner.train` that made an update.
 
-        `experience` is the `Experience` of [Q, T+1, B, ...] that it used, () if it came from a replay buffer.
+        `experience` is the `Experience` of [Q, T+1, B, ...] that it used first, () if it came from a replay
+        buffer.
         """
 
 
@@ -103,6 +104,22 @@ def group_actor_critic_variables(policy):
     value_ids = {id(variable) for variable in value_variables}
     others = [variable for variable in policy.trainable_variables if id(variable) not in value_ids]
     return {"policy": others, "value": value_variables} if value_variables else {"policy": others}
+
+
+def check_vtrace_thresholds(owner, clip_rho_threshold, clip_c_threshold):
+    """Checks the settings of that name of the class called `owner`; returns a dict of them.
+
+    ConfigError says that one is no positive number, or that c bar is larger than rho bar (arXiv 1802.01561,
+    section 4.1).
+    """
+    check_number(f"{owner}.clip_rho_threshold", clip_rho_threshold, above=0)
+    check_number(f"{owner}.clip_c_threshold", clip_c_threshold, above=0)
+    if clip_c_threshold > clip_rho_threshold:
+        raise ConfigError(
+            f"{owner}.clip_c_threshold is {clip_c_threshold}: it must be at most {owner}.clip_rho_threshold, "
+            f"which is {clip_rho_threshold}"
+        )
+    return dict(clip_rho_threshold=clip_rho_threshold, clip_c_threshold=clip_c_threshold)
 
 
 class TargetUpdater(tf.Module):

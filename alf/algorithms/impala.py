@@ -1,12 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""IMPALA: an actor-critic that corrects for old policies with V-trace (arXiv 1802.01561)."""
+"""IMPALA: an actor-critic that corrects for old policies with V-trace (arXiv 1802.01561), or does not."""
 
 import functools
 
 import gin
 import tensorflow as tf
 
-from alf.algorithms.algorithm import Algorithm, group_actor_critic_variables
+from alf.algorithms.algorithm import Algorithm, check_vtrace_thresholds, group_actor_critic_variables
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.ops import losses, returns
@@ -23,24 +23,36 @@ class ImpalaAlgorithm(Algorithm):
 
         -A log pi(a|x) + value_loss_weight (v - V(x))^2 / 2 - entropy_weight entropy(pi(x))
 
+    With `vtrace = False` nothing corrects for old policies, as in A3C (arXiv 1602.01783). Then v is the
+    return of the rest of the unroll and A = v - V(x). With lambda = 1, T transitions, and no episode's end
+    among them, row s has
+
+        v_s = r_s + gamma r_{s+1} + ... + gamma^{T-1-s} r_{T-1} + gamma^{T-s} V(x_T)
+
+    and with another lambda the weighted mean of these returns of all lengths, see `returns.lambda_return`.
+
     Args:
         policy: `ActorCriticPolicy`.
         discount: gamma, in [0, 1].
+        vtrace: whether V-trace corrects for old policies.
         vtrace_lambda: lambda, in [0, 1]. The lower it is, the fewer later steps a value target depends on.
-        clip_rho_threshold: rho bar, the largest importance ratio in the value targets.
-        clip_c_threshold: c bar, the largest ratio that passes a TD error back to earlier steps; at most
-            `clip_rho_threshold`.
-        clip_pg_rho_threshold: the largest importance ratio in the policy gradient.
-        value_loss_weight: weight of the value loss. The policy loss has weight 1.
-        entropy_weight: weight of the entropy bonus. Number or schedule.
-        drop_last_ts: whether the loss leaves out the last transition of each unroll, as in RLlib. Its target
-            has a single reward, so it is the most biased. Needs an unroll_length of at least 2.
+            Also without V-trace.
+        clip_rho_threshold: rho bar, the largest importance ratio in the value targets; above 0.
+        clip_c_threshold: c bar, the largest ratio that passes a TD error back to earlier steps; above 0 and
+            at most `clip_rho_threshold`.
+        clip_pg_rho_threshold: the largest importance ratio in the policy gradient; above 0.
+        value_loss_weight: weight of the value loss, at least 0. The policy loss has weight 1.
+        entropy_weight: weight of the entropy bonus, at least 0. Number or schedule.
+        drop_last_ts: whether the loss leaves out the last transition of each unroll, or of each segment with
+            `UnrollTraining.recurrence`, as in RLlib. Its target has a single reward, so it is the most
+            biased. Needs at least 2 transitions.
     """
 
     def __init__(
         self,
         policy,
         discount=0.99,
+        vtrace=True,
         vtrace_lambda=1.0,
         clip_rho_threshold=1.0,
         clip_c_threshold=1.0,
@@ -51,13 +63,13 @@ class ImpalaAlgorithm(Algorithm):
     ):
         super().__init__(policy, name="impala")
         self._discount = check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
-        self._vtrace = dict(
-            clip_rho_threshold=clip_rho_threshold,
-            clip_c_threshold=clip_c_threshold,
-            clip_pg_rho_threshold=clip_pg_rho_threshold,
+        self._vtrace = check_bool("ImpalaAlgorithm.vtrace", vtrace)
+        self._thresholds = dict(
+            check_vtrace_thresholds("ImpalaAlgorithm", clip_rho_threshold, clip_c_threshold),
+            clip_pg_rho_threshold=check_number(
+                "ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0
+            ),
         )
-        for name, threshold in self._vtrace.items():
-            check_number(f"ImpalaAlgorithm.{name}", threshold, above=0)
         self._lambda = check_number("ImpalaAlgorithm.vtrace_lambda", vtrace_lambda, at_least=0, at_most=1)
         self._value_loss_weight = check_number(
             "ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0
@@ -75,24 +87,27 @@ class ImpalaAlgorithm(Algorithm):
         actions = self.policy.actions
         params, behavior = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behavior.raw)
-        trace = returns.vtrace(
-            log_rho_tm1=log_prob - actions.log_prob(behavior.params, behavior.raw),
+        unroll = dict(
             values=train_info.value,
             r_t=experience.reward[1:],
             discount_t=self._discount * experience.discount[1:],
             is_first=tf.equal(experience.step_type, FIRST),
             lambda_=self._lambda,
-            **self._vtrace,
         )
-        policy_loss = losses.policy_gradient_loss(log_prob, trace.pg_advantages)
-        value_loss = losses.value_loss(train_info.value[:-1], trace.value_targets)
+        if self._vtrace:
+            log_rho = log_prob - actions.log_prob(behavior.params, behavior.raw)
+            target, _, advantage = returns.vtrace(log_rho, **unroll, **self._thresholds)
+        else:
+            advantage, target = returns.generalized_advantage(**unroll)
+        policy_loss = losses.policy_gradient_loss(log_prob, advantage)
+        value_loss = losses.value_loss(train_info.value[:-1], target)
         entropy = actions.entropy(params)
         entropy_weight = self._entropy_weight(self.progress)
         loss = policy_loss + self._value_loss_weight * value_loss - entropy_weight * entropy
         weight = experience.weight[:-1]
         if self._drop_last_ts:
             if weight.shape[0] == 1:
-                raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll_length of 1")
+                raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll of 1 step")
             weight = tf.pad(weight[:-1], [[0, 1], [0, 0]])
         # One mean for the gradient instead of three; the means of the parts are for display.
         mean = functools.partial(losses.weighted_mean, weight=weight)

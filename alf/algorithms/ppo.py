@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 import gin
 import tensorflow as tf
 
-from alf.algorithms.algorithm import Algorithm, TargetUpdater, group_actor_critic_variables
+from alf.algorithms.algorithm import (
+    Algorithm,
+    TargetUpdater,
+    check_vtrace_thresholds,
+    group_actor_critic_variables,
+)
 from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.nest_utils import zeros_from_spec
@@ -48,11 +53,14 @@ class PPOAlgorithm(Algorithm):
         discount, lambda_: gamma, and lambda of V-trace or GAE; both in [0, 1].
         use_vtrace: whether V-trace computes targets and advantages, which corrects for old policies. If not,
             GAE does (arXiv 1506.02438).
-        clip_range: how far the probability ratio may move from 1, see above. Number or schedule.
+        clip_rho_threshold: rho bar of V-trace, the largest importance ratio in the value targets; above 0.
+        clip_c_threshold: c bar of V-trace, the largest ratio that passes a TD error back to earlier steps;
+            above 0 and at most `clip_rho_threshold`.
+        clip_range: how far the probability ratio may move from 1, see above; above 0. Number or schedule.
         value_clip_range: how far a value may move in one batch before its loss has no gradient. The right
-            number depends on the scale of the returns. None for no limit.
-        value_loss_weight, kl_weight: weights in the loss, where the policy loss has weight 1.
-        entropy_weight: weight of the exploration bonus. Number or schedule.
+            number, above 0, depends on the scale of the returns. None for no limit.
+        value_loss_weight, kl_weight: weights in the loss, at least 0, where the policy loss has weight 1.
+        entropy_weight: weight of the exploration bonus, at least 0. Number or schedule.
         exploration: the bonus. "entropy" is the entropy; "symmetric_kl", for integer actions alone, is minus
             the symmetric KL divergence to the uniform policy.
         target_kl: the remaining updates of a batch are skipped once the KL divergence from the proximal
@@ -60,7 +68,7 @@ class PPOAlgorithm(Algorithm):
         normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1.
         target_update_period: updates after which the target policy becomes a copy of the policy again. None
             for no target policy.
-        clip_target_ratio: the largest importance with a target policy.
+        clip_target_ratio: the largest importance with a target policy; above 0.
     """
 
     def __init__(
@@ -68,6 +76,8 @@ class PPOAlgorithm(Algorithm):
         policy,
         discount=0.99,
         use_vtrace=False,
+        clip_rho_threshold=1.0,
+        clip_c_threshold=1.0,
         lambda_=0.95,
         clip_range=0.2,
         value_clip_range=None,
@@ -83,6 +93,7 @@ class PPOAlgorithm(Algorithm):
         super().__init__(policy, name="ppo")
         self._discount = check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
         self._use_vtrace = check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
+        self._thresholds = check_vtrace_thresholds("PPOAlgorithm", clip_rho_threshold, clip_c_threshold)
         self._lambda = check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
         self._clip_range = as_schedule("PPOAlgorithm.clip_range", clip_range, above=0)
         self._value_clip_range = check_number(
@@ -128,7 +139,7 @@ class PPOAlgorithm(Algorithm):
         )
         if self._use_vtrace:
             # The advantages without V-trace's own ratio: the surrogate loss multiplies with the ratio.
-            estimate = returns.vtrace(log_rho_tm1=log_rho[:-1], **unroll)
+            estimate = returns.vtrace(log_rho[:-1], **unroll, **self._thresholds)
         else:
             estimate = returns.generalized_advantage(**unroll)
         row_t = [[0, 1], [0, 0]]

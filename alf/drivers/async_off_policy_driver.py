@@ -110,7 +110,7 @@ class AsyncOffPolicyDriver(Driver):
             max_batches = check_int("max_unroll_length", max_unroll_length) * num_envs // learn_queue_cap
             if unroll_length != 0:
                 raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
-        learner.check_batch_size(learn_queue_cap * specs.batch_size)
+        self.batch_shape = learn_queue_cap, self._unroll_length, specs.batch_size
         reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0

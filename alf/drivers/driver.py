@@ -48,7 +48,13 @@ class Driver(abc.ABC):
         on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
         statistics_ctor: callable (reward_shape=, info_keys=) -> `EpisodeStatistics`, whose metrics are the
             driver's.
+
+    Attributes:
+        batch_shape: Q, T and B of what a call of `collect` lets the learner observe; None without
+            environments.
     """
+
+    batch_shape = None
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class SyncOffPolicyDriver(Driver):
         ends = stop_timeout, stall_timeout, on_stall
         super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
         self._specs = specs = EnvSpecs(self._envs)
-        learner.check_batch_size(specs.num_envs * specs.batch_size)
+        self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
         reserve_threads(2)
 
         def ask(env_index, time_step, state):

@@ -94,9 +94,12 @@ class Learner(tf.Module):
         """int64 variable that counts updates: `progress.updates`."""
         return self.progress.updates
 
-    def check_batch_size(self, batch_size):
-        """Raises ConfigError if a batch of so many environments cannot be trained on."""
-        self._training.check_batch_size(batch_size)
+    def check_batch(self, num_unrolls, unroll_length, batch_size):
+        """Raises ConfigError if what is observed between two calls of `train` cannot be trained on.
+
+        That is `num_unrolls` unrolls of T = `unroll_length` steps of B = `batch_size` environments each.
+        """
+        self._training.check_batch(self.policy, num_unrolls, unroll_length, batch_size)
 
     def observe(self, experience):
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""

@@ -3,8 +3,6 @@
 
 import tensorflow as tf
 
-from alf.errors import ConfigError
-
 
 def merge_unrolls(experience):
     """Makes one time-major batch of Q unrolls: [Q, T+1, B, ...] -> [T+1, Q*B, ...], state [Q*B, ...]."""
@@ -18,22 +16,53 @@ def merge_unrolls(experience):
     return rows._replace(state=state)
 
 
-def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
-    """Splits a batch by environments and updates with each part, in the graph.
+def split_in_segments(batch, length, final_state):
+    """Splits unrolls of T steps into T / `length` segments each: shorter unrolls, side by side.
 
-    The environments are shuffled for every epoch. Unrolls stay whole, so that recurrent policies and returns
-    see the steps in their order.
+    The last row of a segment is the first one of the next: it bootstraps, and has weight 0, so that each
+    transition counts in one segment alone.
+
+    Args:
+        batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
+        length: int, steps of a segment, which divides T.
+        final_state: callable (`Experience` of [length, B, ...], state of [B, ...]) -> state of [B, ...], the
+            recurrent state after these rows. It is called if there is one.
+
+    Returns:
+        `Experience` of [length + 1, T / length * B, ...], with the state that enters each segment.
+    """
+    starts = range(0, batch.step_type.shape[0] - 1, length)
+    rows = batch._replace(state=())
+    states = [batch.state]
+    for start in starts[:-1] if tf.nest.flatten(batch.state) else ():
+        part = tf.nest.map_structure(lambda x, start=start: x[start : start + length], rows)
+        states.append(final_state(part, states[-1]))
+    index = tf.range(length + 1)[:, tf.newaxis] + tf.constant(list(starts))
+
+    def cut(x):
+        return tf.reshape(tf.gather(x, index), (length + 1, -1, *x.shape[2:]))
+
+    segments = tf.nest.map_structure(cut, rows)
+    weight = tf.pad(segments.weight[:-1], [[0, 1], [0, 0]])
+    state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=0), *states)
+    return segments._replace(weight=weight, state=state)
+
+
+def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
+    """Splits a batch by its columns, environments or segments, and updates with each part, in the graph.
+
+    The columns are shuffled for every epoch. They stay whole, so that recurrent policies and returns see the
+    steps in their order.
 
     Args:
         update: callable (part of the batch) -> dict of float32 scalars, averaged and returned in the end.
         batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
-        num_epochs, num_minibatches: passes over the batch, and parts of a pass.
+        num_epochs, num_minibatches: passes over the batch, and parts of a pass; the latter must divide B.
         stop: as in `repeat_update`.
     """
     if num_epochs * num_minibatches == 1:
         return update(batch)
     batch_size = batch.step_type.shape[1]
-    check_num_minibatches(num_minibatches, batch_size)
 
     def update_with_part(i, order):
         part, order = select_part(i, order, batch_size // num_minibatches)
@@ -89,12 +118,3 @@ def repeat_update(update, num_updates, carried, stop=None):
         parallel_iterations=1,
     )
     return tf.nest.map_structure(lambda total: total / tf.cast(count, total.dtype), totals)
-
-
-def check_num_minibatches(num_minibatches, batch_size):
-    """Raises ConfigError unless `num_minibatches` divides `batch_size`, the environments of a batch."""
-    if batch_size % num_minibatches:
-        raise ConfigError(
-            f"num_minibatches is {num_minibatches}: it must divide the environments of a batch, "
-            f"learn_queue_cap (or, in a sync driver, num_envs) * batch_size = {batch_size}"
-        )

@@ -68,8 +68,8 @@ class ReplayTraining:
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
         self._filling_steps = None  # observed while `train` waited for the buffer; None if it did not wait
 
-    def check_batch_size(self, batch_size):
-        """Accepts every number of environments."""
+    def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
+        """Accepts every batch."""
 
     def observe(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...] to the buffer."""

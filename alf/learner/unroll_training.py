@@ -5,8 +5,8 @@ import gin
 import tensorflow as tf
 
 from alf.data_structures import count_transitions
-from alf.errors import check_int
-from alf.learner.minibatches import check_num_minibatches, merge_unrolls, train_in_minibatches
+from alf.errors import ConfigError, check_int
+from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 from alf.replay import OneTimeReplayer
 
 
@@ -14,10 +14,20 @@ from alf.replay import OneTimeReplayer
 class UnrollTraining:
     """Trains on the unrolls that a replayer hands out, for algorithms such as IMPALA and PPO.
 
+    `recurrence` splits unrolls in time, as in Sample Factory (arXiv 2006.11751): the segments are what is
+    shuffled and split into minibatches, and gradients of a recurrent policy go back through one segment. What
+    `Algorithm.preprocess` computes sees whole unrolls: the advantages of PPO do not depend on `recurrence`.
+    What `Algorithm.calc_loss` computes sees segments: IMPALA's returns end with the segment, where the value
+    bootstraps them. The recurrent state that enters a segment is computed with the weights before the first
+    update of the batch. A segment of S steps evaluates S + 1 rows.
+
     Args:
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
-        num_minibatches: updates of a pass. The batch is split by environments, which are shuffled.
+        num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
+            It must divide the segments of a batch: unrolls * batch_size * unroll_length / recurrence.
+        recurrence: steps of a segment, which must divide the unroll_length. None: unrolls stay whole, and a
+            batch has unrolls * batch_size segments.
 
     Attributes:
         needs_fresh_experience: True, see `ReplayTraining`.
@@ -25,37 +35,79 @@ class UnrollTraining:
 
     needs_fresh_experience = True
 
-    def __init__(self, replayer=None, num_epochs=1, num_minibatches=1):
+    def __init__(self, replayer=None, num_epochs=1, num_minibatches=1, recurrence=None):
         self.replayer = replayer or OneTimeReplayer()
         self._num_epochs = check_int("UnrollTraining.num_epochs", num_epochs)
         self._num_minibatches = check_int("UnrollTraining.num_minibatches", num_minibatches)
+        self._recurrence = recurrence
+        if recurrence is not None:
+            check_int("UnrollTraining.recurrence", recurrence)
 
-    def check_batch_size(self, batch_size):
-        """Raises ConfigError if a batch of so many environments cannot be split into `num_minibatches`."""
-        check_num_minibatches(self._num_minibatches, batch_size)
+    def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
+        """Raises ConfigError if the settings do not fit the policy, or the batches.
+
+        Args:
+            policy: the `Policy` that learns.
+            num_unrolls: unrolls that are observed between two calls of `train`.
+            unroll_length, batch_size: T and B of each.
+        """
+        has_state = bool(tf.nest.flatten(policy.state_spec))
+        if self._recurrence is not None and has_state and not hasattr(policy, "final_state"):
+            raise ConfigError(
+                f"UnrollTraining.recurrence is {self._recurrence}: {type(policy).__name__} has a recurrent "
+                "state, but no final_state(), as ActorCriticPolicy has"
+            )
+        self._check_split(self.replayer.divisor(num_unrolls), unroll_length, batch_size)
 
     def observe(self, experience):
         """Keeps an `Experience` of [Q, T+1, B, ...] until `train`."""
         self.replayer.observe(experience)
 
     def train(self, learner):
-        """Makes the updates of one batch.
+        """Makes the updates of what the replayer hands out.
 
         Returns the mean of their summaries, a dict of float32 scalars; and the `Experience` of
-        [Q, T+1, B, ...].
+        [Q, T+1, B, ...] that was handed out first.
         """
         experience, num_fresh = self.replayer.replay_all()
-        return self._train_on(learner, experience, num_fresh), experience
+        summary = self._train_on(learner, experience, tf.constant(num_fresh))
+        if not self.replayer.has_more:
+            return summary, experience
+        summaries = [summary]
+        while self.replayer.has_more:
+            older, num_fresh = self.replayer.replay_all()
+            summaries.append(self._train_on(learner, older, tf.constant(num_fresh)))
+        return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
 
     @tf.function(autograph=False)
     def _train_on(self, learner, experience, num_fresh):
         """Makes the updates; the first `num_fresh` unrolls were never trained on before."""
+        num_unrolls, num_time_steps, batch_size = experience.step_type.shape
+        self._check_split(num_unrolls, num_time_steps - 1, batch_size)
         batch, lag = learner.prepare(merge_unrolls(experience))
+        if self._recurrence not in (None, num_time_steps - 1):
+            batch = split_in_segments(batch, self._recurrence, getattr(learner.policy, "final_state", None))
         splits, stop = (self._num_epochs, self._num_minibatches), learner.algorithm.stops_early
         summary = train_in_minibatches(lambda part: learner.update(part)[0], batch, *splits, stop)
         with tf.control_dependencies(tf.nest.flatten(summary)):
             learner.progress.env_steps.assign_add(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
+
+    def _check_split(self, num_unrolls, unroll_length, batch_size):
+        """Raises ConfigError unless batches of so many unrolls can be split as the settings say."""
+        length = self._recurrence or unroll_length
+        if unroll_length % length:
+            raise ConfigError(
+                f"UnrollTraining.recurrence is {length}: it must divide unroll_length = {unroll_length}"
+            )
+        segments = num_unrolls * batch_size * (unroll_length // length)
+        if segments % self._num_minibatches:
+            raise ConfigError(
+                f"UnrollTraining.num_minibatches is {self._num_minibatches}: it must divide the segments of "
+                f"every batch, {num_unrolls} unrolls * {batch_size} environments * "
+                f"{unroll_length // length} segments in time = {segments}; UnrollTraining.recurrence splits "
+                f"unrolls of {unroll_length} steps in time"
+            )
 
     def get_state(self):
         """Returns an empty dict: no state outlives a call of `train`."""

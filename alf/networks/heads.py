@@ -69,19 +69,19 @@ class ActorCriticNetwork(CopyableModule):
             return ()
         return self._value_torso.trainable_variables + tuple(self._value_head.trainable_variables)
 
-    def __call__(self, observation, state=(), is_first=None):
-        """A whole unroll, to train on; the arguments are as in a call of `PolicyNetwork`.
+    def __call__(self, observation, state=(), is_first=None, training=True):
+        """A whole unroll; the arguments are as in a call of `PolicyNetwork`.
 
         Returns float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         state, value_state = self._split(state)
-        features, state = self._torso.unroll(x, state, is_first)
+        features, state = self._torso.unroll(x, state, is_first, training)
         outputs = self._head(features)
         if self._value_torso is None:
             outputs, value = tf.split(outputs, [self._num_outputs, 1], axis=-1)
         else:
-            features, value_state = self._value_torso.unroll(x, value_state, is_first)
+            features, value_state = self._value_torso.unroll(x, value_state, is_first, training)
             value = self._value_head(features)
         if self._has_two_states:
             state = state, value_state

@@ -67,7 +67,7 @@ class Rnn(CopyableModule):
         state_spec: nest of unbatched tensor specs of the state.
     """
 
-    def __init__(self, num_gates, input_size, units, recurrence, seed):
+    def __init__(self, num_gates, input_size, units, seed):
         super().__init__()
         name = type(self).__name__
         if input_size is None:
@@ -76,9 +76,7 @@ class Rnn(CopyableModule):
                 f"ActorCriticNetwork.rnn_ctor = @{name}. In Python: rnn_ctor={name}"
             )
         check_int(f"{name}.units", units)
-        if recurrence is not None:
-            check_int(f"{name}.recurrence", recurrence)
-        self.size, self._recurrence = units, recurrence
+        self.size = units
         self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
         input_seed, seed = split_seed(seed, 2)
         self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed, dtype=None)
@@ -99,11 +97,9 @@ class Rnn(CopyableModule):
         is_first = tf.unstack(is_first[..., tf.newaxis])
         x, weights = self._project(x)  # One product for the inputs of all steps.
         x = tf.unstack(tf.reshape(x, (len(is_first), -1, x.shape[-1])))
-        segment, outputs = self._recurrence or len(is_first), []
+        outputs = []
         # Unrolled: a tf.while_loop takes 1.4 to 2.5 times as long, see benchmarks.recurrent.
-        for t, (x_t, is_first_t) in enumerate(zip(x, is_first, strict=True)):
-            if t > 0 and t % segment == 0:
-                state = tf.nest.map_structure(tf.stop_gradient, state)
+        for x_t, is_first_t in zip(x, is_first, strict=True):
             state = tf.nest.map_structure(lambda s, reset=is_first_t: tf.where(reset, 0.0, s), state)
             output, state = self._step(x_t, state, *weights)
             outputs.append(output)
@@ -120,18 +116,18 @@ class Rnn(CopyableModule):
 class GRU(Rnn):
     """A GRU, see `gru_step`.
 
+    Gradients go back through all steps of an unroll, or of a segment of it, see `UnrollTraining.recurrence`.
+
     Args:
         input_size: of the features that enter; the network gives it.
         units: size of the output and of the state.
-        recurrence: through how many steps of an unroll gradients go back; None for all. After so many steps
-            the state enters the next one as a constant. Outputs stay the same, only gradients change.
         seed: of the initializers; None draws one.
     """
 
     _step = staticmethod(gru_step)
 
-    def __init__(self, input_size=None, units=64, recurrence=None, seed=None):
-        super().__init__(3, input_size, units, recurrence, seed)
+    def __init__(self, input_size=None, units=64, seed=None):
+        super().__init__(3, input_size, units, seed)
         self.state_spec = tf.TensorSpec((units,), tf.float32)
         self._weights.append(tf.Variable(tf.zeros(units), name="candidate_bias"))
 
@@ -142,7 +138,7 @@ class LSTM(Rnn):
 
     _step = staticmethod(lstm_step)
 
-    def __init__(self, input_size=None, units=64, recurrence=None, seed=None):
-        super().__init__(4, input_size, units, recurrence, seed)
+    def __init__(self, input_size=None, units=64, seed=None):
+        super().__init__(4, input_size, units, seed)
         self.state_spec = (tf.TensorSpec((units,), tf.float32),) * 2
         self._input_layer.bias.assign(np.repeat((0.0, 1.0, 0.0, 0.0), units))

@@ -88,3 +88,9 @@ class ActorCriticPolicy(Policy):
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, state, is_first)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
+
+    def final_state(self, experience, state):
+        """Computes the recurrent state after the last row; arguments as in `unroll`. It does not train."""
+        observation, _ = split_mask(experience.observation, self._action_mask_key)
+        is_first = tf.equal(experience.step_type, FIRST)
+        return self._network(observation, state, is_first, training=False)[2]

@@ -9,9 +9,21 @@ from alf.replay.buffer_replayer import UniformReplayer, load_replayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
 from alf.replay.prioritized import PrioritizedReplayer
 from alf.replay.replayer import Replayer, SequenceReplayer, Sequences, UnrollReplayer
-from alf.replay.unroll_replayers import CyclicOneTimeReplayer, MixInReplayer, OneTimeReplayer
+from alf.replay.unroll_replayers import (
+    CyclicOneTimeReplayer,
+    MixInReplayer,
+    MultiPassReplayer,
+    OneTimeReplayer,
+)
 
-_KINDS = (OneTimeReplayer, CyclicOneTimeReplayer, MixInReplayer, UniformReplayer, PrioritizedReplayer)
+_KINDS = (
+    OneTimeReplayer,
+    CyclicOneTimeReplayer,
+    MixInReplayer,
+    MultiPassReplayer,
+    UniformReplayer,
+    PrioritizedReplayer,
+)
 _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
 
 
@@ -21,9 +33,9 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
     ConfigError says that no replayer has that name, or that a setting is wrong.
 
     Args:
-        name: "one_time", "cyclic_one_time", "mix_in", "uniform" or "prioritized". In place of a name it may
-            be a class or function, which is called with those of the other arguments that it takes, as
-            keywords; or a `Replayer`, which is returned.
+        name: "one_time", "cyclic_one_time", "mix_in", "multi_pass", "uniform" or "prioritized". In place of
+            a name it may be a class or function, which is called with those of the other arguments that it
+            takes, as keywords; or a `Replayer`, which is returned.
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. A spec may be
             bounded: files of the buffer keep the bounds.
         num_envs, context: as in `BufferReplayer`.

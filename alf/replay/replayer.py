@@ -61,15 +61,25 @@ class Replayer(abc.ABC):
 
 
 class UnrollReplayer(Replayer):
-    """Hands out whole unrolls, each as soon as possible."""
+    """Hands out whole unrolls, each as soon as possible.
+
+    Attributes:
+        has_more: bool, whether `replay_all` has more to hand out before anything else is observed.
+    """
+
+    has_more = False
 
     @abc.abstractmethod
     def replay_all(self):
         """Returns `Experience` of [Q', T+1, B, ...] to train on, and an int: the number of fresh unrolls.
 
         These come first; no call has handed them out before. RuntimeError says that nothing was observed
-        since the last call.
+        since the last call, and there is no more.
         """
+
+    def divisor(self, num_unrolls):
+        """Returns a number that divides Q' whenever `num_unrolls` were observed since the last call."""
+        return num_unrolls
 
 
 class SequenceReplayer(Replayer):

@@ -33,8 +33,7 @@ class OneTimeReplayer(UnrollReplayer):
         return experience, experience.step_type.shape[0]
 
     def num_steps(self):
-        shapes = [experience.step_type.shape for experience in self._observed]
-        return tf.constant(sum(q * (num_time_steps - 1) * b for q, num_time_steps, b in shapes), tf.int64)
+        return _count_steps(self._observed)
 
     def clear(self):
         self._observed = []
@@ -78,6 +77,9 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self._ring.clear()
         return experience, num_fresh
 
+    def divisor(self, num_unrolls):
+        return min(num_unrolls, self._ring.max_unrolls)
+
     def num_steps(self):
         return tf.constant((self._ring.count - self._ring.first) * self._steps_per_unroll, tf.int64)
 
@@ -117,6 +119,9 @@ class MixInReplayer(OneTimeReplayer):
         self._older.write(fresh)
         return experience, num_fresh
 
+    def divisor(self, num_unrolls):
+        return 1
+
     def clear(self):
         super().clear()
         self._older.clear()
@@ -129,17 +134,73 @@ class MixInReplayer(OneTimeReplayer):
             self._credit.set_state(state["credit"])
 
 
+@gin.configurable(module="alf.replay")
+class MultiPassReplayer(OneTimeReplayer):
+    """Hands out every batch several times, in turn with others: the minibatch buffer of RLlib's IMPALA.
+
+    A batch is what was observed since the last fresh one was handed out. There is a slot for each of
+    `num_batches` batches. The slots are visited in turn: an empty one takes the fresh batch, and each visit
+    hands out the batch of its slot, which leaves with its last pass. `Learner.train` trains on the fresh
+    batch, and then on those of the next slots until it comes to an empty one. So each batch is trained on
+    `num_passes` times, with updates from others in between. `UnrollTraining.num_epochs` passes over each
+    batch that is handed out come on top.
+
+    Args:
+        num_batches: how many batches are kept; with 1, the passes over a batch follow one another. RLlib's
+            `minibatch_buffer_size`.
+        num_passes: how often each batch is handed out. RLlib's `num_sgd_iter`.
+    """
+
+    name = "multi_pass"
+
+    def __init__(self, num_batches=2, num_passes=2):
+        super().__init__()
+        check_int("MultiPassReplayer.num_batches", num_batches)
+        self._num_passes = check_int("MultiPassReplayer.num_passes", num_passes)
+        self._slots = [None] * num_batches  # pairs of an `Experience` and the passes over it so far
+        self._turn = 0
+
+    @property
+    def has_more(self):
+        return self._slots[self._turn] is not None
+
+    def replay_all(self):
+        if self.has_more:
+            (experience, passes), num_fresh = self._slots[self._turn], 0
+        else:
+            (experience, num_fresh), passes = super().replay_all(), 0
+        passes += 1
+        self._slots[self._turn] = (experience, passes) if passes < self._num_passes else None
+        self._turn = (self._turn + 1) % len(self._slots)
+        return experience, num_fresh
+
+    def num_steps(self):
+        held = [slot[0] for slot in self._slots if slot is not None]
+        return super().num_steps() + _count_steps(held)
+
+    def clear(self):
+        super().clear()
+        self._slots = [None] * len(self._slots)
+
+
+def _count_steps(experiences):
+    """Counts the environment steps in a list of `Experience`s of [Q, T+1, B, ...]: int64 scalar."""
+    shapes = [experience.step_type.shape for experience in experiences]
+    return tf.constant(sum(q * (num_time_steps - 1) * b for q, num_time_steps, b in shapes), tf.int64)
+
+
 class _UnrollRing:
     """Keeps the newest `max_unrolls` unrolls. Unrolls have numbers, which count from the first one written.
 
     Attributes:
         first, count: ints; it holds the unrolls of the numbers first, first + 1, ... count - 1.
+        max_unrolls: int.
     """
 
     def __init__(self, setting, unroll_spec, max_unrolls):
         check_int(setting, max_unrolls)  # `setting` is the name of `max_unrolls` in errors
         self.first = self.count = 0
-        self._max_unrolls = max_unrolls
+        self.max_unrolls = max_unrolls
         self._spec = unroll_spec
         self._unrolls = allocate(f"{setting} is {max_unrolls}", max_unrolls, unroll_spec)
 
@@ -148,7 +209,7 @@ class _UnrollRing:
         count = self.count + experience.step_type.shape[0]
         self._write(experience, tf.constant(count, tf.int64))
         self.count = count
-        self.first = max(self.first, count - self._max_unrolls)
+        self.first = max(self.first, count - self.max_unrolls)
 
     def clear(self):
         self.first = self.count
@@ -156,11 +217,11 @@ class _UnrollRing:
     @tf.function(autograph=False, reduce_retracing=True)
     def read(self, numbers):
         """Returns the unrolls of some numbers, int64 [Q]: `Experience` of [Q, T+1, B, ...]."""
-        return read_at(self._unrolls, numbers % self._max_unrolls)
+        return read_at(self._unrolls, numbers % self.max_unrolls)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _write(self, experience, count):
         check_experience(experience, self._spec)
-        newest = tf.nest.map_structure(lambda x: x[-self._max_unrolls :], experience)
+        newest = tf.nest.map_structure(lambda x: x[-self.max_unrolls :], experience)
         num_unrolls = tf.shape(newest.step_type, tf.int64)[0]
-        write_at(self._unrolls, tf.range(count - num_unrolls, count) % self._max_unrolls, newest)
+        write_at(self._unrolls, tf.range(count - num_unrolls, count) % self.max_unrolls, newest)

@@ -127,9 +127,6 @@ class RecordingLearner:
     def needs_fresh_experience(self):
         return isinstance(self.replayer, UnrollReplayer)
 
-    def check_batch_size(self, batch_size):
-        assert isinstance(batch_size, int) and batch_size > 0
-
     def observe(self, experience):
         assert isinstance(experience, Experience)
         policy = self.policy

@@ -16,7 +16,7 @@ from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.seeds import spawn_seeds
-from alf.tf_runtime import global_seed
+from alf.tf_runtime import global_seed, set_intra_op_threads
 
 
 @gin.configurable(module="alf.training")
@@ -38,6 +38,8 @@ class Experiment:
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
         seed: of the run; every environment gets one of its own from it. None draws one.
+        intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
+            which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Experiment:
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
         seed=None,
+        intra_op_threads=None,
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
         if not num_envs and offline_buffer is None:
@@ -69,6 +72,9 @@ class Experiment:
         self._driver_ctor = driver_ctor
         self._unroll_length = unroll_length
         self._seed = seed
+        self._intra_op_threads = intra_op_threads
+        if intra_op_threads is not None:
+            check_int("Experiment.intra_op_threads", intra_op_threads)
 
     def make_driver(self):
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
@@ -76,7 +82,9 @@ class Experiment:
         Returns the driver; it owns the environments, and has the other parts: `driver.learner.policy` and so
         on. A wrong setting raises ConfigError and closes the environments.
         """
-        # Before anything starts TensorFlow, which fixes its number of threads.
+        # Before anything starts TensorFlow, which fixes its numbers of threads.
+        if self._intra_op_threads is not None:
+            set_intra_op_threads(self._intra_op_threads)
         reserve_threads(2 * self._num_envs + 8)
         envs = []
         try:

@@ -78,6 +78,9 @@ class Trainer:
             check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
             check_int("Trainer.max_to_keep", max_to_keep)
             self._batches_per_train_iter = batches_per_train_iter
+            if driver.batch_shape is not None:
+                num_unrolls, unroll_length, batch_size = driver.batch_shape
+                self.learner.check_batch(batches_per_train_iter * num_unrolls, unroll_length, batch_size)
             self._summary_interval = summary_interval
             self._checkpoint_interval = checkpoint_interval
             self._callbacks = check_callbacks(callbacks)

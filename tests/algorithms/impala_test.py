@@ -22,6 +22,7 @@ from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
+from tests.algorithms.literal_returns import literal_n_step, literal_vtrace
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
@@ -94,31 +95,6 @@ def log_prob_and_entropy(action_spec, params, action):
     return log_p, (log_scale + 0.5 * np.log(2 * np.pi * np.e)).sum(axis=-1)
 
 
-def literal_vtrace(rho, value, reward, discount, last, settings):
-    """Equation (1) of arXiv 1802.01561 term by term, for one column; rows that are LAST stay 0.
-
-    v_s = V(x_s) + sum of (discounts before t) (c_s ... c_{t-1}) delta_t over t >= s in the episode.
-    """
-    keys = ("vtrace_lambda", "clip_rho_threshold", "clip_c_threshold", "clip_pg_rho_threshold")
-    lam, rho_bar, c_bar, pg_bar = (settings[k] for k in keys)
-    c = lam * np.minimum(c_bar, rho)
-    delta = np.minimum(rho_bar, rho) * (reward + discount * value[1:] - value[:-1])
-    target, advantage = np.zeros(T), np.zeros(T)
-    for s in range(T):
-        if not last[s]:
-            end = next((t for t in range(s, T) if last[t + 1]), T - 1)  # the episode's last row
-            target[s] = value[s] + sum(
-                np.prod(discount[s:t]) * np.prod(c[s:t]) * delta[t] for t in range(s, end + 1)
-            )
-    for s in range(T):
-        if not last[s]:
-            has_next = s + 1 < T and not last[s + 1]
-            v_next = lam * target[s + 1] + (1 - lam) * value[s + 1] if has_next else value[s + 1]
-            q = reward[s] + discount[s] * v_next
-            advantage[s] = min(pg_bar, rho[s]) * (q - value[s])
-    return target, advantage
-
-
 def literal_loss(action_spec, experience, info, settings):
     """Returns the parts of the loss, and targets, advantages and valid, [T, B], in float64."""
     first_rows = lambda x: tf.nest.map_structure(lambda y: y[:-1].astype(np.float64), x)  # noqa: E731
@@ -126,18 +102,18 @@ def literal_loss(action_spec, experience, info, settings):
     log_p, entropy = log_prob_and_entropy(action_spec, first_rows(info.params), raw)
     log_b, _ = log_prob_and_entropy(action_spec, first_rows(experience.info.params), raw)
     last = experience.step_type == LAST
-    columns = [
-        literal_vtrace(
-            np.exp(log_p - log_b)[:, b],
-            info.value[:, b].astype(np.float64),
-            experience.reward[1:, b].astype(np.float64),
-            settings["discount"] * experience.discount[1:, b].astype(np.float64),
-            last[:, b],
-            settings,
-        )
-        for b in range(B)
-    ]
-    target, advantage = (np.stack(x, axis=1) for x in zip(*columns))
+    rho = np.exp(log_p - log_b)
+    thresholds = {k: settings[k] for k in ("clip_rho_threshold", "clip_c_threshold")}
+    target, advantage = literal_vtrace(
+        rho,
+        info.value.astype(np.float64),
+        experience.reward[1:].astype(np.float64),
+        settings["discount"] * experience.discount[1:].astype(np.float64),
+        last,
+        settings["vtrace_lambda"],
+        **thresholds,
+    )
+    advantage = np.minimum(settings["clip_pg_rho_threshold"], rho) * advantage
     valid = ~last[:-1]
     parts = {
         "policy_loss": -(advantage * log_p)[valid].mean(),
@@ -174,6 +150,28 @@ def test_loss_is_the_literal_formula(action_spec, changes, seed):
         np.testing.assert_allclose(loss.extra[name], expected, rtol=2e-4, err_msg=name)
     expected = parts["policy_loss"] + 0.7 * parts["value_loss"] - 0.05 * parts["entropy"]
     np.testing.assert_allclose(loss.loss, expected, rtol=2e-4)
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
+@pytest.mark.parametrize("action_spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_without_vtrace_the_returns_are_those_of_the_steps(action_spec, lambda_):
+    experience, info = make_batch(action_spec)
+    first = lambda x: tf.nest.map_structure(lambda y: y[:-1].astype(np.float64), x)  # noqa: E731
+    log_p, _ = log_prob_and_entropy(action_spec, first(info.params), experience.info.raw[:-1])
+    value = info.value.astype(np.float64)
+    reward, discount = (x[1:].astype(np.float64) for x in (experience.reward, 0.9 * experience.discount))
+    target = literal_n_step(value, reward, discount, STEP_TYPE == LAST, lambda_)
+    valid = STEP_TYPE[:-1] != LAST
+    error = (target - value[:-1])[valid]
+    settings = dict(SETTINGS, vtrace=False, vtrace_lambda=lambda_, entropy_weight=0.0)
+    batch = tf.nest.map_structure(tf.constant, (experience, info))
+    loss = make_algorithm(action_spec, **settings).calc_loss(*batch)
+    np.testing.assert_allclose(loss.extra["policy_loss"], -(error * log_p[valid]).mean(), rtol=2e-4)
+    np.testing.assert_allclose(loss.extra["value_loss"], 0.5 * (error**2).mean(), rtol=2e-4)
+    expected = -(error * log_p[valid]).mean() + 0.7 * 0.5 * (error**2).mean()
+    np.testing.assert_allclose(loss.loss, expected, rtol=2e-4)
+    corrected = make_algorithm(action_spec, **{**settings, "vtrace": True}).calc_loss(*batch)
+    assert np.abs(expected - corrected.loss) > 0.01
 
 
 def test_gradients_are_the_literal_ones():
@@ -298,6 +296,8 @@ def test_train_step_evaluates_every_row():
         ("clip_rho_threshold", 0),
         ("clip_pg_rho_threshold", -1.0),
         ("clip_c_threshold", 0.0),
+        ("clip_c_threshold", 1.5),  # more than clip_rho_threshold
+        ("vtrace", 1),
         ("value_loss_weight", -0.5),
         ("entropy_weight", "high"),
         ("entropy_weight", -1),
@@ -319,6 +319,24 @@ def test_settings_are_checked(name, value):
             Learner(make_algorithm(), tf.keras.optimizers.legacy.SGD(value))
         else:
             make_algorithm(**{name: value})
+
+
+NUMBERS = (
+    "discount",
+    "vtrace_lambda",
+    "clip_rho_threshold",
+    "clip_c_threshold",
+    "clip_pg_rho_threshold",
+    "value_loss_weight",
+    "entropy_weight",
+)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_finite_and_not_negative(name, value):
+    with pytest.raises(ConfigError, match=f"^ImpalaAlgorithm.{name} is {value}: it must be a number"):
+        make_algorithm(**{name: value})
 
 
 def test_gin_configures_it():

@@ -11,7 +11,7 @@ from tf_agents.specs import tensor_spec
 from alf.algorithms import PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
-from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
 from alf.nest_utils import zeros_from_spec
@@ -21,6 +21,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
+from tests.algorithms.literal_returns import literal_vtrace
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
@@ -152,6 +153,40 @@ def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
     np.testing.assert_array_equal(info.importance, np.ones((T + 1, B)))
 
 
+@pytest.mark.parametrize(
+    "thresholds",
+    [
+        {},
+        {"clip_rho_threshold": 1.5},
+        {"clip_c_threshold": 0.6},
+        {"clip_rho_threshold": 1.5, "clip_c_threshold": 1.3},
+    ],
+    ids=str,
+)
+def test_vtrace_is_the_literal_formula(thresholds):
+    experience, _ = make_batch()
+    behaviour = behaviour_of(experience)
+    tensors = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
+    algorithm = make_algorithm(use_vtrace=True, discount=0.9, lambda_=0.8, **thresholds)
+    before = algorithm.train_step(tensors, ())
+    log_rho = log_softmax(before.params.numpy()) - log_softmax(behaviour.params)
+    rho = np.exp(np.take_along_axis(log_rho, behaviour.raw[..., np.newaxis], -1)[:-1, :, 0])
+    limits = {"clip_rho_threshold": 1.0, "clip_c_threshold": 1.0, **thresholds}
+    assert all(np.any(rho > limit) and np.any(rho < limit) for limit in limits.values())
+    target, advantage = literal_vtrace(
+        rho,
+        before.value.numpy().astype(np.float64),
+        experience.reward[1:].astype(np.float64),
+        0.9 * experience.discount[1:],
+        STEP_TYPE == LAST,
+        0.8,
+        **limits,
+    )
+    info = algorithm.preprocess(tensors, ()).info
+    np.testing.assert_allclose(info.target[:-1] * VALID, target * VALID, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(info.advantage[:-1] * VALID, advantage * VALID, rtol=1e-4, atol=1e-5)
+
+
 def behaviour_of(experience):
     return ActionInfo(experience.info.proximal, experience.info.raw)
 
@@ -214,15 +249,6 @@ def test_the_target_policy_lags_behind():
     assert not optimized & {id(v) for v in algorithm._target_policy.variables}
 
 
-@pytest.mark.parametrize("make_driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-def test_minibatches_that_do_not_divide_a_batch_are_refused_by_the_driver(make_driver):
-    envs = [MatchObservationEnvironment(3)]
-    specs = EnvSpecs(envs)
-    algorithm = PPOAlgorithm(ActorCriticPolicy(specs.observation, specs.action))
-    with pytest.raises(ConfigError, match="num_minibatches is 2: it must divide .* = 3"):
-        make_driver(envs, make_learner(algorithm, num_minibatches=2))
-
-
 @pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (3, 2), (2, 4)])
 def test_updates_of_a_batch(num_epochs, num_minibatches):
     learner = make_learner(make_algorithm(), num_epochs, num_minibatches)
@@ -261,6 +287,9 @@ def test_symmetric_kl_pulls_towards_the_uniform_policy():
         ({"exploration": "none"}, "PPOAlgorithm.exploration is 'none'"),
         ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "is for integer actions alone"),
         ({"use_vtrace": 1}, "PPOAlgorithm.use_vtrace is 1"),
+        ({"clip_rho_threshold": 0}, "PPOAlgorithm.clip_rho_threshold is 0"),
+        ({"clip_c_threshold": "low"}, "PPOAlgorithm.clip_c_threshold is 'low'"),
+        ({"clip_c_threshold": 1.5}, "clip_c_threshold is 1.5: .* PPOAlgorithm.clip_rho_threshold, .* 1.0"),
         ({"target_update_period": 0}, "target_update_period is 0"),
         ({"clip_target_ratio": 0}, "PPOAlgorithm.clip_target_ratio is 0"),
         ({"max_policy_lag": -1}, "max_policy_lag is -1"),
@@ -274,6 +303,28 @@ def test_settings_are_checked(kwargs, message):
             make_learner(make_algorithm(), **kwargs)
         else:
             make_algorithm(**kwargs)
+
+
+NUMBERS = (
+    "discount",
+    "lambda_",
+    "clip_rho_threshold",
+    "clip_c_threshold",
+    "clip_range",
+    "value_clip_range",
+    "value_loss_weight",
+    "entropy_weight",
+    "kl_weight",
+    "target_kl",
+    "clip_target_ratio",
+)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_finite_and_not_negative(name, value):
+    with pytest.raises(ConfigError, match=f"^PPOAlgorithm.{name} is {value}: it must be a number"):
+        make_algorithm(**{name: value})
 
 
 def learn(*args, **kwargs):

@@ -3,7 +3,8 @@
 
 import pytest
 
-from benchmarks.async_training import DRIVERS, Run, make_config, row, train
+from benchmarks.async_training import DRIVERS, make_config, row
+from benchmarks.one_run import Run, train
 
 TEXT = """Experiment.num_envs = 8
 Experiment.algorithm_ctor = @PPOAlgorithm

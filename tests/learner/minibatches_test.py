@@ -1,13 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""merge_unrolls: its order. train_in_minibatches: each environment once an epoch, averages, an early end."""
+"""merge_unrolls: its order. Segments: rows, states. Minibatches: each column once an epoch, an early end."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.data_structures import Experience
-from alf.errors import ConfigError
-from alf.learner.minibatches import merge_unrolls, train_in_minibatches
+from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 
 T, B = 3, 6
 
@@ -76,9 +75,25 @@ def test_it_ends_early_if_told_to(stop_after):
     assert float(summary["first"]) == pytest.approx(parts.numpy()[:, 0, 0].mean())
 
 
-def test_what_does_not_divide_is_named():
-    with pytest.raises(ConfigError, match="num_minibatches is 4: it must divide .* = 6"):
-        train_in_minibatches(Recorder(1), make_batch(), num_minibatches=4)
+@pytest.mark.parametrize("length", [1, 2, 3, 6])
+def test_segments_are_shorter_unrolls_side_by_side(length):
+    num_steps, num_segments = 6, 6 // length
+    code = tf.range(num_steps + 1)[:, tf.newaxis] * 10 + tf.range(B)
+    fields = dict.fromkeys(Experience._fields, code)
+    fields.update(observation={"a": code[..., tf.newaxis], "b": code}, state=(code[0],), weight=1 + code)
+    # The state that enters row t says t and the environment, as the rows do.
+    segments = split_in_segments(
+        Experience(**fields), length, lambda rows, state: (tf.ensure_shape(state[0], (B,)) + 10 * length,)
+    )
+    starts = np.repeat(np.arange(num_segments) * length * 10, B) + np.tile(np.arange(B), num_segments)
+    expected = starts + 10 * np.arange(length + 1)[:, np.newaxis]
+    np.testing.assert_array_equal(segments.reward, expected)
+    np.testing.assert_array_equal(segments.observation["a"][..., 0], expected)
+    np.testing.assert_array_equal(segments.state[0], starts)
+    weight = segments.weight.numpy()
+    np.testing.assert_array_equal(weight[:-1], 1 + expected[:-1])
+    assert not weight[-1].any(), "a segment's last row is the next one's first"
+    np.testing.assert_array_equal(np.sort(weight[:-1].ravel()), np.sort(1 + code[:-1].numpy().ravel()))
 
 
 @pytest.mark.parametrize("q", [1, 3])

@@ -201,23 +201,6 @@ def test_gradients_flow_through_time_but_not_across_a_reset(rnn_ctor, share_laye
         np.testing.assert_array_equal(reached, expected)
 
 
-@all_networks
-def test_recurrence(name):
-    network_ctor, spec = NETWORKS[name]
-    reached = []
-    for recurrence in (None, 2):
-        network = network_ctor(spec, 3, rnn_ctor=functools.partial(GRU, recurrence=recurrence))
-        with tf.GradientTape(persistent=True) as tape:
-            state = random_state(network)
-            tape.watch(state)
-            args = random_observation(spec, T, B), state, tf.zeros((T, B), tf.bool)
-            outputs, value, _ = network(*args)
-            results = [outputs[1], value[1], outputs[2], value[2]]
-        gradients = [tf.nest.flatten(tape.gradient(result, state)) for result in results]
-        reached.append([any(d is not None and np.any(d) for d in ds) for ds in gradients])
-    assert reached == [[True, True, True, True], [True, True, False, False]]
-
-
 def operations(function, *args):
     graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
     return [op.type for op in graph.get_operations()]
@@ -361,14 +344,12 @@ def test_encoders_and_networks_are_configurable():
         ActorCriticNetwork.encoder_ctor = @ObservationEncoder
         ActorCriticNetwork.rnn_ctor = @LSTM
         LSTM.units = 8
-        LSTM.recurrence = 2
         ObservationEncoder.image_encoder_ctor = @ImpalaResEncoder
         ImpalaResEncoder.compute_dtype = "bfloat16"
     """)
     network = ActorCriticNetwork({"a": IMAGE, "b": VECTOR}, 3)
     assert network._torso._encoder.size == 256 + 4
     assert network.state_spec == (tf.TensorSpec((8,)), tf.TensorSpec((8,)))
-    assert network._torso._rnn._recurrence == 2
 
 
 def test_a_keras_model_is_configurable():
@@ -434,8 +415,6 @@ def test_sizes_of_a_recurrent_layer_are_checked(encoder_ctor):
     make = encoder_network(encoder_ctor)
     with pytest.raises(ConfigError, match="GRU.units is 0"):
         make(IMAGE, 2, rnn_ctor=functools.partial(GRU, units=0))
-    with pytest.raises(ConfigError, match="LSTM.recurrence is 0"):
-        make(IMAGE, 2, rnn_ctor=functools.partial(LSTM, recurrence=0))
 
 
 def test_settings_of_a_keras_network_are_checked():

@@ -160,79 +160,10 @@ def test_gradients_flow_through_time_but_not_across_a_reset(cell):
         np.testing.assert_array_equal(np.abs(d).max(axis=-1) > 0, [True, False, True])
 
 
-def values_and_gradients(rnn, x, state, is_first):
-    """Outputs [T, B, U], final state, gradients with respect to x, to the state and to the variables."""
-    x, weights = tf.constant(x), random(T, B, U, seed=5)
-    with tf.GradientTape() as tape:
-        tape.watch((x, state))
-        outputs, final = unroll(rnn, x, state, is_first)
-        loss = tf.reduce_sum(outputs * weights) + tf.reduce_sum(outputs**2)
-    return outputs, final, tape.gradient(loss, (x, state, rnn.trainable_variables))
-
-
-def resets():
-    is_first = np.zeros((T, B), bool)
-    is_first[0, 1] = is_first[2, 0] = is_first[4, 1] = True
-    return is_first
-
-
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("recurrence", [1, 2, 3, T - 1, T, T + 1])
-def test_recurrence_changes_gradients_alone(cell, recurrence):
-    x, is_first = random(T, B, D), resets()
-    whole, rnn = cell(D, U, seed=0), cell(D, U, seed=0, recurrence=recurrence)
-    state = random_state(rnn)
-    outputs, final, gradients = values_and_gradients(rnn, x, state, is_first)
-    expected_outputs, expected_final, whole_gradients = values_and_gradients(whole, x, state, is_first)
-    assert_close((outputs, final), (expected_outputs, expected_final))
-    if recurrence >= T:
-        assert_close(gradients, whole_gradients)
-        return
-    assert rnn.trainable_variables[0] is rnn._weights[0]
-    assert np.abs(gradients[2][0] - whole_gradients[2][0]).max() > 1e-3
-
-
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("recurrence", [1, 2, 3, T - 1])
-def test_recurrence_is_unrolls_of_segments_that_carry_the_state(cell, recurrence):
-    x, is_first = random(T, B, D), resets()
-    rnn = cell(D, U, recurrence=recurrence)
-    state = random_state(rnn)
-    weights = random(T, B, U, seed=5)
-    _, _, (d_x, d_state, d_variables) = values_and_gradients(rnn, x, state, is_first)
-    segment, expected_x, expected = cell(D, U), [], [tf.zeros_like(d) for d in d_variables]
-    for new, old in zip(segment.variables, rnn.variables, strict=True):
-        new.assign(old)
-    for start in range(0, T, recurrence):
-        rows = slice(start, start + recurrence)
-        part = tf.constant(x[rows])
-        with tf.GradientTape() as tape:
-            tape.watch((part, state))
-            outputs, final = unroll(segment, part, state, is_first[rows])
-            loss = tf.reduce_sum(outputs * weights[rows]) + tf.reduce_sum(outputs**2)
-        of_part, of_state, of_variables = tape.gradient(loss, (part, state, segment.trainable_variables))
-        if start == 0:
-            assert_close(d_state, of_state)
-        expected_x.append(of_part)
-        expected = [a + b for a, b in zip(expected, of_variables, strict=True)]
-        state = tf.nest.map_structure(lambda s: tf.constant(s.numpy()), final)
-    assert_close(d_x, np.concatenate(expected_x))
-    assert_close(d_variables, expected)
-
-
-@pytest.mark.parametrize(
-    "cell, units, recurrence, name",
-    [
-        (GRU, 0, None, "GRU.units is 0"),
-        (LSTM, 8.0, None, "LSTM.units is 8.0"),
-        (GRU, 8, 0, "GRU.recurrence is 0: it must be an integer, at least 1"),
-        (GRU, 8, 2.0, "GRU.recurrence is 2.0"),
-        (LSTM, 8, True, "LSTM.recurrence is True"),
-    ],
-)
-def test_settings_are_checked(cell, units, recurrence, name):
+@pytest.mark.parametrize("cell, units, name", [(GRU, 0, "GRU.units is 0"), (LSTM, 8.0, "LSTM.units is 8.0")])
+def test_settings_are_checked(cell, units, name):
     with pytest.raises(ConfigError, match=name):
-        cell(D, units, recurrence=recurrence)
+        cell(D, units)
 
 
 def test_is_first_of_another_rank_is_an_error():

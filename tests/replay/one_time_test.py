@@ -15,6 +15,7 @@ from alf.errors import ConfigError
 from alf.replay import (
     CyclicOneTimeReplayer,
     MixInReplayer,
+    MultiPassReplayer,
     OneTimeReplayer,
     SequenceReplayer,
     UniformReplayer,
@@ -24,7 +25,7 @@ from alf.replay import (
 from alf.testing.fakes import assert_equal_nests
 from tests.replay.streams import Streams, to_numpy
 
-ONE_TIME = ["one_time", "cyclic_one_time", "mix_in"]
+ONE_TIME = ["one_time", "cyclic_one_time", "mix_in", "multi_pass"]
 
 
 @pytest.fixture
@@ -50,7 +51,8 @@ def test_gives_what_was_observed_in_order(name, streams):
     experience, num_fresh = replayer.replay_all()
     assert num_fresh == 6
     assert_equal_nests(to_numpy(experience), join(parts))
-    assert replayer.num_steps() == 0
+    # "multi_pass" keeps it for another pass.
+    assert replayer.num_steps() == (6 * 3 * 2 if name == "multi_pass" else 0)
 
 
 @pytest.mark.parametrize("name", ["one_time", "cyclic_one_time"])
@@ -213,6 +215,34 @@ def test_nothing_cleared_is_mixed_in():
     assert first_rewards(replayer.replay_all()[0]) == [6]
     replayer.observe(streams.next_unrolls([0]))
     assert first_rewards(replayer.replay_all()[0]) == [9, 6, 6, 6]
+
+
+def test_batches_take_turns():
+    streams = Streams(num_envs=1)
+    replayer = MultiPassReplayer(num_batches=2, num_passes=3)
+    handed_out = []
+    for _ in range(4):
+        replayer.observe(streams.next_unrolls([0]))
+        is_fresh = True
+        while is_fresh or replayer.has_more:
+            experience, num_fresh = replayer.replay_all()
+            assert num_fresh == int(is_fresh)
+            handed_out += first_rewards(experience)
+            is_fresh = False
+    assert handed_out == [0, 3, 0, 3, 0, 3, 6, 9, 6, 9, 6, 9]
+    assert replayer.num_steps() == 0
+    replayer.observe(streams.next_unrolls([0]))
+    replayer.replay_all()
+    assert replayer.num_steps() == 3 * 2
+    replayer.clear()
+    assert replayer.num_steps() == 0 and not replayer.has_more
+
+
+@pytest.mark.parametrize("name", ["num_batches", "num_passes"])
+@pytest.mark.parametrize("value", [0, 1.5, None])
+def test_settings_of_passes(name, value):
+    with pytest.raises(ConfigError, match=f"MultiPassReplayer.{name} is {value}"):
+        MultiPassReplayer(**{name: value})
 
 
 @pytest.mark.parametrize("kind", [CyclicOneTimeReplayer, MixInReplayer])

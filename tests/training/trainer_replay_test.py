@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
-from alf.drivers import SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
@@ -39,6 +39,7 @@ def make_trainer(
     num_envs=2,
     offline_buffer=None,
     unroll_length=5,
+    driver_ctor=SyncOffPolicyDriver,
     **kwargs,
 ):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
@@ -50,7 +51,7 @@ def make_trainer(
         exp_replayer=replayer,
         offline_buffer=offline_buffer,
         learner_ctor=functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
-        driver_ctor=SyncOffPolicyDriver,
+        driver_ctor=driver_ctor,
         unroll_length=unroll_length,
         seed=0,
     )
@@ -192,6 +193,20 @@ def test_several_batches_for_each_training(tmp_path):
     assert trainer.learner.train_step_counter == 4
     with pytest.raises(ConfigError, match="batches_per_train_iter is 0"):
         make_trainer(tmp_path / "other", batches_per_train_iter=0, **IMPALA)
+
+
+@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver_ctor):
+    """An unroll of 5 steps of 4 environments: one alone has no 3 minibatches, 3 have."""
+    settings = dict(num_envs=1, driver_ctor=driver_ctor, **IMPALA)
+    gin.parse_config("UnrollTraining.num_minibatches = 3")
+    with pytest.raises(ConfigError, match="UnrollTraining.num_minibatches is 3: .* 1 unrolls .* = 4;"):
+        make_trainer(tmp_path / "refused", **settings)
+    assert not (tmp_path / "refused").exists()
+    trainer = make_trainer(tmp_path, batches_per_train_iter=3, **settings)
+    trainer.train()
+    assert trainer.learner.train_step_counter == 4 * 3
+    assert trainer.counters["env_steps"] > 0
 
 
 @pytest.mark.parametrize("saves_buffer", [True, False])

@@ -1,0 +1,284 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""UnrollTraining: segments, minibatches and passes, by counting what is trained on; checks of a batch."""
+
+import contextlib
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import tensor_spec
+
+from alf.algorithms import Algorithm, ImpalaAlgorithm, PPOAlgorithm
+from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
+from alf.errors import ConfigError
+from alf.learner import Learner, UnrollTraining
+from alf.nest_utils import add_leading_dims
+from alf.networks import GRU, LSTM, ActorCriticNetwork
+from alf.policies import ActorCriticPolicy, Policy
+from alf.policies.action_distributions import ActionInfo
+from alf.replay import CyclicOneTimeReplayer, MixInReplayer, MultiPassReplayer, OneTimeReplayer
+
+SGD = tf.keras.optimizers.legacy.SGD
+NUMBER = tf.TensorSpec((), tf.float32)
+OBSERVATION = tf.TensorSpec((4,), tf.float32)
+ACTION = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
+T = 6
+
+
+class EchoPolicy(Policy):
+    """Its action is the observation."""
+
+    def __init__(self, state_spec=()):
+        super().__init__(NUMBER, NUMBER, state_spec)
+
+    def rollout_step(self, time_step, state):
+        return PolicyStep(time_step.observation, state)
+
+
+class Counting(Algorithm):
+    """Adds up the weights with which each transition was trained on, by the number in its observation."""
+
+    def __init__(self, size=100):
+        super().__init__(EchoPolicy())
+        self.counts = tf.Variable(tf.zeros(size), trainable=False)
+        self.weight = tf.Variable(1.0)
+
+    def train_step(self, experience, state):
+        number = tf.cast(experience.observation, tf.int32)
+        self.counts.scatter_nd_add(number[..., tf.newaxis], experience.weight)
+        return ()
+
+    def calc_loss(self, experience, train_info):
+        return LossInfo(self.weight * tf.reduce_sum(experience.weight))
+
+
+def numbered(q, b, start=0, t=T, resets=()):
+    """`Experience` of [Q, T+1, B] whose observations number the rows 0 .. T - 1; row T's does not count."""
+    numbers = start + np.arange(q * t * b).reshape(q, t, b)
+    observation = np.pad(numbers, [(0, 0), (0, 1), (0, 0)]).astype(np.float32)
+    step_type = np.full((q, t + 1, b), MID, np.int32)
+    for i, row, column in resets:
+        step_type[i, row, column] = FIRST
+    zeros = np.zeros((q, t + 1, b), np.float32)
+    experience = Experience(
+        step_type,
+        zeros,
+        zeros + 1,
+        observation,
+        zeros,
+        zeros.astype(np.int32),
+        zeros,
+        (),
+        zeros.astype(np.int64),
+    )
+    return tf.nest.map_structure(tf.constant, experience)
+
+
+@pytest.mark.parametrize("recurrence", [None, 1, 2, 3, 6])
+@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (1, 6), (3, 2)])
+def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, recurrence):
+    training = UnrollTraining(num_epochs=num_epochs, num_minibatches=num_minibatches, recurrence=recurrence)
+    learner = Learner(Counting(), SGD(0.0), training)
+    # Two rows lead to a FIRST one: one inside of a segment, one at the end of segments of 1, 2 and 3 rows.
+    learner.observe(numbered(2, 3, resets=[(0, 5, 1), (1, 6, 0)]))
+    learner.train()
+    expected = np.zeros(100)
+    expected[: 2 * 3 * T] = num_epochs
+    expected[[(0 * T + 4) * 3 + 1, (1 * T + 5) * 3 + 0]] = 0
+    np.testing.assert_array_equal(learner.algorithm.counts, expected)
+    assert int(learner.progress.env_steps) == 2 * 3 * T - 2
+    assert int(learner.progress.updates) == num_epochs * num_minibatches
+
+
+def make_policy(rnn=None):
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=rnn, seed=0)
+    policy = ActorCriticPolicy(OBSERVATION, ACTION, network)
+    for variable in policy.trainable_variables:  # the heads begin near 0
+        variable.assign_add(0.3 * tf.random.stateless_normal(variable.shape, (1, 2)))
+    return policy
+
+
+def make_experience(policy, q=1, b=1, seed=0):
+    """`Experience` of [Q, T+1, B, ...] with ends of episodes, and states that are not zeros."""
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape):
+        return tf.constant(rng.normal(size=(q, T + 1, b, *shape)), tf.float32)
+
+    step_type = np.full((q, T + 1, b), MID, np.int32)
+    step_type[0, 2, 0], step_type[0, 3, 0] = LAST, FIRST
+    zeros = tf.zeros((q, T + 1, b), tf.int64)
+    raw = tf.constant(rng.integers(0, 3, (q, T + 1, b)))
+    spec = add_leading_dims(policy.state_spec, q, b)
+    state = tf.nest.map_structure(lambda s: tf.constant(rng.normal(size=s.shape), tf.float32), spec)
+    return Experience(
+        step_type=tf.constant(step_type),
+        reward=normal(),
+        discount=tf.ones((q, T + 1, b)),
+        observation=normal(4),
+        prev_action=zeros,
+        env_id=tf.cast(zeros, tf.int32),
+        action=raw,
+        info=ActionInfo(normal(3), raw),
+        policy_version=zeros,
+        state=PolicyState((), state),
+    )
+
+
+def train(experience, rnn=None, cls=PPOAlgorithm, **settings):
+    """Makes the updates of one batch; returns the summary and the changes of the variables."""
+    tf.random.set_seed(0)
+    learner = Learner(cls(make_policy(rnn)), SGD(0.1), UnrollTraining(**settings))
+    before = [v.numpy() for v in learner.algorithm.trainable_variables]
+    learner.observe(experience)
+    summary = {name: float(x) for name, x in learner.train().items()}
+    return summary, [
+        v.numpy() - x for v, x in zip(learner.algorithm.trainable_variables, before, strict=True)
+    ]
+
+
+def assert_close(a, b):
+    tf.nest.map_structure(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), a, b)
+
+
+@pytest.mark.parametrize("recurrence", [1, 2, 3])
+def test_segments_of_ppo_learn_the_same_as_the_whole(recurrence):
+    """Targets and advantages are those of whole unrolls: nothing ends with a segment."""
+    experience = make_experience(make_policy(), q=2, b=2)
+    assert_close(train(experience, recurrence=recurrence), train(experience))
+
+
+@pytest.mark.parametrize("rnn, recurrence", [(GRU, 2), (LSTM, 3)])
+def test_recurrent_segments_begin_with_the_state_of_their_first_row(rnn, recurrence):
+    """The loss is that of whole unrolls; the gradient is not, because it goes back through one segment."""
+    experience = make_experience(make_policy(rnn), q=2, b=2)
+    (whole, changes), (parts, others) = (train(experience, rnn, recurrence=n) for n in (T, recurrence))
+    for name in ("loss", "policy_loss", "value_loss", "entropy", "kl"):
+        np.testing.assert_allclose(parts[name], whole[name], rtol=1e-4, err_msg=name)
+    assert max(np.abs(a - b).max() for a, b in zip(changes, others, strict=True)) > 1e-4
+
+
+@pytest.mark.parametrize("rnn", [GRU, LSTM])
+def test_final_state_is_what_acting_leads_to(rnn):
+    policy = make_policy(rnn)
+    unroll = tf.nest.map_structure(lambda x: x[0], make_experience(policy, b=3))
+    state = unroll.state.train
+    for t in range(T + 1):
+        row = tf.nest.map_structure(lambda x, t=t: x[t], unroll._replace(state=(), info=()))
+        is_first = tf.equal(row.step_type, FIRST)[:, tf.newaxis]
+        state = tf.nest.map_structure(lambda s, f=is_first: tf.where(f, 0.0, s), state)
+        state = policy.rollout_step(row, state).state
+    assert_close(policy.final_state(unroll._replace(state=()), unroll.state.train), state)
+
+
+def test_segments_of_impala_are_shorter_unrolls():
+    whole = make_experience(make_policy(), b=2)
+    parts = [tf.nest.map_structure(lambda x, i=i: x[:, i : i + 4], whole._replace(state=())) for i in (0, 3)]
+    shorter = tf.nest.map_structure(lambda *x: tf.concat(x, axis=0), *parts)._replace(state=PolicyState())
+    split = train(whole, cls=ImpalaAlgorithm, recurrence=3)
+    assert_close(split, train(shorter, cls=ImpalaAlgorithm))
+    assert abs(split[0]["loss"] - train(whole, cls=ImpalaAlgorithm)[0]["loss"]) > 1e-4
+
+
+def test_one_environment_makes_several_minibatches():
+    gin.parse_config("UnrollTraining.recurrence = 2\nUnrollTraining.num_minibatches = 3")
+    learner = Learner(PPOAlgorithm(make_policy()), SGD(0.1))
+    learner.check_batch(num_unrolls=1, unroll_length=T, batch_size=1)
+    learner.observe(make_experience(learner.policy))
+    learner.train()
+    assert int(learner.progress.updates) == 3
+
+
+SPEC = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape[1:], x.dtype), numbered(1, 3))
+MIX_IN = functools.partial(MixInReplayer, SPEC)
+CYCLIC = [functools.partial(CyclicOneTimeReplayer, SPEC, n) for n in (3, 4)]
+
+
+@pytest.mark.parametrize(
+    "settings, batch, message",
+    [
+        (
+            {"num_minibatches": 2},
+            (1, T, 3),
+            "is 2: .* 1 unrolls .* 3 env.* = 3; .*recurrence",
+        ),
+        ({"num_minibatches": 2}, (2, T, 3), None),
+        ({"num_minibatches": 4, "recurrence": 3}, (2, T, 1), None),
+        ({"num_minibatches": 4, "recurrence": 2}, (2, T, 1), "num_minibatches is 4: .* 3 segments .* = 6"),
+        ({"recurrence": 4}, (2, T, 1), "UnrollTraining.recurrence is 4: it must divide unroll_length = 6"),
+        ({"recurrence": 12}, (2, T, 1), "UnrollTraining.recurrence is 12: it must divide"),
+        # One unroll more or less may come at any time.
+        (
+            {"num_minibatches": 2, "replayer": MIX_IN},
+            (2, T, 3),
+            "num_minibatches is 2: ",
+        ),
+        ({"num_minibatches": 3, "replayer": MIX_IN}, (2, T, 3), None),
+        # The oldest unroll is dropped.
+        (
+            {"num_minibatches": 2, "replayer": CYCLIC[0]},
+            (4, T, 3),
+            "= 9;",
+        ),
+        (
+            {"num_minibatches": 2, "replayer": CYCLIC[1]},
+            (4, T, 3),
+            None,
+        ),
+        ({"num_minibatches": 2, "replayer": MultiPassReplayer}, (2, T, 3), None),
+    ],
+)
+def test_batches_that_cannot_be_split_are_refused(settings, batch, message):
+    settings = {**settings, "replayer": settings.get("replayer", OneTimeReplayer)()}
+    learner = Learner(Counting(1000), SGD(0.0), UnrollTraining(**settings))
+    if message is None:
+        learner.check_batch(*batch)
+    else:
+        with pytest.raises(ConfigError, match=message):
+            learner.check_batch(*batch)
+    # Whoever does not ask hears of it when such a batch comes.
+    num_unrolls, unroll_length, batch_size = batch
+    expectation = contextlib.nullcontext() if message is None else pytest.raises(ConfigError, match=message)
+    with expectation:
+        for _ in range(2):
+            learner.observe(numbered(num_unrolls, batch_size, t=unroll_length))
+            learner.train()
+
+
+@pytest.mark.parametrize("recurrence", [0, 2.0, True])
+def test_recurrence_is_checked(recurrence):
+    with pytest.raises(ConfigError, match=f"UnrollTraining.recurrence is {recurrence}"):
+        UnrollTraining(recurrence=recurrence)
+
+
+def test_a_policy_that_cannot_say_its_state_is_named():
+    class Stateful(Counting):
+        def __init__(self):
+            super().__init__()
+            self.policy = EchoPolicy(state_spec=NUMBER)
+
+    learner = Learner(Stateful(), SGD(0.1), UnrollTraining(recurrence=2))
+    with pytest.raises(ConfigError, match=r"recurrence is 2: EchoPolicy has .* no final_state\(\)"):
+        learner.check_batch(1, T, 1)
+
+
+@pytest.mark.parametrize("num_batches, num_passes", [(1, 1), (1, 3), (2, 2), (3, 2), (3, 4)])
+def test_every_unroll_is_trained_on_in_several_passes(num_batches, num_passes):
+    replayer = MultiPassReplayer(num_batches, num_passes)
+    learner = Learner(Counting(40 * 2 * T), SGD(0.0), UnrollTraining(replayer, num_minibatches=2))
+    seen, size = [], 2 * T
+    for i in range(4 * num_batches):
+        learner.observe(numbered(2, 1, start=i * size))
+        learner.train()
+        counts = learner.algorithm.counts.numpy().reshape(-1, size)
+        assert np.all(counts == counts[:, :1]), "all transitions of a batch alike"
+        seen.append(counts[: i + 1, 0])
+        held = [passes for passes in seen[-1] if passes < num_passes]
+        assert len(held) <= num_batches and replayer.num_steps() == len(held) * size
+        assert int(learner.progress.env_steps) == (i + 1) * size, "fresh ones once"
+        assert int(learner.progress.updates) == 2 * seen[-1].sum()
+    np.testing.assert_array_equal(seen[-1], num_passes)
+    if num_passes > 1 and num_batches > 1:
+        assert seen[num_batches - 2].tolist() == [1] * (num_batches - 1), "later batches come in between"
