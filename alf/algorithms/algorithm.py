@@ -5,7 +5,7 @@ import abc
 
 import tensorflow as tf
 
-from alf.errors import check_int, check_number
+from alf.errors import ConfigError, check_int, check_number
 
 
 class Algorithm(tf.Module, abc.ABC):
@@ -23,9 +23,13 @@ class Algorithm(tf.Module, abc.ABC):
     Attributes:
         uses_env_info: whether training needs `Experience.env_info`; a subclass may say True. Queues and
             replay buffers hold it then.
+        uses_vector_reward: whether the hooks get vector rewards as they are, `Experience.reward` of
+            [T+1, B, R]; a subclass may say True. Otherwise they get the sum of the R components, weighted
+            with `reward_weights`.
     """
 
     uses_env_info = False
+    uses_vector_reward = False
 
     def __init__(self, policy, name="algorithm"):
         super().__init__(name=name)
@@ -35,6 +39,28 @@ class Algorithm(tf.Module, abc.ABC):
     def progress(self):
         """How far training is, for schedules: `Progress` of int64 variables."""
         return self.policy.progress
+
+    @property
+    def has_multidim_reward(self):
+        """Whether the reward is a vector, whose components have weights."""
+        return self.policy.data_transformer.reward_weighting is not None
+
+    @property
+    def reward_weights(self):
+        """The weights of the components of a vector reward now, float32 [R]; None for scalar rewards."""
+        return self.policy.data_transformer.reward_weighting.weights if self.has_multidim_reward else None
+
+    def set_reward_weights(self, weights):
+        """Changes the weights of the components of a vector reward, R numbers; from Python, between updates.
+
+        They are in the checkpoint. `RewardWeighting.weights` are the first ones.
+
+        Raises:
+            ConfigError: if there are not as many as components, or one is no number.
+        """
+        if not self.has_multidim_reward:
+            raise ConfigError("set_reward_weights: the reward of the environments is no vector")
+        self.policy.data_transformer.reward_weighting.set_weights(weights)
 
     def parameter_groups(self):
         """Returns a dict from name to list of variables. Default: one group with all trainable variables.

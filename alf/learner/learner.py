@@ -66,6 +66,8 @@ class Learner(tf.Module):
         self.progress = algorithm.progress
         self.uses_env_info = algorithm.uses_env_info
         self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
+        is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
+        self._sums_rewards = is_vector and not algorithm.uses_vector_reward
         self._groups = algorithm.parameter_groups()
         self._optimizer = None
         if optimizer is not None:
@@ -161,6 +163,8 @@ class Learner(tf.Module):
         state = batch.state.train
         batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
         batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
+        if self._sums_rewards:
+            batch = self.policy.data_transformer.reward_weighting.transform(batch)
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
         lag = self.progress.updates - batch.policy_version[:-1]
         shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)

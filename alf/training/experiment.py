@@ -26,7 +26,8 @@ class Experiment:
     Args:
         env_ctor: callable (seed=int) -> batched environment.
         num_envs: number of batched environments. 0 learns from `offline_buffer` alone.
-        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
+        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order; see
+            `Pipeline`.
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
         algorithm_ctor: callable (policy) -> `Algorithm`.
@@ -92,7 +93,7 @@ class Experiment:
 
     def make_policy(self, observation_spec, action_spec, reward_spec):
         """Makes the policy alone, for environments of these specs: nests of unbatched tensor specs."""
-        transformer = Pipeline(observation_spec, reward_spec, self._data_transformers)
+        transformer = Pipeline(observation_spec, reward_spec, self._data_transformers, action_spec)
         return self._policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
 
     def _make_learner(self, specs):

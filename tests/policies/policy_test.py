@@ -64,22 +64,22 @@ def make_stacking_policy(cls=LinearPolicy):
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_rollout_transforms_and_zeroes_the_state_where_episodes_begin(in_graph):
     policy = make_stacking_policy()
-    state = PolicyState((tf.fill((B, 1, 2), 7.0),), tf.constant([10.0, 20.0, 30.0]))
+    state = PolicyState(((tf.fill((B, 1, 2), 7.0),),), tf.constant([10.0, 20.0, 30.0]))
     rollout = tf.function(policy.rollout, autograph=False) if in_graph else policy.rollout
     step = rollout(make_time_step(), state)
     seen = [[0, 1, 0, 1], [7, 7, 2, 3], [7, 7, 4, 5]]
     np.testing.assert_array_equal(step.info["seen"], seen)
     np.testing.assert_array_equal(step.action, np.matmul(seen, [1, 2, 3, 4]) + [0, 20, 30])
     np.testing.assert_array_equal(step.state.train, [1, 21, 31])
-    np.testing.assert_array_equal(step.state.transformer[0][:, 0], [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(step.state.transformer[0][0][:, 0], [[0, 1], [2, 3], [4, 5]])
 
 
 def test_predict_does_the_same_with_predict_step_and_without_info():
-    state = PolicyState((tf.fill((B, 1, 2), 7.0),), tf.constant([10.0, 20.0, 30.0]))
+    state = PolicyState(((tf.fill((B, 1, 2), 7.0),),), tf.constant([10.0, 20.0, 30.0]))
     step = make_stacking_policy(GreedyPolicy).predict(make_time_step(), state)
     np.testing.assert_array_equal(step.action, [9.0] * B)
     np.testing.assert_array_equal(step.state.train, [1, 21, 31])
-    np.testing.assert_array_equal(step.state.transformer[0][:, 0], [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(step.state.transformer[0][0][:, 0], [[0, 1], [2, 3], [4, 5]])
     assert step.info == ()
 
 
