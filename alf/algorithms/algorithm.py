@@ -105,6 +105,28 @@ class Algorithm(tf.Module, abc.ABC):
     def after_update(self, experience, train_info):
         """Runs in the graph after each update, for example to move a target network."""
 
+    def summarize_rollout(self, experience):
+        """Computes further scalars to show of fresh experience: a dict of scalars by name. Default: none.
+
+        It runs for each `Learner.observe`. Its last result is a part of what the next `Learner.train` with an
+        update returns, and so of TensorBoard's `train/` and of `Callback.on_train_iter`.
+
+        `experience` is an `Experience` of [Q, T+1, B, ...] as the environments gave it, not transformed;
+        `info` is what the policy answered.
+        """
+        return {}
+
+    def summarize_train(self, experience, train_info, loss_info):
+        """Computes further scalars to show of an update: a dict of scalars by name. Default: none.
+
+        They are averaged over the updates of a `Learner.train`, which returns them beside `LossInfo.extra`.
+
+        Args:
+            experience: `Experience` of [T+1, B, ...], as in `train_step`.
+            train_info, loss_info: what `train_step` and `calc_loss` returned, before the weights change.
+        """
+        return {}
+
     def stops_early(self, summary):
         """Whether the learner skips the remaining updates of a batch, bool scalar.
 
