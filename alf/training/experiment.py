@@ -10,7 +10,7 @@ from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.driver import check_unroll_length
-from alf.environments import load
+from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
@@ -37,6 +37,11 @@ class Experiment:
         learner_ctor: callable (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
+        behavior_ctor: callable () -> behavior, see `BehaviorEnvironment`: a script, a person or another run's
+            agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
+            from what that does. For algorithms that learn from `Experience.action`, such as DQN and SAC;
+            IMPALA and PPO learn from what the policy itself chose. Environments for evaluation are without.
+            None: the policy acts.
         seed: of the run; every environment gets one of its own from it. None draws one.
     """
 
@@ -52,12 +57,14 @@ class Experiment:
         learner_ctor=Learner,
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
+        behavior_ctor=None,
         seed=None,
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
         if not num_envs and offline_buffer is None:
             raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
         check_unroll_length("Experiment.unroll_length", unroll_length)
+        _check_behavior_ctor(behavior_ctor, num_envs)
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -68,6 +75,7 @@ class Experiment:
         self._learner_ctor = learner_ctor
         self._driver_ctor = driver_ctor
         self._unroll_length = unroll_length
+        self._behavior_ctor = behavior_ctor
         self._seed = seed
 
     def make_driver(self):
@@ -78,13 +86,16 @@ class Experiment:
         """
         # Before anything starts TensorFlow, which fixes its number of threads.
         reserve_threads(2 * self._num_envs + 8)
-        envs = []
+        envs, settings = [], {}
         try:
             for env_seed in seed_everything(self._seed, self._num_envs):
                 envs.append(self.env_ctor(seed=env_seed))
+            if self._behavior_ctor is not None:
+                behavior, settings = self._behavior_ctor(), {"overwrite_policy_output": True}
+                envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
             learner = self._make_learner(EnvSpecs(envs) if envs else None)
             if envs:
-                return self._driver_ctor(envs, learner, unroll_length=self._unroll_length)
+                return self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
             return OfflineDriver(learner)
         except BaseException:
             for env in envs:
@@ -136,6 +147,19 @@ class Experiment:
         if self._offline_buffer is None:
             return replayer
         return replay.HybridReplayer(replayer, replay.load_replayer(self._offline_buffer, context))
+
+
+def _check_behavior_ctor(behavior_ctor, num_envs):
+    """Raises ConfigError unless it is None, or a callable and there are environments."""
+    if behavior_ctor is not None and not callable(behavior_ctor):
+        raise ConfigError(
+            f"Experiment.behavior_ctor is {behavior_ctor!r}: it must make a behavior; in gin, @load_behavior "
+            "without parentheses"
+        )
+    if behavior_ctor is not None and not num_envs:
+        raise ConfigError(
+            "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
+        )
 
 
 def seed_continued_run(driver, iterations):
