@@ -26,10 +26,13 @@ class Algorithm(tf.Module, abc.ABC):
         uses_vector_reward: whether the hooks get vector rewards as they are, `Experience.reward` of
             [T+1, B, R]; a subclass may say True. Otherwise they get the sum of the R components, weighted
             with `reward_weights`.
+        needs_own_actions: whether training needs that the policy itself chose the actions, as importance
+            ratios do; a subclass may say True. `Experiment.behavior_ctor` is refused then.
     """
 
     uses_env_info = False
     uses_vector_reward = False
+    needs_own_actions = False
 
     def __init__(self, policy, name="algorithm"):
         super().__init__(name=name)

@@ -37,6 +37,8 @@ class ImpalaAlgorithm(Algorithm):
             has a single reward, so it is the most biased. Needs an unroll_length of at least 2.
     """
 
+    needs_own_actions = True
+
     def __init__(
         self,
         policy,

@@ -63,6 +63,8 @@ class PPOAlgorithm(Algorithm):
         clip_target_ratio: the largest importance with a target policy.
     """
 
+    needs_own_actions = True
+
     def __init__(
         self,
         policy,

@@ -39,9 +39,8 @@ class Experiment:
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
         behavior_ctor: callable () -> behavior, see `BehaviorEnvironment`: a script, a person or another run's
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
-            from what that does. For algorithms that learn from `Experience.action`, such as DQN and SAC;
-            IMPALA and PPO learn from what the policy itself chose. Environments for evaluation are without.
-            None: the policy acts.
+            from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
+            `Algorithm.needs_own_actions`. Environments for evaluation are without. None: the policy acts.
         seed: of the run; every environment gets one of its own from it. None draws one.
     """
 
@@ -94,6 +93,11 @@ class Experiment:
                 behavior, settings = self._behavior_ctor(), {"overwrite_policy_output": True}
                 envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
             learner = self._make_learner(EnvSpecs(envs) if envs else None)
+            if settings and learner.algorithm.needs_own_actions:
+                raise ConfigError(
+                    f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns from the "
+                    "actions of its own policy alone"
+                )
             if envs:
                 return self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
             return OfflineDriver(learner)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf.errors import ConfigError, check_bool
+from alf.nest_utils import add_leading_dims, find_mismatch
 from alf.policies.agent import Agent
 from alf.training import checkpoint_files as files
 from alf.training.config import own_config, parse_config
@@ -179,4 +180,14 @@ def load_behavior(root_dir, checkpoint="newest", deterministic=True):
     """
     check_bool("load_behavior.deterministic", deterministic)
     agent = load_agent(root_dir, checkpoint)
-    return lambda time_step, state: agent.act(*time_step, state, deterministic)
+    spec = add_leading_dims(agent.observation_spec, None)
+
+    def act(time_step, state):
+        mismatch = find_mismatch(time_step.observation, spec) if state is None else None
+        if mismatch:
+            raise ConfigError(
+                f"load_behavior.root_dir is {root_dir!r}: its agent needs other observations: {mismatch}"
+            )
+        return agent.act(*time_step, state, deterministic)
+
+    return act

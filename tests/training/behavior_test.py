@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 
 import alf
-from alf.algorithms import DqnAlgorithm
+from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import BehaviorEnvironment
 from alf.errors import ConfigError, EnvError
 from alf.learner import Learner
-from alf.policies import Agent, EpsilonGreedyPolicy
+from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment, load_behavior
 from alf.training.config import own_config, parse_config
@@ -116,14 +116,18 @@ def test_dqn_learns_from_a_script():
 def test_another_runs_agent_acts_and_carries_its_state(tmp_path):
     train(tmp_path / "expert", iterations=2)  # with a GRU
     with own_config():
-        parse_config([], CONFIG.format(iterations=1, interval=1).replace("(@ObservationNormalizer,)", "()"))
+        parse_config([], CONFIG.format(iterations=1, interval=1))
         parse_config(
             [],
             [
+                "Experiment.policy_ctor = @alf.EpsilonGreedyPolicy",
+                "Experiment.algorithm_ctor = @DqnAlgorithm",
+                "Experiment.exp_replayer = 'uniform'",
                 "Experiment.behavior_ctor = @load_behavior",
                 f"load_behavior.root_dir = {str(tmp_path / 'expert')!r}",
                 "Experiment.driver_ctor = @SyncOffPolicyDriver",
                 "Experiment.unroll_length = 40",
+                "alf.environments.load.max_episode_steps = 15",
             ],
         )
         driver = Experiment().make_driver()
@@ -143,6 +147,29 @@ def test_another_runs_agent_acts_and_carries_its_state(tmp_path):
         action, state = agent.predict(rows.observation[t], state, episode_start=rows.step_type[t] == FIRST)
         leads_on = rows.step_type[t + 1] != FIRST
         np.testing.assert_array_equal(rows.action[t][leads_on], action[leads_on])
+
+
+def test_an_agent_of_other_observations(tmp_path):
+    train(tmp_path, iterations=1)
+    env_ctor = lambda seed: CountingEnvironment(2)  # noqa: E731
+    behavior_ctor = functools.partial(load_behavior, str(tmp_path))
+    driver = make_experiment(env_ctor, behavior_ctor=behavior_ctor).make_driver()
+    with pytest.raises(ConfigError, match=r"load_behavior.root_dir is .* other observations: .*\(2, 3\)"):
+        run(driver, 1)
+
+
+def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
+    experiment = make_experiment(
+        lambda seed: CountingEnvironment(2),
+        ImpalaAlgorithm,
+        policy_ctor=ActorCriticPolicy,
+        exp_replayer="one_time",
+        behavior_ctor=Script,
+    )
+    with pytest.raises(
+        ConfigError, match="^Experiment.behavior_ctor is set: ImpalaAlgorithm learns from the"
+    ):
+        experiment.make_driver()
 
 
 def test_a_behavior_that_fails_ends_the_run():
