@@ -31,7 +31,7 @@ class AgentState(NamedTuple):
 
 def agent_state_spec(policy, deterministic):
     """The `AgentState` of unbatched tensor specs for `Policy.predict`, or, not `deterministic`, `rollout`."""
-    spec = policy.predict_policy_step_spec if deterministic else policy.policy_step_spec
+    spec = policy.predict_step_spec if deterministic else policy.policy_step_spec
     return AgentState(spec.state, policy.action_spec)
 
 

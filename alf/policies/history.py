@@ -51,7 +51,7 @@ class PreviousReward(DataTransformer):
     """Adds "prev_reward": the reward that came with the observation, 0 where an episode begins.
 
     It is the reward as the transformers before this one left it: put it after `RewardClipping`, for example,
-    for the clipped reward. The reward of a vector has shape [R]. `Agent.predict` is not told any reward, so
+    for the clipped reward. A vector reward is a vector here, too. `Agent.predict` is not told any reward, so
     the policy sees 0 then; `Agent.act`, evaluation, and exported policies get the reward.
     """
 
@@ -69,8 +69,8 @@ class EpisodeStep(DataTransformer):
     """Adds "episode_step": min(n, limit) / limit, float32, where n counts the steps of the episode so far.
 
     So it is 0 with the first observation of an episode, and 1 from step number `limit` on. A replay buffer
-    reads `limit` rows in front of each sequence, because it does not store the count: with large observations
-    that takes time, and a small limit is better.
+    does not store the count: it reads `limit` rows in front of each sequence, and the `limit` oldest steps of
+    each environment begin none. With large observations that takes time, and a small limit is better.
     """
 
     def __init__(self, observation_spec, reward_spec, limit=1000):

@@ -77,8 +77,8 @@ class Policy(CopyableModule, abc.ABC):
         return PolicyStep(self.action_spec, state, self.info_spec)
 
     @property
-    def predict_policy_step_spec(self):
-        """As `policy_step_spec`: what `predict` returns."""
+    def predict_step_spec(self):
+        """As `policy_step_spec`, of what `predict` returns."""
         state = PolicyState(self.data_transformer.state_spec, self.predict_state_spec)
         return PolicyStep(self.action_spec, state)
 
@@ -94,8 +94,8 @@ class Policy(CopyableModule, abc.ABC):
         return self._act(self.rollout_step, time_step, state, self.policy_step_spec)
 
     def predict(self, time_step, state):
-        """Acts as well as it can: like `rollout`, with `predict_step`; see `predict_policy_step_spec`."""
-        return self._act(self.predict_step, time_step, state, self.predict_policy_step_spec, drops_info=True)
+        """Acts as well as it can: like `rollout`, with `predict_step` and `predict_step_spec`."""
+        return self._act(self.predict_step, time_step, state, self.predict_step_spec, drops_info=True)
 
     def _act(self, step, time_step, state, spec, drops_info=False):
         state = zero_where(time_step.is_first(), state)

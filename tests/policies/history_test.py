@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What happened before, as a part of the observation: for actor and learner, replay, agents and gin."""
 
+import copy
 import functools
 
 import numpy as np
@@ -141,6 +142,15 @@ def test_a_dict_gets_entries_and_a_reward_is_that_of_the_transformers_before():
     seen = pipeline.unroll(as_experience(rows._replace(observation={"camera": rows.observation})), ((), ()))
     assert set(seen.observation) == {"camera", "prev_reward"}
     np.testing.assert_array_equal(seen.observation["prev_reward"][1:2], 2 * rows.reward[1:2])
+
+
+def test_they_are_copied_and_in_checkpoints(tmp_path):
+    pipeline, rows = Pipeline(VECTOR, REWARD, ALL, ACTIONS), as_experience(make_rows())
+    zeros = zeros_from_spec(pipeline.state_spec, 4)
+    path = tf.train.Checkpoint(pipeline=pipeline).save(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(pipeline=pipeline).restore(path).assert_consumed()
+    seen = (twin.unroll(rows, zeros).observation for twin in (pipeline, copy.deepcopy(pipeline)))
+    assert_same(*seen)
 
 
 def test_vector_rewards():

@@ -96,7 +96,7 @@ class Forgetful(LinearPolicy):
 
 def test_prediction_may_have_another_state():
     policy = Forgetful()
-    assert policy.predict_policy_step_spec.state == PolicyState((), ())
+    assert policy.predict_step_spec.state == PolicyState((), ())
     assert policy.predict(make_time_step(), PolicyState()).state == PolicyState((), ())
     policy.predict_step = policy.rollout_step  # which returns a state
     with pytest.raises(ConfigError, match="rollout_step does not return what the policy's specs say"):
@@ -188,7 +188,7 @@ def predict(policy):
         lambda s: tf.constant(rng.integers(0, 2, (B, *s.shape)), s.dtype), policy.observation_spec
     )
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), policy.predict_policy_step_spec.state
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), policy.predict_step_spec.state
     )
     rows = make_time_step(observation=observation)
     return tf.function(policy.predict, autograph=False)(rows, state)

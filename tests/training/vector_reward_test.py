@@ -130,7 +130,7 @@ def test_the_sum_is_plain_until_the_weights_change_and_a_checkpoint_keeps_them(t
     policy = experiment.make_policy(spec.observation, spec.prev_action, spec.reward)
     episodes = evaluate(load_agent(str(tmp_path), policy=policy), env, num_episodes=4)
     env.close()
-    assert episodes.returns.tolist() == [-54] * 4
+    assert episodes.returns.tolist() == [-54] * 4 and episodes.components["return_1"].tolist() == [-60] * 4
 
 
 def test_replayed_rewards_are_summed(tmp_path):
