@@ -19,11 +19,10 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 from matplotlib.figure import Figure
-from tf_agents.environments import wrappers
 
 from alf.algorithms import SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver, reserve_threads
-from alf.environments import load
+from alf.environments import BehaviorEnvironment, load
 from alf.learner import Learner, ReplayTraining
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.policies import SacPolicy
@@ -43,23 +42,9 @@ _BATCH_SIZE = 8
 KINDS = ("online", "offline", "hybrid")
 
 
-class Demonstrations(wrappers.PyEnvironmentBaseWrapper):
-    """Mountain cars that are pushed where they roll, whatever they are told."""
-
-    def _reset(self):
-        return self._seen(super()._reset())
-
-    def _step(self, action):
-        del action
-        self._action = np.where(self._velocity < 0, -1, 1).astype(np.float32)
-        return self._seen(super()._step(self._action))
-
-    def _seen(self, time_step):
-        self._velocity = time_step.observation[:, 1:]
-        return time_step
-
-    def taken_action(self):
-        return self._action
+def push(time_step, state):
+    """Pushes mountain cars where they roll: a behavior."""
+    return np.where(time_step.observation[:, 1:] < 0, -1, 1).astype(np.float32), state
 
 
 def make_env(seed, batch_size=_BATCH_SIZE):
@@ -88,7 +73,7 @@ def make_learner(env, kind, path=None, unroll_length=8, updates_per_train_iter=1
 
 def demonstrate(path, num_episodes):
     """Writes a buffer of at least so many episodes; returns their returns."""
-    env = Demonstrations(make_env(seed=1_000, batch_size=1))
+    env = BehaviorEnvironment(make_env(seed=1_000, batch_size=1), push)
     learner = make_learner(env, "online", unroll_length=10)
     driver = SyncOffPolicyDriver([env], learner, unroll_length=10, overwrite_policy_output=True)
     driver.start()

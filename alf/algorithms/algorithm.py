@@ -23,9 +23,16 @@ class Algorithm(tf.Module, abc.ABC):
     Attributes:
         uses_env_info: whether training needs `Experience.env_info`; a subclass may say True. Queues and
             replay buffers hold it then.
+        uses_vector_reward: whether the hooks get vector rewards as they are, `Experience.reward` of
+            [T+1, B, R]; a subclass may say True. Otherwise they get the sum of the R components, weighted
+            with `reward_weights`.
+        needs_own_actions: whether training needs that the policy itself chose the actions, as importance
+            ratios do; a subclass may say True. `Experiment.behavior_ctor` is refused then.
     """
 
     uses_env_info = False
+    uses_vector_reward = False
+    needs_own_actions = False
 
     def __init__(self, policy, name="algorithm"):
         super().__init__(name=name)
@@ -35,6 +42,28 @@ class Algorithm(tf.Module, abc.ABC):
     def progress(self):
         """How far training is, for schedules: `Progress` of int64 variables."""
         return self.policy.progress
+
+    @property
+    def has_multidim_reward(self):
+        """Whether the reward is a vector, whose components have weights."""
+        return self.policy.data_transformer.reward_weighting is not None
+
+    @property
+    def reward_weights(self):
+        """The weights of the components of a vector reward now, float32 [R]; None for scalar rewards."""
+        return self.policy.data_transformer.reward_weighting.weights if self.has_multidim_reward else None
+
+    def set_reward_weights(self, weights):
+        """Changes the weights of the components of a vector reward, R numbers; from Python, between updates.
+
+        They are in the checkpoint. `RewardWeighting.weights` are the first ones.
+
+        Raises:
+            ConfigError: if there are not as many as components, or one is no number.
+        """
+        if not self.has_multidim_reward:
+            raise ConfigError("set_reward_weights: the reward of the environments is no vector")
+        self.policy.data_transformer.reward_weighting.set_weights(weights)
 
     def parameter_groups(self):
         """Returns a dict from name to list of variables. Default: one group with all trainable variables.
@@ -78,6 +107,28 @@ class Algorithm(tf.Module, abc.ABC):
 
     def after_update(self, experience, train_info):
         """Runs in the graph after each update, for example to move a target network."""
+
+    def summarize_rollout(self, experience):
+        """Computes further scalars to show of fresh experience: a dict of scalars by name. Default: none.
+
+        It runs for each `Learner.observe`. Its last result is a part of what the next `Learner.train` with an
+        update returns, and so of TensorBoard's `train/` and of `Callback.on_train_iter`.
+
+        `experience` is an `Experience` of [Q, T+1, B, ...] as the environments gave it, not transformed;
+        `info` is what the policy answered.
+        """
+        return {}
+
+    def summarize_train(self, experience, train_info, loss_info):
+        """Computes further scalars to show of an update: a dict of scalars by name. Default: none.
+
+        They are averaged over the updates of a `Learner.train`, which returns them beside `LossInfo.extra`.
+
+        Args:
+            experience: `Experience` of [T+1, B, ...], as in `train_step`.
+            train_info, loss_info: what `train_step` and `calc_loss` returned, before the weights change.
+        """
+        return {}
 
     def stops_early(self, summary):
         """Whether the learner skips the remaining updates of a batch, bool scalar.

@@ -48,6 +48,8 @@ class ImpalaAlgorithm(Algorithm):
             biased. Needs at least 2 transitions.
     """
 
+    needs_own_actions = True
+
     def __init__(
         self,
         policy,

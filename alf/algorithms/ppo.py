@@ -71,6 +71,8 @@ class PPOAlgorithm(Algorithm):
         clip_target_ratio: the largest importance with a target policy; above 0.
     """
 
+    needs_own_actions = True
+
     def __init__(
         self,
         policy,

@@ -2,12 +2,14 @@
 """Batched environments: `load(name, batch_size)`, the adapters that it returns, and their base class."""
 
 from alf.environments.batched_environment import BatchedEnvironment, as_py_environment
+from alf.environments.behavior import BehaviorEnvironment
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.load import load, load_atari, load_envpool
 from alf.environments.python_env import PythonEnvironment
 
 __all__ = [
     "BatchedEnvironment",
+    "BehaviorEnvironment",
     "GymnasiumEnvironment",
     "PythonEnvironment",
     "as_py_environment",

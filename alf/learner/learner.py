@@ -67,6 +67,10 @@ class Learner(tf.Module):
         self.progress = algorithm.progress
         self.uses_env_info = algorithm.uses_env_info
         self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
+        is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
+        self._sums_rewards = is_vector and not algorithm.uses_vector_reward
+        summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
+        self._summarizes_rollout, self._rollout_summary = summarizes, {}
         self._groups = algorithm.parameter_groups()
         self._optimizer = None
         if optimizer is not None:
@@ -106,14 +110,17 @@ class Learner(tf.Module):
         with single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)
+            if self._summarizes_rollout:
+                self._rollout_summary = self._summarize_rollout(experience)
             self._training.observe(experience)
 
     def train(self):
         """Makes the updates that are due; raises an error in place of one that is not finite.
 
         Returns:
-            dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate and policy
-            lag, averaged over the updates, and the number of dropped steps. Empty if no update was due.
+            dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate, policy lag
+            and `Algorithm.summarize_train`, averaged over the updates; the number of dropped steps; the last
+            `Algorithm.summarize_rollout`. Empty if no update was due.
 
         Raises:
             EnvError: if the loss is not finite because the reward or the observation is not.
@@ -139,6 +146,7 @@ class Learner(tf.Module):
             self.algorithm.after_train_iter(experience)
             if self._max_policy_lag is not None:
                 summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
+            summary = _add_scalars(summary, self._rollout_summary, "summarize_rollout")
         return summary
 
     def get_state(self):
@@ -165,6 +173,8 @@ class Learner(tf.Module):
         state = batch.state.train
         batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
         batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
+        if self._sums_rewards:
+            batch = self.policy.data_transformer.reward_weighting.transform(batch)
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
         lag = self.progress.updates - batch.policy_version[:-1]
         shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
@@ -191,6 +201,8 @@ class Learner(tf.Module):
         norm = tf.linalg.global_norm(norms)
         is_checked = _check_finite(loss, norm, batch)
         summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
+        scalars = self.algorithm.summarize_train(batch, train_info, loss_info)
+        summary = _add_scalars(summary, scalars, "summarize_train")
         # The single-threaded executor runs operations that do not depend on each other in any order.
         with tf.control_dependencies([is_checked]):
             gradients = optimizer.limit(gradients, norms) if optimizer else gradients
@@ -206,6 +218,10 @@ class Learner(tf.Module):
     def _update_statistics(self, experience):
         batch = merge_unrolls(experience)
         self.policy.data_transformer.observe(batch, batch.state.transformer)
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _summarize_rollout(self, experience):
+        return _add_scalars({}, self.algorithm.summarize_rollout(experience), "summarize_rollout")
 
     def _loss_and_gradients(self, batch):
         """Returns what `train_step` and `calc_loss` return, and a dict of each group's gradients."""
@@ -225,6 +241,20 @@ def _check_counter(counter):
             f"Learner.train_step_counter is {counter!r}: it must be an int64 scalar tf.Variable"
         )
     return counter
+
+
+def _add_scalars(summary, scalars, hook):
+    """Adds what a hook returned to a dict, as float32; a ConfigError if it is no dict of other scalars."""
+    if not isinstance(scalars, dict):
+        raise ConfigError(f"{hook} returned {scalars!r}: it must return a dict of scalars by name")
+    for name, value in scalars.items():
+        if not isinstance(name, str) or tf.convert_to_tensor(value).shape.rank != 0:
+            raise ConfigError(f"{hook} returned {value!r} for {name!r}: it must return scalars by name")
+        if name in summary:
+            raise ConfigError(
+                f"{hook} returned the name {name!r}, which another value has: choose another name"
+            )
+    return {**summary, **{name: tf.cast(value, tf.float32) for name, value in scalars.items()}}
 
 
 def _check_finite(loss, norm, batch):

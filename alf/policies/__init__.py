@@ -3,7 +3,17 @@
 
 from alf.policies.actor_critic_policy import ActorCriticPolicy
 from alf.policies.agent import Agent
+from alf.policies.history import EpisodeStep, PreviousAction, PreviousReward
 from alf.policies.off_policy import EpsilonGreedyPolicy, SacPolicy
 from alf.policies.policy import Policy
 
-__all__ = ["ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"]
+__all__ = [
+    "ActorCriticPolicy",
+    "Agent",
+    "EpisodeStep",
+    "EpsilonGreedyPolicy",
+    "Policy",
+    "PreviousAction",
+    "PreviousReward",
+    "SacPolicy",
+]

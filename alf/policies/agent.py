@@ -29,9 +29,10 @@ class AgentState(NamedTuple):
     prev_action: Any  # as the policy gave it, before it was clipped
 
 
-def agent_state_spec(policy):
-    """The `AgentState` of unbatched tensor specs for a `Policy`."""
-    return AgentState(policy.policy_step_spec.state, policy.action_spec)
+def agent_state_spec(policy, deterministic):
+    """The `AgentState` of unbatched tensor specs for `Policy.predict`, or, not `deterministic`, `rollout`."""
+    spec = policy.predict_step_spec if deterministic else policy.policy_step_spec
+    return AgentState(spec.state, policy.action_spec)
 
 
 def choose_action(choose, action_spec, step_type, reward, discount, observation, state):
@@ -69,13 +70,12 @@ class Agent:
         self.policy = policy
         self.observation_spec = policy.time_step_spec.observation
         self.action_spec = policy.action_spec
-        signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)
-        self._state_spec = agent_state_spec(policy)
-        signature = (*signature[:4], add_leading_dims(self._state_spec, None))
-        self._functions = {
-            is_greedy: tf.function(act, input_signature=signature, autograph=False)
-            for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training))
-        }
+        signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)[:4]
+        self._state_specs = {is_greedy: agent_state_spec(policy, is_greedy) for is_greedy in (True, False)}
+        self._functions = {}
+        for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training)):
+            specs = (*signature, add_leading_dims(self._state_specs[is_greedy], None))
+            self._functions[is_greedy] = tf.function(act, input_signature=specs, autograph=False)
 
     def predict(self, observation, state=None, deterministic=True, episode_start=None):
         """Chooses actions for one observation, or for a batch of them.
@@ -83,7 +83,8 @@ class Agent:
         Args:
             observation: nest of arrays like `observation_spec`, of one environment or, with one more leading
                 dimension, of B environments. Any dtype that holds the same numbers will do.
-            state: what the last call returned for the same environments. None where all episodes begin.
+            state: what the last call returned for the same environments. None where all episodes begin. A
+                state of calls with another `deterministic` may not fit, see `Policy.predict_state_spec`.
             deterministic: whether the agent acts as well as it can (`Policy.predict`, for example greedily),
                 or explores as in training (`Policy.rollout`).
             episode_start: bool, or bools [B]: whether an episode begins with this observation. None: with the
@@ -115,8 +116,8 @@ class Agent:
         """
         check_bool("deterministic", deterministic)
         if state is None:
-            state = self.initial_state(len(step_type))
-        mismatch = find_mismatch(state, add_leading_dims(self._state_spec, len(step_type)))
+            state = self.initial_state(len(step_type), deterministic)
+        mismatch = find_mismatch(state, add_leading_dims(self._state_specs[deterministic], len(step_type)))
         if mismatch:
             raise ValueError(
                 f"the state is not one of this agent for {len(step_type)} environments: {mismatch}"
@@ -126,9 +127,9 @@ class Agent:
             action, state = self._functions[deterministic](*signals, observation, state)
         return tf.nest.map_structure(lambda x: x.numpy(), action), state
 
-    def initial_state(self, batch_size):
-        """Returns the state with which episodes begin, of `batch_size` environments."""
-        return zeros_from_spec(self._state_spec, batch_size)
+    def initial_state(self, batch_size, deterministic=True):
+        """Returns the state with which episodes begin, of `batch_size` environments; see `predict`."""
+        return zeros_from_spec(self._state_specs[deterministic], batch_size)
 
     def _to_batch(self, observation):
         """Returns an observation as arrays [B, ...], and whether it was a batch."""

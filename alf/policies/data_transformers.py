@@ -7,11 +7,15 @@ environment, unchanged. Each constructor takes the unbatched specs of what it tr
 specs of observations, and a tensor spec of rewards. It raises `ConfigError` if a spec or a setting is wrong.
 """
 
+import inspect
+
 import gin
+import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
+from alf.nest_utils import flatten_with_joined_paths
 
 
 class DataTransformer(tf.Module):
@@ -53,10 +57,15 @@ class DataTransformer(tf.Module):
 class Pipeline(DataTransformer):
     """Applies, one after another, what `ctors` make: callables (observation_spec, reward_spec).
 
-    `input_observation_spec` and `input_reward_spec` are the specs of what it transforms.
+    A constructor that has an argument `action_spec` gets that, too.
+
+    Attributes:
+        input_observation_spec, input_reward_spec: the specs of what it transforms.
+        reward_weighting: `RewardWeighting` if the reward of the environments is a vector, else None. If no
+            constructor makes one, the pipeline does. It does not apply that one: the learner does.
     """
 
-    def __init__(self, observation_spec, reward_spec, ctors=()):
+    def __init__(self, observation_spec, reward_spec, ctors=(), action_spec=None):
         self.input_observation_spec, self.input_reward_spec = observation_spec, reward_spec
         self._parts = []
         for ctor in ctors:
@@ -64,13 +73,22 @@ class Pipeline(DataTransformer):
                 raise ConfigError(
                     f"data_transformers holds {ctor!r}, no class; in gin, @RewardClipping without parentheses"
                 )
-            part = ctor(observation_spec, reward_spec)
+            wants_actions = "action_spec" in inspect.signature(ctor).parameters
+            more = {"action_spec": action_spec} if wants_actions else {}
+            part = ctor(observation_spec, reward_spec, **more)
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
         state_spec = tuple(part.state_spec for part in self._parts)
         context = sum(part.context for part in self._parts)
         super().__init__(observation_spec, reward_spec, state_spec, context)
         self.has_statistics = any(part.has_statistics for part in self._parts)
+        is_vector = reward_spec.shape.rank > 0
+        self._sum_of_rewards = RewardWeighting(observation_spec, reward_spec) if is_vector else None
+
+    @property
+    def reward_weighting(self):
+        found = (part for part in self._parts if isinstance(part, RewardWeighting))
+        return next(found, self._sum_of_rewards)
 
     def step(self, time_step, state):
         states = []
@@ -94,47 +112,90 @@ class Pipeline(DataTransformer):
 class FrameStacker(DataTransformer):
     """Stacks the last `num_frames` observations, at least 2, along their first axis, oldest first.
 
-    An observation is one tensor [C, ...], no nest. While an episode has fewer observations, copies of its
-    first one fill the stack. The environment need not stack: each observation crosses the queues once.
+    Each stacked part of the observation is a tensor [C, ...], and becomes [num_frames * C, ...]. While an
+    episode has fewer observations, copies of its first one fill the stack. The environment need not stack:
+    each observation crosses the queues once.
+
+    `keys` names the parts of a nested observation that are stacked, such as ("camera",) or
+    ("sensors/camera", "sensors/lidar"); the others stay as they are. None stacks all parts.
     """
 
-    def __init__(self, observation_spec, reward_spec, num_frames=4):
+    def __init__(self, observation_spec, reward_spec, num_frames=4, keys=None):
         check_int("FrameStacker.num_frames", num_frames, at_least=2)
-        if tf.nest.is_nested(observation_spec) or observation_spec.shape.rank == 0:
-            raise ConfigError(f"FrameStacker needs one observation [C, ...], not {observation_spec}")
         self._num_frames = num_frames
-        channels, *rest = observation_spec.shape
-        dtype = observation_spec.dtype
-        stack_spec = tf.TensorSpec((num_frames * channels, *rest), dtype, "observation")
-        state_spec = tf.TensorSpec((num_frames - 1, channels, *rest), dtype)
-        super().__init__(stack_spec, reward_spec, state_spec, context=num_frames - 1)
+        self._chosen = _find_leaves("FrameStacker.keys", keys, observation_spec)
+        leaves, state_spec = tf.nest.flatten(observation_spec), []
+        for i in self._chosen:
+            if leaves[i].shape.rank == 0:
+                raise ConfigError(
+                    f"FrameStacker stacks tensors [C, ...], not {leaves[i]}: set FrameStacker.keys"
+                )
+            (channels, *rest), dtype = leaves[i].shape, leaves[i].dtype
+            state_spec.append(tf.TensorSpec((num_frames - 1, channels, *rest), dtype))
+            leaves[i] = tf.TensorSpec((num_frames * channels, *rest), dtype, leaves[i].name)
+        stack_spec = tf.nest.pack_sequence_as(observation_spec, leaves)
+        super().__init__(stack_spec, reward_spec, tuple(state_spec), context=num_frames - 1)
 
     def step(self, time_step, state):
-        observation = time_step.observation
-        is_first = tf.reshape(time_step.is_first(), (-1, *[1] * observation.shape.rank))
-        newest = observation[:, tf.newaxis]
-        frames = tf.concat([tf.where(is_first, newest, state), newest], axis=1)
-        observation = tf.reshape(frames, (-1, *self.observation_spec.shape))
-        return time_step._replace(observation=observation), frames[:, 1:]
+        def stack(newest, past, shape):
+            is_first = tf.reshape(time_step.is_first(), (-1, *[1] * newest.shape.rank))
+            newest = newest[:, tf.newaxis]
+            frames = tf.concat([tf.where(is_first, newest, past), newest], axis=1)
+            return tf.reshape(frames, (-1, *shape)), frames[:, 1:]
+
+        observation, state = self._map(stack, time_step.observation, state)
+        return time_step._replace(observation=observation), state
 
     def unroll(self, experience, state):
-        past = tf.experimental.numpy.moveaxis(state, 1, 0)
-        frames = tf.concat([past, experience.observation], axis=0)
-        is_first = tf.equal(experience.step_type, FIRST)
-        is_first = tf.concat([tf.zeros(past.shape[:2], tf.bool), is_first], axis=0)
-        length, batch_size = frames.shape[:2]
-        # Positions in the flat frames. The frame before a position is one batch earlier; at a FIRST row it is
-        # the same frame again.
-        position = tf.reshape(tf.range(length * batch_size), (length, batch_size))[past.shape[0] :]
+        positions = self._find_positions(experience.step_type)
+
+        def stack(x, past, shape):
+            frames = tf.concat([tf.experimental.numpy.moveaxis(past, 1, 0), x], axis=0)
+            stacked = tf.gather(tf.reshape(frames, (-1, *frames.shape[2:])), positions)
+            return tf.reshape(stacked, (*positions.shape[:2], *shape)), ()
+
+        observation, _ = self._map(stack, experience.observation, state)
+        return experience._replace(observation=observation)
+
+    def _map(self, stack, observation, state):
+        """Replaces the chosen leaves by what `stack` makes of (leaf, state, new shape): (leaf, state)."""
+        leaves, specs = tf.nest.flatten(observation), tf.nest.flatten(self.observation_spec)
+        states = []
+        for i, past in zip(self._chosen, state, strict=True):
+            leaves[i], past = stack(leaves[i], past, specs[i].shape)
+            states.append(past)
+        return tf.nest.pack_sequence_as(observation, leaves), tuple(states)
+
+    def _find_positions(self, step_type):
+        """Where the frames of each row are, int32 [T+1, B, num_frames], in flat frames with the past before.
+
+        The frame before a position is one batch earlier; at a FIRST row it is the same frame again.
+        """
+        batch_size, num_past = step_type.shape[1], self._num_frames - 1
+        is_first = tf.pad(tf.equal(step_type, FIRST), [[num_past, 0], [0, 0]])
+        length = is_first.shape[0]
+        position = tf.reshape(tf.range(length * batch_size), (length, batch_size))[num_past:]
         positions = [position]
-        for _ in range(self._num_frames - 1):
+        for _ in range(num_past):
             begins = tf.gather(tf.reshape(is_first, (-1,)), position)
             position = tf.where(begins, position, position - batch_size)
             positions.insert(0, position)
-        flat = tf.reshape(frames, (-1, *frames.shape[2:]))
-        stacked = tf.gather(flat, tf.stack(positions, axis=-1))
-        observation = tf.reshape(stacked, (*position.shape, *self.observation_spec.shape))
-        return experience._replace(observation=observation)
+        return tf.stack(positions, axis=-1)
+
+
+def _find_leaves(setting, keys, observation_spec):
+    """The numbers of the leaves that `keys` names by their paths, "a/b"; of all leaves if that is None."""
+    paths = [path for path, _ in flatten_with_joined_paths(observation_spec)]
+    if keys is None:
+        return list(range(len(paths)))
+    is_right = isinstance(keys, (tuple, list)) and keys and all(key in paths and key for key in keys)
+    if not is_right or len(set(keys)) < len(keys):
+        known = ", ".join(map(repr, paths)) if paths != [""] else "none, it is one tensor"
+        raise ConfigError(
+            f"{setting} is {keys!r}: it must be None, or a tuple of different parts of the observation. "
+            f"These are {known}"
+        )
+    return [paths.index(key) for key in keys]
 
 
 class RunningStatistics(tf.Module):
@@ -296,21 +357,35 @@ class RewardClipping(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardWeighting(DataTransformer):
-    """Makes a vector reward [R] a scalar: the sum of its components, weighted with `weights`, R numbers."""
+    """Makes a vector reward [R] a scalar: the sum of its components, weighted with `weights`, R numbers.
 
-    def __init__(self, observation_spec, reward_spec, weights):
+    None is for weights of 1: the plain sum. Without this transformer the learner does the same with the
+    rewards that the transformers return, and `weights` counts there, too: it is needed in the list only in
+    front of a transformer that needs the weighted sum, such as `RewardClipping` of it.
+    """
+
+    def __init__(self, observation_spec, reward_spec, weights=None):
         super().__init__(observation_spec, tf.TensorSpec((), tf.float32))
-        self._weights = tf.Variable(tf.zeros(reward_spec.shape), trainable=False, name="reward_weights")
-        self.set_weights(weights)
+        self._weights = tf.Variable(tf.ones(reward_spec.shape), trainable=False, name="reward_weights")
+        if weights is not None or reward_spec.shape.rank != 1:
+            self.set_weights(weights)
+
+    @property
+    def weights(self):
+        """The weights now, float32 [R]."""
+        return tf.identity(self._weights)
 
     def set_weights(self, weights):
         """Changes the weights, also during training; they are in the checkpoint."""
-        for i, weight in enumerate(weights):
+        array, shape = np.asarray(weights, object), self._weights.shape
+        for i, weight in enumerate(array if array.ndim == 1 else ()):
             check_number(f"RewardWeighting.weights[{i}]", weight)
-        shape = self._weights.shape
-        if (len(weights),) != shape:
-            raise ConfigError(f"RewardWeighting.weights is {weights}: the reward has shape {shape}")
-        self._weights.assign(weights)
+        if array.shape != shape or array.ndim != 1:
+            raise ConfigError(
+                f"RewardWeighting.weights is {weights}: it must be a list of numbers, one for each component "
+                f"of the reward, which has shape {shape}"
+            )
+        self._weights.assign(array.astype(np.float32))
 
     def transform(self, data):
         return data._replace(reward=tf.linalg.matvec(data.reward, self._weights))

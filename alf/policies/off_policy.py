@@ -63,8 +63,8 @@ class SacPolicy(Policy):
         network_ctor: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
         recurrent_critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like
             `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the recurrent state of the
-            critics, so the policy carries that along. None if the critics are not recurrent: then they belong
-            to `SacAlgorithm` alone.
+            critics, so the policy carries that along in rollout; prediction goes without. None if the critics
+            are not recurrent: then they belong to `SacAlgorithm` alone.
 
     Attributes:
         network, recurrent_critic: what the callables made, or None.
@@ -89,29 +89,35 @@ class SacPolicy(Policy):
             raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
         state_spec = (network.state_spec, () if critic is None else critic.state_spec)
         state_spec = () if state_spec == ((), ()) else state_spec
-        super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
+        super().__init__(
+            observation_spec,
+            action_spec,
+            state_spec,
+            data_transformer=data_transformer,
+            predict_state_spec=network.state_spec,
+        )
         self.network = network
         self.actions = actions
         self.critic_sizes = critic_sizes
         self.recurrent_critic = critic
 
     def predict_step(self, time_step, state):
-        return self._choose(self.actions.mode, time_step, state)
+        return PolicyStep(*self._choose(self.actions.mode, time_step, state))
 
     def rollout_step(self, time_step, state):
-        return self._choose(self.actions.sample, time_step, state)
+        actor_state, critic_state = self.split_state(state)
+        action, actor_state = self._choose(self.actions.sample, time_step, actor_state)
+        if self.recurrent_critic is not None:
+            critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
+        return PolicyStep(action, (actor_state, critic_state) if state else ())
 
     def split_state(self, state):
         """The recurrent states of the actor and of the critics."""
         return state or ((), ())
 
-    def _choose(self, choose, time_step, state):
-        actor_state, critic_state = self.split_state(state)
+    def _choose(self, choose, time_step, actor_state):
         outputs, actor_state = self.network.policy(time_step.observation, actor_state)
-        if self.recurrent_critic is not None:
-            critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
-        action = self.actions.action(choose(self.actions.params(outputs)))
-        return PolicyStep(action, (actor_state, critic_state) if state else ())
+        return self.actions.action(choose(self.actions.params(outputs))), actor_state
 
 
 def _is_one_integer(spec):

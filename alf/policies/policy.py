@@ -29,19 +29,30 @@ class Policy(CopyableModule, abc.ABC):
         data_transformer: `Pipeline` for the environment's time steps; None changes nothing. It must
             return observations like `observation_spec`, else `ConfigError`.
         name: of the module.
+        predict_state_spec: like `state_spec`, of the recurrent state that `predict_step` gets and returns.
+            None: the same. Prediction may need less, if a part of the state is for training alone.
 
     Attributes:
         observation_spec, action_spec, state_spec, info_spec, data_transformer: as above.
+        predict_state_spec: as above, never None.
         progress: `Progress` of int64 variables; the learner counts. `updates` is the version of the weights.
     """
 
     def __init__(
-        self, observation_spec, action_spec, state_spec=(), info_spec=(), data_transformer=None, name="policy"
+        self,
+        observation_spec,
+        action_spec,
+        state_spec=(),
+        info_spec=(),
+        data_transformer=None,
+        name="policy",
+        predict_state_spec=None,
     ):
         super().__init__(name=name)
         self.observation_spec = observation_spec
         self.action_spec = action_spec
         self.state_spec = state_spec
+        self.predict_state_spec = state_spec if predict_state_spec is None else predict_state_spec
         self.info_spec = info_spec
         self.data_transformer = data_transformer or Pipeline(observation_spec, tf.TensorSpec((), tf.float32))
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
@@ -65,6 +76,12 @@ class Policy(CopyableModule, abc.ABC):
         state = PolicyState(self.data_transformer.state_spec, self.state_spec)
         return PolicyStep(self.action_spec, state, self.info_spec)
 
+    @property
+    def predict_step_spec(self):
+        """As `policy_step_spec`, of what `predict` returns."""
+        state = PolicyState(self.data_transformer.state_spec, self.predict_state_spec)
+        return PolicyStep(self.action_spec, state)
+
     def rollout(self, time_step, state):
         """Acts to collect experience: `rollout_step` of the transformed time step.
 
@@ -74,21 +91,20 @@ class Policy(CopyableModule, abc.ABC):
             time_step: `TimeStep` of [B, ...] as the environment gave it.
             state: `PolicyState` of [B, ...]; it becomes zeros where `time_step` is FIRST.
         """
-        return self._act(self.rollout_step, time_step, state, self.info_spec)
+        return self._act(self.rollout_step, time_step, state, self.policy_step_spec)
 
     def predict(self, time_step, state):
-        """Acts as well as it can: like `rollout`, with `predict_step`, and the info is ()."""
-        return self._act(self.predict_step, time_step, state, info_spec=None)
+        """Acts as well as it can: like `rollout`, with `predict_step` and `predict_step_spec`."""
+        return self._act(self.predict_step, time_step, state, self.predict_step_spec, drops_info=True)
 
-    def _act(self, step, time_step, state, info_spec):
+    def _act(self, step, time_step, state, spec, drops_info=False):
         state = zero_where(time_step.is_first(), state)
         transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
         policy_step = step(transformed, state.train)
-        spec = self.policy_step_spec
         if isinstance(policy_step, PolicyStep):
             policy_step = policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
-            if info_spec is None:  # only training needs it
-                policy_step, spec = policy_step._replace(info=()), spec._replace(info=())
+            if drops_info:  # only training needs it
+                policy_step = policy_step._replace(info=())
         spec = add_leading_dims(spec, time_step.step_type.shape[0])
         mismatch = find_mismatch(policy_step, spec)
         if mismatch:
@@ -108,7 +124,10 @@ class Policy(CopyableModule, abc.ABC):
         """
 
     def predict_step(self, time_step, state):
-        """Acts as well as it can, for example greedily; otherwise as `rollout_step`, which is the default."""
+        """Acts as well as it can, for example greedily; otherwise as `rollout_step`, which is the default.
+
+        The state is like `predict_state_spec`. A subclass must override this where that is not `state_spec`.
+        """
         return self.rollout_step(time_step, state)
 
     def copy(self):

@@ -4,6 +4,7 @@
 from alf.training.callback import Callback
 from alf.training.evaluator import Evaluator
 from alf.training.experiment import Experiment
+from alf.training.saved_run import load_behavior
 from alf.training.trainer import Trainer
 
-__all__ = ["Callback", "Evaluator", "Experiment", "Trainer"]
+__all__ = ["Callback", "Evaluator", "Experiment", "Trainer", "load_behavior"]

@@ -22,6 +22,7 @@ class Episodes(NamedTuple):
     # dict of float64 [N] by the names of docs/metrics.md, "info/KEY" and "info_last/KEY" for each of the
     # environment's `info_keys`; NaN where an episode has no value.
     info: Any
+    components: Any  # dict of float64 [N], "return_0" and so on for those of a vector reward
 
 
 def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False, on_step=lambda: None):
@@ -50,8 +51,10 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     batch_size = env.batch_size
     missing = np.full([batch_size], num_episodes // batch_size)
     missing[: num_episodes % batch_size] += 1
-    ended = [[] for _ in missing]  # of each sub-environment: (return, length, info)
-    returns, lengths = np.zeros([batch_size]), np.zeros([batch_size], np.int64)
+    ended = [[] for _ in missing]  # of each sub-environment: (sums of each reward, length, info)
+    reward_shape = tuple(env.reward_spec().shape)
+    num_rewards = int(np.prod(reward_shape))
+    sums, lengths = np.zeros([batch_size, num_rewards]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
     time_step, state = env.reset(), None
     on_step()
@@ -60,19 +63,22 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         time_step = env.step(action)
         on_step()
         is_first = time_step.step_type == FIRST
-        reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, -1).sum(axis=1)
-        returns = np.where(is_first, 0.0, returns + reward)
+        reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, num_rewards)
+        sums = np.where(is_first[:, np.newaxis], 0.0, sums + reward)
         lengths = np.where(is_first, 0, lengths + 1)
         info.add(is_first)
         for i in np.flatnonzero((time_step.step_type == LAST) & (missing > 0)):
-            ended[i].append((returns[i], lengths[i], info.of(i)))
+            ended[i].append((sums[i], lengths[i], info.of(i)))
             missing[i] -= 1
     rows = [row for episodes in ended for row in episodes]
     figures = np.array([figures for *_, figures in rows], np.float64).reshape(len(rows), len(info.names))
+    sums = np.array([row_sums for row_sums, *_ in rows]).reshape(len(rows), num_rewards)
+    num_components = num_rewards if reward_shape else 0
     return Episodes(
-        returns=np.array([episode_return for episode_return, *_ in rows]),
+        returns=sums.sum(axis=1),
         lengths=np.array([length for _, length, _ in rows], np.int64),
         info=dict(zip(info.names, figures.T, strict=True)),
+        components={f"return_{i}": sums[:, i] for i in range(num_components)},
     )
 
 
@@ -112,12 +118,14 @@ def _check_specs(agent, env):
 
 
 def summarize_episodes(episodes):
-    """Describes `Episodes`: a dict of what `summarize` returns; "return", "length", and the names of info.
+    """Describes `Episodes`: a dict of what `summarize` returns.
+
+    The names are "return", "length", and those of components and info.
 
     Episodes without a value of an info do not count; an info that no episode has is left out.
     """
     info = {name: values[~np.isnan(values)] for name, values in episodes.info.items()}
-    figures = {"return": episodes.returns, "length": episodes.lengths, **info}
+    figures = {"return": episodes.returns, "length": episodes.lengths, **episodes.components, **info}
     return {name: summarize(values) for name, values in figures.items() if len(values) or name not in info}
 
 

@@ -10,7 +10,7 @@ from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.driver import split_unroll_length
-from alf.environments import load
+from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
@@ -27,7 +27,8 @@ class Experiment:
         env_ctor: callable (seed=int) -> batched environment, or a list of them, such as those that share
             worker processes (`load.num_splits`).
         num_envs: number of batched environments, or of such lists. 0 learns from `offline_buffer` alone.
-        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order.
+        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order; see
+            `Pipeline`.
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
         algorithm_ctor: callable (policy) -> `Algorithm`.
@@ -37,6 +38,10 @@ class Experiment:
         learner_ctor: callable (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
+        behavior_ctor: callable () -> behavior, see `BehaviorEnvironment`: a script, a person or another run's
+            agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
+            from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
+            `Algorithm.needs_own_actions`. Environments for evaluation are without. None: the policy acts.
         seed: of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
@@ -54,6 +59,7 @@ class Experiment:
         learner_ctor=Learner,
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
+        behavior_ctor=None,
         seed=None,
         intra_op_threads=None,
     ):
@@ -61,6 +67,7 @@ class Experiment:
         if not num_envs and offline_buffer is None:
             raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
         self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
+        _check_behavior_ctor(behavior_ctor, num_envs)
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -71,6 +78,7 @@ class Experiment:
         self._learner_ctor = learner_ctor
         self._driver_ctor = driver_ctor
         self._unroll_length = unroll_length
+        self._behavior_ctor = behavior_ctor
         self._seed = seed
         self._intra_op_threads = intra_op_threads
         if intra_op_threads is not None:
@@ -86,15 +94,23 @@ class Experiment:
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
         reserve_threads(2 * self._num_envs + 8)
-        envs = []
+        envs, settings = [], {}
         try:
             for env_seed in seed_everything(self._seed, self._num_envs):
                 made = self.env_ctor(seed=env_seed)
                 envs += made if isinstance(made, list) else [made]
             reserve_threads(2 * len(envs) + 8)
+            if self._behavior_ctor is not None:
+                behavior, settings = self._behavior_ctor(), {"overwrite_policy_output": True}
+                envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
             learner = self._make_learner(EnvSpecs(envs) if envs else None)
+            if settings and learner.algorithm.needs_own_actions:
+                raise ConfigError(
+                    f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns from the "
+                    "actions of its own policy alone"
+                )
             if envs:
-                return self._driver_ctor(envs, learner, unroll_length=self._unroll_length)
+                return self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
             return OfflineDriver(learner)
         except BaseException:
             for env in envs:
@@ -103,7 +119,7 @@ class Experiment:
 
     def make_policy(self, observation_spec, action_spec, reward_spec):
         """Makes the policy alone, for environments of these specs: nests of unbatched tensor specs."""
-        transformer = Pipeline(observation_spec, reward_spec, self._data_transformers)
+        transformer = Pipeline(observation_spec, reward_spec, self._data_transformers, action_spec)
         return self._policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
 
     def _make_learner(self, specs):
@@ -145,6 +161,19 @@ class Experiment:
         if self._offline_buffer is None:
             return replayer
         return replay.HybridReplayer(replayer, replay.load_replayer(self._offline_buffer, context))
+
+
+def _check_behavior_ctor(behavior_ctor, num_envs):
+    """Raises ConfigError unless it is None, or a callable and there are environments."""
+    if behavior_ctor is not None and not callable(behavior_ctor):
+        raise ConfigError(
+            f"Experiment.behavior_ctor is {behavior_ctor!r}: it must make a behavior; in gin, @load_behavior "
+            "without parentheses"
+        )
+    if behavior_ctor is not None and not num_envs:
+        raise ConfigError(
+            "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
+        )
 
 
 def seed_continued_run(driver, iterations):

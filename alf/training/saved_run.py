@@ -11,7 +11,8 @@ import gin
 import tensorflow as tf
 from absl import logging
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_bool
+from alf.nest_utils import add_leading_dims, find_mismatch
 from alf.policies.agent import Agent
 from alf.training import checkpoint_files as files
 from alf.training.config import own_config, parse_config
@@ -159,3 +160,35 @@ def load_agent(root_dir, checkpoint="newest", policy=None):
             policy = run.make_policy()
     run.restore(policy, checkpoint)
     return Agent(policy)
+
+
+@gin.configurable(module="alf.training")
+def load_behavior(root_dir, checkpoint="newest", deterministic=True):
+    """Loads what another run trained, to act in the environments of this run.
+
+    In gin: `Experiment.behavior_ctor = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. A run
+    that is used afterwards does not need the other one any more.
+
+    Args:
+        root_dir, checkpoint: as in `load_agent`.
+        deterministic: as in `Agent.predict`.
+
+    Returns:
+        a behavior, see `BehaviorEnvironment`.
+
+    Raises:
+        ConfigError: as `load_agent` does.
+    """
+    check_bool("load_behavior.deterministic", deterministic)
+    agent = load_agent(root_dir, checkpoint)
+    spec = add_leading_dims(agent.observation_spec, None)
+
+    def act(time_step, state):
+        mismatch = find_mismatch(time_step.observation, spec) if state is None else None
+        if mismatch:
+            raise ConfigError(
+                f"load_behavior.root_dir is {root_dir!r}: its agent needs other observations: {mismatch}"
+            )
+        return agent.act(*time_step, state, deterministic)
+
+    return act

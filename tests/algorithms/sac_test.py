@@ -17,7 +17,8 @@ from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
-from alf.policies import SacPolicy
+from alf.policies import Agent, SacPolicy
+from alf.policies.tf_policy import TFAgentsPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from tests.algorithms.replay_learning import learn_from_replay
 
@@ -414,9 +415,33 @@ def test_state_of_recurrent_networks_goes_on(action_spec, rnn):
     new = algorithm.policy.rollout_step(time_step(5), state).state
     tf.nest.assert_same_structure(new, algorithm.policy.state_spec)
     assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))
-    predicted = algorithm.policy.predict_step(time_step(5), state).state
-    for x, y in zip(tf.nest.flatten(predicted[0]), tf.nest.flatten(new[0]), strict=True):
+    predicted = algorithm.policy.predict_step(time_step(5), state[0]).state
+    tf.nest.assert_same_structure(predicted, algorithm.policy.predict_state_spec)
+    for x, y in zip(tf.nest.flatten(predicted), tf.nest.flatten(new[0]), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+def test_prediction_goes_without_the_state_of_the_critics():
+    """In agents, exports, and for TF-Agents; greedy actions are those that the rollout's state gives."""
+    policy = make_algorithm(rnn=GRU).policy
+    agent, state = Agent(policy), None
+    rng = np.random.default_rng(0)
+    actor_state = zeros_from_spec(policy.network.state_spec, 5)
+    for _ in range(3):
+        observation = rng.normal(size=(5, 4)).astype(np.float32)
+        action, state = agent.predict(observation, state)
+        assert len(tf.nest.flatten(state.policy)) == 1
+        outputs, actor_state = policy.network.policy(tf.constant(observation), actor_state)
+        np.testing.assert_allclose(state.policy.train, actor_state, rtol=1e-5)
+        greedy = policy.actions.action(policy.actions.mode(policy.actions.params(outputs)))
+        np.testing.assert_allclose(action, greedy, rtol=1e-5)
+    _, state = agent.predict(observation, deterministic=False)
+    assert len(tf.nest.flatten(state.policy)) == 2
+    with pytest.raises(ValueError, match="the state is not one of this agent"):
+        agent.predict(observation, state)
+    for deterministic, size in ((True, 1), (False, 2)):
+        spec = TFAgentsPolicy(policy, deterministic).policy_state_spec
+        assert len(tf.nest.flatten(spec.policy)) == size
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,48 @@ def test_train_says_what_it_did():
     assert [e.reward.shape for e in learner.algorithm.iterations_seen] == [(1, 2, 1)] * 2
 
 
+class Summarizing(Quadratic):
+    """Shows what its hooks were given."""
+
+    def summarize_rollout(self, experience):
+        return {"rollout_reward": tf.reduce_sum(experience.reward), "length": experience.reward.shape[1]}
+
+    def summarize_train(self, experience, train_info, loss_info):
+        squares = tf.reduce_sum(self.weights**2)  # before the update
+        return {"given": train_info, "twice": 2 * loss_info.loss, "squares": squares}
+
+
+def test_hooks_add_scalars_to_the_summary():
+    learner = make_learner(Summarizing, LEGACY.SGD(0.1), training=UnrollTraining(num_epochs=2))
+    summary = train(learner, reward=2.0)
+    # The weights are (3, 4), then 0.8 times that.
+    np.testing.assert_allclose(summary["squares"], (25 + 0.64 * 25) / 2, rtol=1e-6)
+    np.testing.assert_allclose(summary["twice"], 2 * summary["loss"], rtol=1e-6)
+    assert summary["given"] == 2.0 and summary["rollout_reward"] == 2.0 and summary["length"] == 2.0
+    assert train(learner, reward=5.0)["rollout_reward"] == 5.0
+
+
+def test_without_the_hook_nothing_runs_for_a_rollout(monkeypatch):
+    learner = make_learner()
+    monkeypatch.setattr(learner, "_summarize_rollout", lambda experience: pytest.fail("it ran"))
+    assert "loss" in train(learner)
+
+
+@pytest.mark.parametrize("hook", ["summarize_rollout", "summarize_train"])
+@pytest.mark.parametrize(
+    "result, message",
+    [
+        (None, "returned None: it must return a dict of scalars by name"),
+        ({"a": tf.zeros(2)}, "for 'a': it must return scalars by name"),
+        ({"loss": 1.0}, "returned the name 'loss', which another value has"),
+    ],
+)
+def test_hooks_that_return_something_else(hook, result, message):
+    wrong = type("Wrong", (Quadratic,), {hook: lambda self, *args: result})
+    with pytest.raises(ConfigError, match=f"^{hook} .*{message}"):
+        train(make_learner(wrong))
+
+
 def test_a_train_step_counter_of_the_users_own(tmp_path):
     counter = tf.Variable(7, dtype=tf.int64)
     learner = make_learner(train_step_counter=counter)

@@ -83,6 +83,8 @@ def as_experience(rows, state=()):
 PIPELINES = {
     "frames": (VECTOR, [FrameStacker]),
     "frames_of_images": (IMAGE, [functools.partial(FrameStacker, num_frames=2)]),
+    "frames_of_one_part": (NESTED, [functools.partial(FrameStacker, num_frames=3, keys=("image",))]),
+    "frames_of_all_parts": (NESTED, [FrameStacker]),
     "normalized": (NESTED, [ObservationNormalizer, RewardNormalizer]),
     "all": (
         VECTOR,
@@ -129,6 +131,24 @@ def test_frames_of_an_episode_alone_are_stacked():
             begun = t if rows.step_type[t, b] == FIRST else begun
             frames = [rows.observation[max(t - k, begun), b] for k in (2, 1, 0)]
             np.testing.assert_array_equal(seen.observation[t, b], np.concatenate(frames))
+
+
+def test_the_chosen_parts_alone_are_stacked():
+    spec = {"cameras": (IMAGE, IMAGE), "x": VECTOR, "mask": REWARD}
+    rows = make_rows(spec, REWARD)
+    keys = ("x", "cameras/1")
+    stacker = FrameStacker(spec, REWARD, num_frames=3, keys=keys)
+    shapes = tf.nest.map_structure(lambda s: s.shape.as_list(), stacker.observation_spec)
+    assert shapes == {"cameras": ([1, 3, 3], [3, 3, 3]), "x": [6], "mask": []}
+    seen, _ = run_steps(stacker, rows)
+    np.testing.assert_array_equal(seen.observation["mask"], rows.observation["mask"])
+    np.testing.assert_array_equal(seen.observation["cameras"][0], rows.observation["cameras"][0])
+    for select in (lambda observation: observation["x"], lambda observation: observation["cameras"][1]):
+        plain, stacked = select(rows.observation), select(seen.observation)
+        alone, _ = run_steps(
+            FrameStacker(select(spec), REWARD, num_frames=3), rows._replace(observation=plain)
+        )
+        np.testing.assert_array_equal(stacked, alone.observation)
 
 
 def test_observations_are_normalized_by_all_that_was_observed():
@@ -247,8 +267,15 @@ def test_vector_rewards_are_weighted_and_weights_may_change():
     assert weighting.reward_spec.shape == ()
     transform = tf.function(weighting.transform)
     np.testing.assert_allclose(transform(rows).reward, rows.reward.numpy() @ [1, -2, 0.5], rtol=1e-5)
+    np.testing.assert_array_equal(weighting.weights, [1, -2, 0.5])
     weighting.set_weights([0.0, 1.0, 0.0])
     np.testing.assert_allclose(transform(rows).reward, rows.reward[..., 1], rtol=1e-6)
+
+
+def test_without_weights_the_sum_is_plain():
+    rows = make_rows(VECTOR, REWARDS)
+    seen = RewardWeighting(VECTOR, REWARDS).transform(rows).reward
+    np.testing.assert_allclose(seen, np.sum(rows.reward, axis=-1), rtol=1e-5)
 
 
 class ComparesWhatWasSeen(Algorithm):
@@ -361,6 +388,10 @@ def rows_at(rows, t):
     "ctor, message",
     [
         (functools.partial(FrameStacker, num_frames=1), "FrameStacker.num_frames is 1"),
+        (
+            functools.partial(FrameStacker, keys=("x",)),
+            r"FrameStacker.keys is \('x',\).* none, it is one tensor",
+        ),
         (functools.partial(ObservationNormalizer, clip=0), "ObservationNormalizer.clip is 0"),
         (functools.partial(RewardNormalizer, discount=1.5), "RewardNormalizer.discount is 1.5"),
         (functools.partial(RewardNormalizer, clip=-1), "RewardNormalizer.clip is -1"),
@@ -371,6 +402,8 @@ def rows_at(rows, t):
             r"weights is \(1.0,\): .* shape \(\)",
         ),
         (functools.partial(RewardWeighting, weights=("a",)), r"RewardWeighting.weights\[0\] is 'a'"),
+        (RewardWeighting, r"weights is None: .* shape \(\)"),
+        (functools.partial(RewardWeighting, weights=2.0), r"weights is 2.0: .* shape \(\)"),
         (RewardScaling(VECTOR, REWARD), "without parentheses"),
     ],
 )
@@ -382,7 +415,18 @@ def test_bad_settings_are_named(ctor, message):
 @pytest.mark.parametrize(
     "ctor, spec, message",
     [
-        (FrameStacker, NESTED, "FrameStacker needs one observation"),
+        (
+            FrameStacker,
+            {"x": VECTOR, "mask": REWARD},
+            "FrameStacker stacks tensors .*: set FrameStacker.keys",
+        ),
+        (
+            functools.partial(FrameStacker, keys="image"),
+            NESTED,
+            "FrameStacker.keys is 'image': it must be None, or a tuple .* These are 'image', 'x'",
+        ),
+        (functools.partial(FrameStacker, keys=("y",)), NESTED, r"FrameStacker.keys is \('y',\)"),
+        (functools.partial(FrameStacker, keys=("x", "x")), NESTED, r"FrameStacker.keys is \('x', 'x'\)"),
         (ObservationNormalizer, IMAGE, "ObservationNormalizer needs a float observation"),
     ],
 )

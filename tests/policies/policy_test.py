@@ -64,23 +64,43 @@ def make_stacking_policy(cls=LinearPolicy):
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_rollout_transforms_and_zeroes_the_state_where_episodes_begin(in_graph):
     policy = make_stacking_policy()
-    state = PolicyState((tf.fill((B, 1, 2), 7.0),), tf.constant([10.0, 20.0, 30.0]))
+    state = PolicyState(((tf.fill((B, 1, 2), 7.0),),), tf.constant([10.0, 20.0, 30.0]))
     rollout = tf.function(policy.rollout, autograph=False) if in_graph else policy.rollout
     step = rollout(make_time_step(), state)
     seen = [[0, 1, 0, 1], [7, 7, 2, 3], [7, 7, 4, 5]]
     np.testing.assert_array_equal(step.info["seen"], seen)
     np.testing.assert_array_equal(step.action, np.matmul(seen, [1, 2, 3, 4]) + [0, 20, 30])
     np.testing.assert_array_equal(step.state.train, [1, 21, 31])
-    np.testing.assert_array_equal(step.state.transformer[0][:, 0], [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(step.state.transformer[0][0][:, 0], [[0, 1], [2, 3], [4, 5]])
 
 
 def test_predict_does_the_same_with_predict_step_and_without_info():
-    state = PolicyState((tf.fill((B, 1, 2), 7.0),), tf.constant([10.0, 20.0, 30.0]))
+    state = PolicyState(((tf.fill((B, 1, 2), 7.0),),), tf.constant([10.0, 20.0, 30.0]))
     step = make_stacking_policy(GreedyPolicy).predict(make_time_step(), state)
     np.testing.assert_array_equal(step.action, [9.0] * B)
     np.testing.assert_array_equal(step.state.train, [1, 21, 31])
-    np.testing.assert_array_equal(step.state.transformer[0][:, 0], [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(step.state.transformer[0][0][:, 0], [[0, 1], [2, 3], [4, 5]])
     assert step.info == ()
+
+
+class Forgetful(LinearPolicy):
+    """Its prediction has no state."""
+
+    def __init__(self):
+        super().__init__()
+        self.predict_state_spec = ()
+
+    def predict_step(self, time_step, state):
+        return PolicyStep(tf.zeros(B), ())
+
+
+def test_prediction_may_have_another_state():
+    policy = Forgetful()
+    assert policy.predict_step_spec.state == PolicyState((), ())
+    assert policy.predict(make_time_step(), PolicyState()).state == PolicyState((), ())
+    policy.predict_step = policy.rollout_step  # which returns a state
+    with pytest.raises(ConfigError, match="rollout_step does not return what the policy's specs say"):
+        policy.predict(make_time_step(), PolicyState((), tf.ones(B)))
 
 
 def test_predict_step_acts_as_rollout_step_by_default():
@@ -168,7 +188,7 @@ def predict(policy):
         lambda s: tf.constant(rng.integers(0, 2, (B, *s.shape)), s.dtype), policy.observation_spec
     )
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), policy.policy_step_spec.state
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), policy.predict_step_spec.state
     )
     rows = make_time_step(observation=observation)
     return tf.function(policy.predict, autograph=False)(rows, state)
@@ -239,11 +259,11 @@ def test_a_recurrent_critic_is_carried_along_by_the_copy():
     policy = POLICIES["sac with a recurrent critic"]()
     copied = policy.copy()
     state = zeros_from_spec(policy.state_spec, B)
-    expected = policy.predict_step(make_time_step(), state).state
+    expected = policy.rollout_step(make_time_step(), state).state
     assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(expected))
     for variable in policy.recurrent_critic.variables:
         variable.assign(tf.zeros_like(variable))
-    assert_same(copied.predict_step(make_time_step(), state).state, expected)
+    assert_same(copied.rollout_step(make_time_step(), state).state, expected)
 
 
 @pytest.mark.parametrize("name, algorithm_ctor", [("epsilon-greedy", DqnAlgorithm), ("sac", SacAlgorithm)])

@@ -12,7 +12,7 @@ from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
 from alf.policies import Policy
 from alf.policies.agent import Agent
-from alf.training.evaluation import evaluate, summarize
+from alf.training.evaluation import evaluate, summarize, summarize_episodes
 
 
 class UnequalEnvironment(BatchedEnvironment):
@@ -86,9 +86,16 @@ def test_an_episode_that_was_broken_off_does_not_count():
     assert env.num_steps == 6
 
 
-def test_components_of_a_vector_reward_are_added():
+def test_components_of_a_vector_reward_are_added_and_shown():
     env = UnequalEnvironment([3, 4], num_rewards=2)
-    assert evaluate(Agent(ZeroPolicy((2,))), env, 2).returns.tolist() == [0, 8]
+    episodes = evaluate(Agent(ZeroPolicy((2,))), env, 2)
+    assert episodes.returns.tolist() == [0, 8]
+    assert {name: x.tolist() for name, x in episodes.components.items()} == dict.fromkeys(
+        ("return_0", "return_1"), [0, 4]
+    )
+    figures = summarize_episodes(episodes)
+    assert figures["return"]["mean"] == 4 and figures["return_1"]["mean"] == 2
+    assert evaluate(Agent(ZeroPolicy()), UnequalEnvironment([3]), 1).components == {}
 
 
 class InfoEnvironment(UnequalEnvironment):

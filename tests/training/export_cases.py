@@ -13,7 +13,14 @@ from alf.environments import load
 from alf.nest_utils import to_tensor_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, PolicyNetwork, QValueNetwork
 from alf.networks.encoders import ImpalaResEncoder, ObservationEncoder
-from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
+from alf.policies import (
+    ActorCriticPolicy,
+    EpisodeStep,
+    EpsilonGreedyPolicy,
+    PreviousAction,
+    PreviousReward,
+    SacPolicy,
+)
 from alf.policies.action_distributions import make_action_distribution
 from alf.policies.agent import Agent
 from alf.policies.data_transformers import (
@@ -77,7 +84,11 @@ CASES = {
     "lstm_stacked": ("CartPole-v1", (_stack,), actor_critic(_lstm)),
     "dqn": ("CartPole-v1", (ObservationNormalizer,), _dqn),
     "sac_normalized": ("Pendulum-v1", (ObservationNormalizer, RewardNormalizer), _sac),
-    "parts_gru_beta": (Car, (), actor_critic(_gru, "beta", encoder_ctor=_images)),
+    "parts_gru_beta": (
+        Car,
+        (PreviousAction, PreviousReward, EpisodeStep),
+        actor_critic(_gru, "beta", encoder_ctor=_images),
+    ),
 }
 
 
@@ -86,8 +97,8 @@ def make_case(env_name, transformers, policy_ctor, seed=0):
     limit = {} if callable(env_name) else {"max_episode_steps": 15}
     env = load(env_name, 2, seed=seed, num_workers="auto" if env_name == "CartPole-v1" else 0, **limit)
     specs = to_tensor_spec(env.observation_spec()), tf.TensorSpec(env.reward_spec().shape, tf.float32)
-    transformer = Pipeline(*specs, transformers)
     action_spec = to_tensor_spec(env.action_spec())
+    transformer = Pipeline(*specs, transformers, action_spec)
     policy = policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
     rng = np.random.default_rng(seed)
     for variable in policy.trainable_variables:

@@ -1,0 +1,66 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""BehaviorEnvironment: something else than the policy that learns chooses the actions."""
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
+
+from alf.errors import EnvError
+from alf.nest_utils import find_structure_mismatch
+from alf.workers.arrays import MisfitError, fit
+
+
+class BehaviorEnvironment(PyEnvironmentBaseWrapper):
+    """A batched environment in which a behavior acts: a script, a person, or another run's agent.
+
+    `step` ignores the action that it is given, and `taken_action` says which one was taken. A driver with
+    `overwrite_policy_output` puts that into the experience. All else is as in the environment.
+
+    Args:
+        env: batched environment, B sub-environments.
+        behavior: callable (time_step, state) -> (action, state). `time_step` is what the environment returned
+            last, with arrays of [B, ...]: `step_type`, `reward`, `discount`, `observation`. `state` is what
+            the behavior itself returned before for this environment, and None after a reset of all
+            sub-environments. The action is a nest of arrays like `action_spec`, with a leading dimension B.
+            Several threads may call one behavior at the same time, each for an environment of its own.
+
+    Raises:
+        EnvError: in `step`, if the action of the behavior does not fit the specs.
+    """
+
+    def __init__(self, env, behavior):
+        super().__init__(env)
+        self._behavior = behavior
+        self._state = self._action = None
+
+    def reward_spec(self):
+        return self._env.reward_spec()
+
+    def _reset(self):
+        self._state = None
+        return self._env.reset()
+
+    def _step(self, action):
+        action, self._state = self._behavior(self.current_time_step(), self._state)
+        self._action = self._fit(action)
+        return self._env.step(self._action)
+
+    def taken_action(self):
+        """Returns the actions of the last step, a nest of [B, ...]."""
+        return self._action
+
+    def _fit(self, action):
+        """Returns an action as arrays of the dtypes and shapes of its spec."""
+        spec = self._env.action_spec()
+        mismatch = find_structure_mismatch(action, spec)
+        if mismatch is None:
+            pairs = zip(tf.nest.flatten(action), tf.nest.flatten(spec), strict=True)
+            try:
+                leaves = [
+                    fit(x, (self._env.batch_size, *s.shape), np.dtype(s.dtype), "the action")
+                    for x, s in pairs
+                ]
+                return tf.nest.pack_sequence_as(spec, leaves)
+            except MisfitError as error:
+                mismatch = str(error)
+        raise EnvError(f"the behavior's action does not fit the environment's action_spec: {mismatch}")

@@ -1,0 +1,57 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Scalars of an algorithm's own, of rollouts and updates, in TensorBoard and in callbacks."""
+
+import functools
+
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import DqnAlgorithm
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.learner import Learner
+from alf.policies import EpsilonGreedyPolicy
+from alf.testing.toy_environments import CountingEnvironment
+from alf.training import Experiment, Trainer
+from alf.training.callback import Callback
+from alf.training.stop_criteria import StopCriteria
+from tests.training.trainer_test import read_events
+
+
+class Summarizing(DqnAlgorithm):
+    def summarize_rollout(self, experience):
+        return {"oldest_step": tf.reduce_max(experience.observation[..., 1])}
+
+    def summarize_train(self, experience, train_info, loss_info):
+        transitions = train_info[0]
+        return {"transition_weight": tf.reduce_mean(transitions.weight)}
+
+
+class Keep(Callback):
+    def __init__(self):
+        self.summaries = []
+
+    def on_train_iter(self, trainer, summary):
+        self.summaries.append({name: float(value) for name, value in summary.items()})
+
+
+@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_ctor):
+    experiment = Experiment(
+        env_ctor=lambda seed: CountingEnvironment(2),
+        num_envs=1,
+        policy_ctor=EpsilonGreedyPolicy,
+        algorithm_ctor=Summarizing,
+        exp_replayer="uniform",
+        learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(1e-6)),
+        driver_ctor=driver_ctor,
+        unroll_length=5,
+    )
+    callback, stop_criteria_ctor = Keep(), lambda: StopCriteria(num_iterations=4)
+    driver = experiment.make_driver()
+    Trainer(str(tmp_path), driver, stop_criteria_ctor, callbacks=[callback], summary_interval=0.0).train()
+    # An unroll adds 5 steps to each environment. One that waits in the queue is not observed yet.
+    assert [summary["oldest_step"] for summary in callback.summaries] == [5, 10, 15, 20]
+    assert all(0 < summary["transition_weight"] <= 1 for summary in callback.summaries)
+    events = read_events(tmp_path / "train")
+    assert [value for _, value in events["train/oldest_step"]][-1] == 20
+    assert "train/transition_weight" in events

@@ -1,0 +1,192 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Vector rewards in whole runs: algorithms learn from the weighted sum, statistics show each component."""
+
+import functools
+
+import gin
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.data_structures import FIRST
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import load
+from alf.errors import ConfigError
+from alf.learner import Learner
+from alf.nest_utils import BoundedTensorSpec
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
+from alf.policies.data_transformers import RewardClipping, RewardWeighting
+from alf.training import Experiment, Trainer
+from alf.training.callback import Callback
+from alf.training.config import own_config
+from alf.training.evaluation import evaluate
+from alf.training.saved_run import load_agent
+from alf.training.stop_criteria import StopCriteria
+from tests.training.trainer_test import read_events
+
+
+class TwoRewards(gymnasium.Env):
+    """Step n of an episode of 3 steps has the reward (n, -10 n); the observation is n."""
+
+    observation_space = spaces.Box(0, 10, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    reward_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        reward = np.array([self.count, -10 * self.count], np.float32)
+        return np.array([self.count], np.float32), reward, self.count == 3, False, {}
+
+
+def check_reward(algorithm, experience, expected):
+    """Fails in the graph unless the reward of each row is what `expected` makes of its step number."""
+    step = experience.observation[..., 0]
+    is_step = tf.not_equal(experience.step_type, FIRST)
+    tf.debugging.assert_near(
+        tf.boolean_mask(experience.reward, is_step), tf.boolean_mask(expected(step), is_step), rtol=1e-5
+    )
+    algorithm.checks.assign_add(1)
+
+
+class CheckingImpala(ImpalaAlgorithm):
+    """Fails unless it learns from the sum, weighted with `expected`, another variable."""
+
+    def __init__(self, policy):
+        super().__init__(policy)
+        self.expected = tf.Variable([1.0, 1.0], trainable=False)
+        self.checks = tf.Variable(0, trainable=False)
+
+    def preprocess(self, experience, state):
+        first, second = tf.unstack(self.expected)
+        check_reward(self, experience, lambda step: (first - 10 * second) * step)
+        return super().preprocess(experience, state)
+
+
+class CheckingDqn(DqnAlgorithm):
+    def __init__(self, policy):
+        super().__init__(policy)
+        self.checks = tf.Variable(0, trainable=False)
+
+    def preprocess(self, experience, state):
+        check_reward(self, experience, lambda step: -9 * step)
+        return super().preprocess(experience, state)
+
+
+def make_experiment(algorithm_ctor=CheckingImpala, policy_ctor=ActorCriticPolicy, **kwargs):
+    optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
+    settings = {"driver_ctor": SyncOffPolicyDriver, "unroll_length": 5, **kwargs}
+    return Experiment(
+        env_ctor=lambda seed: load(TwoRewards, 2, seed, num_workers=0),
+        policy_ctor=policy_ctor,
+        algorithm_ctor=algorithm_ctor,
+        learner_ctor=functools.partial(Learner, optimizer=optimizer),
+        **settings,
+    )
+
+
+def make_trainer(root_dir, num_iterations, callbacks=(), **kwargs):
+    stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
+    driver = make_experiment(**kwargs).make_driver()
+    return Trainer(str(root_dir), driver, stop_criteria_ctor, callbacks=callbacks)
+
+
+class ChangeWeights(Callback):
+    """Sets other weights after 3 train iterations."""
+
+    def on_train_iter(self, trainer, summary):
+        if trainer.counters["iterations"] == 3:
+            algorithm = trainer.learner.algorithm
+            algorithm.set_reward_weights([2.0, -0.5])
+            algorithm.expected.assign([2.0, -0.5])
+
+
+def test_the_sum_is_plain_until_the_weights_change_and_a_checkpoint_keeps_them(tmp_path):
+    trainer = make_trainer(tmp_path, 6, [ChangeWeights()])
+    algorithm = trainer.learner.algorithm
+    assert algorithm.has_multidim_reward
+    np.testing.assert_array_equal(algorithm.reward_weights, [1, 1])
+    trainer.train()
+    assert int(algorithm.checks) == 6
+    last = {tag: points[-1][1] for tag, points in read_events(tmp_path / "train").items()}
+    assert last["metrics/AverageReturn_0"] == 6 and last["metrics/AverageReturn_1"] == -60
+    assert last["metrics/AverageReturn"] == -54
+
+    trainer = make_trainer(tmp_path, 8)
+    np.testing.assert_array_equal(trainer.learner.algorithm.reward_weights, [2, -0.5])
+    trainer.train()
+    assert int(trainer.learner.algorithm.checks) == 8
+
+    experiment = make_experiment()
+    env = experiment.env_ctor(seed=0)
+    spec = trainer.learner.policy.time_step_spec
+    policy = experiment.make_policy(spec.observation, spec.prev_action, spec.reward)
+    episodes = evaluate(load_agent(str(tmp_path), policy=policy), env, num_episodes=4)
+    env.close()
+    assert episodes.returns.tolist() == [-54] * 4 and episodes.components["return_1"].tolist() == [-60] * 4
+
+
+def test_replayed_rewards_are_summed(tmp_path):
+    kwargs = dict(algorithm_ctor=CheckingDqn, policy_ctor=EpsilonGreedyPolicy, exp_replayer="uniform")
+    trainer = make_trainer(tmp_path, 4, driver_ctor=AsyncOffPolicyDriver, **kwargs)
+    trainer.train()
+    assert int(trainer.learner.algorithm.checks) > 0
+
+
+def test_gin_binds_the_weights_with_and_without_the_transformer_in_the_list():
+    for transformers in ((), (RewardWeighting,)):
+        with own_config():
+            gin.bind_parameter("RewardWeighting.weights", (0.5, 3))
+            learner = make_experiment(ImpalaAlgorithm, data_transformers=transformers).make_driver().learner
+        np.testing.assert_array_equal(learner.algorithm.reward_weights, [0.5, 3])
+        assert len([v for v in learner.variables if "reward_weights" in v.name]) == 1
+
+
+def test_the_weighted_sum_may_be_transformed_further():
+    weighting = functools.partial(RewardWeighting, weights=(1.0, 0.0))
+    clipping = functools.partial(RewardClipping, maximum=1.5)
+    learner = make_experiment(ImpalaAlgorithm, data_transformers=(weighting, clipping)).make_driver().learner
+    learner.algorithm.set_reward_weights((2.0, 0.0))
+    assert learner.policy.data_transformer.reward_spec.shape == ()
+    np.testing.assert_array_equal(learner.algorithm.reward_weights, [2, 0])
+
+
+class KeepsVectors(ImpalaAlgorithm):
+    uses_vector_reward = True
+
+    def train_step(self, experience, state):
+        assert experience.reward.shape == (6, 4, 2)
+        reward = tf.linalg.matvec(experience.reward, self.reward_weights)
+        return super().train_step(experience, state), reward
+
+    def calc_loss(self, experience, train_info):
+        info, reward = train_info
+        return super().calc_loss(experience._replace(reward=reward), info)
+
+
+def test_an_algorithm_may_get_the_vectors(tmp_path):
+    trainer = make_trainer(tmp_path, 2, algorithm_ctor=KeepsVectors)
+    assert trainer.train()[0]
+
+
+def test_weights_that_do_not_fit():
+    algorithm = make_experiment(ImpalaAlgorithm).make_driver().learner.algorithm
+    with pytest.raises(ConfigError, match=r"weights is \[1, 2, 3\]: .* which has shape \(2,\)"):
+        algorithm.set_reward_weights([1, 2, 3])
+    with pytest.raises(ConfigError, match=r"weights\[1\] is nan"):
+        algorithm.set_reward_weights([1.0, float("nan")])
+
+
+def test_scalar_rewards_have_no_weights():
+    action_spec = BoundedTensorSpec((), tf.int64, 0, 1)
+    algorithm = ImpalaAlgorithm(ActorCriticPolicy(tf.TensorSpec((4,), tf.float32), action_spec))
+    assert not algorithm.has_multidim_reward and algorithm.reward_weights is None
+    with pytest.raises(ConfigError, match="set_reward_weights: the reward of the environments is no vector"):
+        algorithm.set_reward_weights([1.0])
