@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
+from alf.networks.images import channel_axis
 
 
 class DataTransformer(tf.Module):
@@ -92,21 +93,36 @@ class Pipeline(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class FrameStacker(DataTransformer):
-    """Stacks the last `num_frames` observations, at least 2, along their first axis, oldest first.
+    """Stacks the last `num_frames` observations along the axis of their channels, oldest first.
 
-    An observation is one tensor [C, ...], no nest. While an episode has fewer observations, copies of its
-    first one fill the stack. The environment need not stack: each observation crosses the queues once.
+    An observation is one tensor, no nest: an image, or anything else, whose first axis counts as channels.
+    While an episode has fewer observations, copies of its first one fill the stack. The environment need not
+    stack: each observation crosses the queues once.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        num_frames: at least 2.
+        channels: "first", "last" or "auto", as in `NatureEncoder`. "auto" is a `ConfigError` if an image and
+            its stack do not show the same axis.
     """
 
-    def __init__(self, observation_spec, reward_spec, num_frames=4):
+    def __init__(self, observation_spec, reward_spec, num_frames=4, channels="auto"):
         check_int("FrameStacker.num_frames", num_frames, at_least=2)
         if tf.nest.is_nested(observation_spec) or observation_spec.shape.rank == 0:
             raise ConfigError(f"FrameStacker needs one observation [C, ...], not {observation_spec}")
         self._num_frames = num_frames
-        channels, *rest = observation_spec.shape
-        dtype = observation_spec.dtype
-        stack_spec = tf.TensorSpec((num_frames * channels, *rest), dtype, "observation")
-        state_spec = tf.TensorSpec((num_frames - 1, channels, *rest), dtype)
+        shape, dtype = list(observation_spec.shape), observation_spec.dtype
+        axis = channel_axis(observation_spec, "FrameStacker.channels", channels)
+        state_spec = tf.TensorSpec((num_frames - 1, *shape), dtype)
+        # The frames, axis 1 of [N, num_frames, *shape], come before the channels.
+        self._order = [0, *range(2, axis + 2), 1, *range(axis + 2, len(shape) + 2)]
+        shape[axis] *= num_frames
+        stack_spec = tf.TensorSpec(shape, dtype, "observation")
+        if channels == "auto" and channel_axis(stack_spec, "FrameStacker.channels") != axis:
+            raise ConfigError(
+                f"FrameStacker.channels is 'auto': a stack {stack_spec.shape} does not show which axis holds "
+                f"its channels; set this and the encoder's setting to {'last' if axis else 'first'!r}"
+            )
         super().__init__(stack_spec, reward_spec, state_spec, context=num_frames - 1)
 
     def step(self, time_step, state):
@@ -114,8 +130,7 @@ class FrameStacker(DataTransformer):
         is_first = tf.reshape(time_step.is_first(), (-1, *[1] * observation.shape.rank))
         newest = observation[:, tf.newaxis]
         frames = tf.concat([tf.where(is_first, newest, state), newest], axis=1)
-        observation = tf.reshape(frames, (-1, *self.observation_spec.shape))
-        return time_step._replace(observation=observation), frames[:, 1:]
+        return time_step._replace(observation=self._stack(frames)), frames[:, 1:]
 
     def unroll(self, experience, state):
         past = tf.experimental.numpy.moveaxis(state, 1, 0)
@@ -132,9 +147,15 @@ class FrameStacker(DataTransformer):
             position = tf.where(begins, position, position - batch_size)
             positions.insert(0, position)
         flat = tf.reshape(frames, (-1, *frames.shape[2:]))
-        stacked = tf.gather(flat, tf.stack(positions, axis=-1))
-        observation = tf.reshape(stacked, (*position.shape, *self.observation_spec.shape))
+        stacks = self._stack(tf.gather(flat, tf.reshape(tf.stack(positions, axis=-1), (-1, len(positions)))))
+        observation = tf.reshape(stacks, (*position.shape, *stacks.shape[1:]))
         return experience._replace(observation=observation)
+
+    def _stack(self, frames):
+        """[N, num_frames, *shape] -> [N, *shape of a stack]."""
+        if self._order[1] != 1:
+            frames = tf.transpose(frames, self._order)
+        return tf.reshape(frames, (-1, *self.observation_spec.shape))
 
 
 class RunningStatistics(tf.Module):
