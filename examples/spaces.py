@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""One small task for each kind of space: discrete ones, tuples, and a dict with an image. See spaces_*.gin."""
+"""One small task for each kind of space: integers, tuples, a dict with an image. See spaces_*.gin."""
 
 import gymnasium as gym
 import numpy as np

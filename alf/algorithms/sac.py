@@ -90,8 +90,11 @@ class SacAlgorithm(Algorithm):
 
     def parameter_groups(self):
         """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
-        modules = {"actor": self.policy.network, "critic": self._critic}
-        groups = {name: list(module.trainable_variables) for name, module in modules.items()}
+        actor, critic = [self.policy.network, self.policy.actions], [self._critic]
+        groups = {"actor": actor, "critic": critic}
+        groups = {
+            name: [v for m in modules for v in m.trainable_variables] for name, modules in groups.items()
+        }
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
     def preprocess(self, experience, state):
