@@ -90,11 +90,8 @@ class SacAlgorithm(Algorithm):
 
     def parameter_groups(self):
         """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
-        actor, critic = [self.policy.network, self.policy.actions], [self._critic]
-        groups = {"actor": actor, "critic": critic}
-        groups = {
-            name: [v for m in modules for v in m.trainable_variables] for name, modules in groups.items()
-        }
+        actor = self.policy.network.trainable_variables + self.policy.actions.trainable_variables
+        groups = {"actor": list(actor), "critic": list(self._critic.trainable_variables)}
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
     def preprocess(self, experience, state):
