@@ -90,8 +90,8 @@ class SacAlgorithm(Algorithm):
 
     def parameter_groups(self):
         """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
-        modules = {"actor": self.policy.network, "critic": self._critic}
-        groups = {name: list(module.trainable_variables) for name, module in modules.items()}
+        actor = self.policy.network.trainable_variables + self.policy.actions.trainable_variables
+        groups = {"actor": list(actor), "critic": list(self._critic.trainable_variables)}
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
     def preprocess(self, experience, state):

@@ -30,8 +30,8 @@ class Learner(tf.Module):
             `Algorithm.parameter_groups`. None if the algorithm has an `update_with_gradient` of its own.
         training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
             batch of unrolls makes one update.
-        max_grad_norm: limit of the gradient's global norm, of the variables of each optimizer; None for no
-            limit.
+        max_grad_norm: limit of the gradient's global norm, of each of `Algorithm.parameter_groups` by itself:
+            a value loss of large returns does not shrink the policy's gradient. None for no limit.
         max_policy_lag: steps whose action was chosen more updates ago than this get weight 0 in the loss and
             are counted in `dropped_steps`; None keeps all.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and

@@ -50,25 +50,25 @@ class GroupOptimizer(tf.Module):
             one._create_all_weights(self._select(name, groups))
 
     def norms(self, gradients):
-        """Computes the global norm of the gradients of each optimizer, a list of float32 scalars.
+        """Computes the global norm of the gradients of each group, a list of float32 scalars.
 
         `gradients` is a dict from the name of a group to a list of gradients, None where there is none.
         """
-        return [tf.linalg.global_norm(self._select(name, gradients)) for name in self._optimizers]
+        gradients = [[x for x in gradients[name] if x is not None] for name in self._groups]
+        return [tf.linalg.global_norm(group) if group else tf.constant(0.0) for group in gradients]
 
     def limit(self, gradients, norms):
-        """Scales the gradients of each optimizer, which have these `norms`, down to `max_grad_norm`.
+        """Scales the gradients of each group, which have these `norms`, down to `max_grad_norm`.
 
         It returns new tensors: control dependencies around this call hold for everything that uses them.
         """
         limited = {}
-        for name, norm in zip(self._optimizers, norms, strict=True):
+        for name, norm in zip(self._groups, norms, strict=True):
             change = tf.identity
             if self._max_grad_norm is not None:
                 scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
                 change = functools.partial(tf.multiply, scale)
-            for group in [name] if name else self._groups:
-                limited[group] = [None if x is None else change(x) for x in gradients[group]]
+            limited[name] = [None if x is None else change(x) for x in gradients[name]]
         return limited
 
     def apply(self, gradients):

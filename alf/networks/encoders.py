@@ -3,6 +3,8 @@
 
 An encoder is made by `encoder_ctor(observation_spec, seed=...)`. It has a `size`, and is called with
 (observation, training): a nest of [N, *shape], and whether the call trains. It returns float32 [N, size].
+
+An image is uint8 [channels, height, width] or [height, width, channels], see `alf.networks.images`.
 """
 
 import gin
@@ -12,15 +14,29 @@ from alf.errors import ConfigError, check_int
 from alf.nest_utils import zeros_from_spec
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
+from alf.networks.images import channel_axis, is_image
 from alf.networks.layers import HIDDEN_GAIN, Mlp, check_ctor, check_layers, convolution, dense, split_seed
+
+_NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, size of the kernel, stride
+_NATURE_PIXELS = 36  # what one number after these layers sees of an image, in height and width
 
 
 class _ImageEncoder(CopyableModule):
     """Convolutions, `_convolve` in the subclass, and after them `_dense`, a hidden layer."""
 
+    def __init__(self, observation_spec, channels):
+        super().__init__()
+        name = type(self).__name__
+        if not is_image(observation_spec):
+            raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
+        axis = channel_axis(observation_spec, f"{name}.channels", channels)
+        self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
+        self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
+
     def __call__(self, observation, training=False):
-        """uint8 [N, channels, height, width] -> float32 [N, size]."""
-        x = tf.transpose(observation, (0, 2, 3, 1))  # CPUs convolve with the channels last.
+        """uint8 [N, *shape of the image] -> float32 [N, size]."""
+        # CPUs convolve with the channels last.
+        x = observation if self._order == (0, 1, 2, 3) else tf.transpose(observation, self._order)
         x = self._convolve(tf.cast(x, tf.float32) / 255.0)
         return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
 
@@ -29,39 +45,48 @@ class _ImageEncoder(CopyableModule):
 class NatureEncoder(_ImageEncoder):
     """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
 
+    Numbers of 0 to 255 become 0 to 1. Where strides do not divide an image evenly, zeros at its lower and
+    right edges make it fit, so that every pixel counts; 84 x 84 pixels fit as they are.
+
     Args:
-        observation_spec: unbatched tensor spec, uint8 [channels, height, width], at least 36 x 36 pixels.
+        observation_spec: unbatched tensor spec of an image of at least 36 x 36 pixels.
         compute_dtype: "float32", "bfloat16" or "auto", see `compute_dtype`; None for that of the network.
             Variables and features are float32.
+        channels: "first" or "last" says which axis of the image holds the channels. "auto": the shorter one
+            of the first and the last axis.
         seed: of the initializers; None draws one.
 
     Raises:
-        ConfigError: if the observation is no image, or too small.
+        ConfigError: if the observation is no image, or too small, or the channels cannot be told.
     """
 
     size = 512
 
-    def __init__(self, observation_spec, compute_dtype=None, seed=None):
-        super().__init__()
-        channels, height, width = _image_shape("NatureEncoder", observation_spec)
-        if min(height, width) < 36:
+    def __init__(self, observation_spec, compute_dtype=None, channels="auto", seed=None):
+        super().__init__(observation_spec, channels)
+        if min(self._shape[:2]) < _NATURE_PIXELS:
             raise ConfigError(
-                "NatureEncoder needs [channels, height, width] of at least 36 x 36 pixels, not "
+                f"NatureEncoder needs at least {_NATURE_PIXELS} x {_NATURE_PIXELS} pixels, and the image is "
                 f"{observation_spec.shape}: ImpalaResEncoder takes smaller images"
             )
         *seeds, dense_seed = split_seed(seed, 4)
-        shape, self._convolutions = (None, height, width, channels), []
-        sizes = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+        height, width, channels = self._shape
+        self._convolutions, self._paddings = [], []
         with compute_in("NatureEncoder.compute_dtype", compute_dtype):
-            for (filters, size, strides), seed in zip(sizes, seeds, strict=True):
-                kwargs = dict(strides=strides, activation="relu")
-                layer = convolution(shape[-1], filters, size, HIDDEN_GAIN, seed, **kwargs)
-                shape = layer.compute_output_shape(shape)
-                self._convolutions.append(layer)
-            self._dense = dense(shape[1:].num_elements(), self.size, HIDDEN_GAIN, dense_seed, None, "relu")
+            for (filters, size, stride), seed in zip(_NATURE_LAYERS, seeds, strict=True):
+                kwargs = dict(strides=stride, activation="relu")
+                self._convolutions.append(convolution(channels, filters, size, HIDDEN_GAIN, seed, **kwargs))
+                below, right = (-(length - size) % stride for length in (height, width))
+                self._paddings.append((below, right))
+                height, width = (height + below - size) // stride + 1, (width + right - size) // stride + 1
+                channels = filters
+            num_features = height * width * channels
+            self._dense = dense(num_features, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
 
     def _convolve(self, x):
-        for layer in self._convolutions:
+        for (below, right), layer in zip(self._paddings, self._convolutions):
+            if below or right:
+                x = tf.pad(x, [[0, 0], [0, below], [0, right], [0, 0]])
             x = layer(x)
         return x
 
@@ -75,9 +100,9 @@ class ImpalaResEncoder(_ImageEncoder):
 
     size = 256
 
-    def __init__(self, observation_spec, compute_dtype=None, seed=None):
-        super().__init__()
-        channels, height, width = _image_shape("ImpalaResEncoder", observation_spec)
+    def __init__(self, observation_spec, compute_dtype=None, channels="auto", seed=None):
+        super().__init__(observation_spec, channels)
+        height, width, channels = self._shape
         *seeds, dense_seed = split_seed(seed, 16)
         seeds, self._sections = iter(seeds), []
         with compute_in("ImpalaResEncoder.compute_dtype", compute_dtype):
@@ -107,15 +132,17 @@ class ImpalaResEncoder(_ImageEncoder):
 class ObservationEncoder(CopyableModule):
     """Encodes each part of an observation by its kind, and concatenates the features.
 
-    An image, uint8 [channels, height, width], goes through an encoder of its own. A scalar integer with
-    bounds becomes one-hot. Anything else is flattened, and goes through the hidden layers of
-    `vector_layer_params`, each part through its own.
+    An image, uint8 of rank 3, goes through an encoder of its own. A scalar integer with bounds becomes
+    one-hot. Anything else is flattened, and goes through the hidden layers of `vector_layer_params`, each
+    part through its own.
 
     Args:
         observation_spec: nest of unbatched tensor specs.
-        image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image.
+        image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image. None: `NatureEncoder`,
+            or `ImpalaResEncoder` where an image has less than 36 pixels in height or width.
         max_one_hot: an integer with more values than this is flattened, like any other number.
-        vector_layer_params: units of the hidden layers for each flattened part; () for none.
+        vector_layer_params: units of the hidden layers for each flattened part; () for none. None: (64,)
+            beside an image, so that a few numbers count among hundreds of its features; else ().
         activation: of these layers, a name that Keras knows.
         seed: of the initializers; None draws one.
     """
@@ -123,21 +150,25 @@ class ObservationEncoder(CopyableModule):
     def __init__(
         self,
         observation_spec,
-        image_encoder_ctor=NatureEncoder,
+        image_encoder_ctor=None,
         max_one_hot=1000,
-        vector_layer_params=(),
+        vector_layer_params=None,
         activation="tanh",
         seed=None,
     ):
         super().__init__(name="observation_encoder")
         check_int("ObservationEncoder.max_one_hot", max_one_hot, at_least=0)
-        check_layers("ObservationEncoder.vector_layer_params", vector_layer_params, activation)
-        check_ctor("ObservationEncoder.image_encoder_ctor", image_encoder_ctor, "an encoder", "NatureEncoder")
         specs = tf.nest.flatten(observation_spec)
+        if vector_layer_params is None:
+            vector_layer_params = (64,) if any(map(is_image, specs)) else ()
+        check_layers("ObservationEncoder.vector_layer_params", vector_layer_params, activation)
+        if image_encoder_ctor is None:
+            image_encoder_ctor = _make_image_encoder
+        check_ctor("ObservationEncoder.image_encoder_ctor", image_encoder_ctor, "an encoder", "NatureEncoder")
         self._parts = []
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
             is_choice = spec.shape.rank == 0 and spec.dtype.is_integer and hasattr(spec, "minimum")
-            if spec.dtype == tf.uint8 and spec.shape.rank == 3:
+            if is_image(spec):
                 part = image_encoder_ctor(spec, seed=part_seed)
             elif is_choice and 0 < (size := int(spec.maximum) - int(spec.minimum) + 1) <= max_one_hot:
                 part = _OneHotEncoder(int(spec.minimum), size)
@@ -240,7 +271,7 @@ class _VectorEncoder(CopyableModule):
         return self._layers(tf.cast(x, tf.float32), training)
 
 
-def _image_shape(owner, spec):
-    if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.uint8 or spec.shape.rank != 3:
-        raise ConfigError(f"{owner} needs one image, uint8 [channels, height, width], not {spec}")
-    return spec.shape
+def _make_image_encoder(spec, seed):
+    """The encoder for the size of an image, whichever of its axes holds the channels."""
+    is_small = sorted(spec.shape)[1] < _NATURE_PIXELS
+    return (ImpalaResEncoder if is_small else NatureEncoder)(spec, seed=seed)

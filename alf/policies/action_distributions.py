@@ -7,6 +7,7 @@ All sizes below are those of one action; the leading dimensions [...] are free, 
 """
 
 import abc
+import functools
 import inspect
 import math
 from collections.abc import Mapping
@@ -22,8 +23,8 @@ from alf.ops import losses
 
 # More choices than any network has outputs. A spec without real bounds has more: those of its dtype.
 _MAX_CHOICES = 2**20
-# Keeps densities finite: e^-5 is far below what any control task resolves.
-_MIN_LOG_STD, _MAX_LOG_STD = -5.0, 2.0
+# Of the logarithm of a standard deviation: beyond these limits densities overflow in float32.
+_LEAST_LOG_STD, _GREATEST_LOG_STD = -20.0, 20.0
 # The least distance of a Beta draw from 0 and 1, where its density may be 0.
 _EDGE = 1e-6
 
@@ -222,35 +223,70 @@ class GaussianActions(_BoxActions):
     """A box of D independent normal actions.
 
     The parameters are (loc, log_std), raw is the draw, all [..., D]. The environment clips actions beyond its
-    bounds; densities are those of the draw before clipping.
+    bounds; densities are those of the draw before clipping. With std = exp(log_std), and sums over D:
+
+        log p(raw) = -sum((raw - loc)^2 / (2 std^2) + log_std + log(2 pi) / 2)
+        entropy    = sum(log_std + log(2 pi e) / 2)
+        KL(p || q) = sum(log_std_q - log_std_p + (std_p^2 + (loc_p - loc_q)^2) / (2 std_q^2) - 1 / 2)
+
+    The network makes loc, and of its other outputs x the standard deviation:
+
+        "exp":       std = exp(x + init_log_std)
+        "softplus":  std = log(1 + exp(x + c)), where c makes it exp(init_log_std) at x = 0
+
+    The exponential scales with x; softplus grows no faster than x, so that no output makes it explode.
 
     Args:
         action_spec: tensor spec of floating point.
-        std: "state": the network computes it from the state; "shared": a variable, the same in every state.
-        init_log_std: logarithm of the standard deviation at the start; it is always limited to [-5, 2].
+        std: "state": the network computes x from the state; "shared": x + init_log_std, or x + c, is a
+            variable, the same in every state; "fixed": the standard deviation is always exp(init_log_std).
+        init_log_std: logarithm of the standard deviation at the start.
         scale_to_bounds: maps [-1, 1] to the bounds, which must be finite; actions beyond them are clipped.
+        std_transform: "exp" or "softplus", see above; of no effect if the standard deviation is fixed.
+        min_log_std, max_log_std: limits of log_std, within [-20, 20]. At a limit an output of the network has
+            no gradient; the variable of "shared" comes back.
     """
 
-    def __init__(self, action_spec, std="state", init_log_std=0.0, scale_to_bounds=False):
-        if std not in ("state", "shared"):
-            raise ConfigError(f"std is {std!r}: it must be 'state' or 'shared'")
-        check_number("init_log_std", init_log_std, at_least=_MIN_LOG_STD, at_most=_MAX_LOG_STD)
+    def __init__(
+        self,
+        action_spec,
+        std="state",
+        init_log_std=0.0,
+        scale_to_bounds=False,
+        std_transform="exp",
+        min_log_std=-5.0,
+        max_log_std=2.0,
+    ):
+        if std not in ("state", "shared", "fixed"):
+            raise ConfigError(f"std is {std!r}: it must be 'state', 'shared' or 'fixed'")
+        if std_transform not in ("exp", "softplus"):
+            raise ConfigError(f"std_transform is {std_transform!r}: it must be 'exp' or 'softplus'")
+        check_number("min_log_std", min_log_std, at_least=_LEAST_LOG_STD)
+        check_number("max_log_std", max_log_std, above=min_log_std, at_most=_GREATEST_LOG_STD)
+        check_number("init_log_std", init_log_std, at_least=min_log_std, at_most=max_log_std)
         super().__init__(action_spec, outputs_per_number=2 if std == "state" else 1)
         if scale_to_bounds:
             self._scale_to_bounds("scale_to_bounds is True")
-        self._init_log_std = init_log_std
-        self._log_std = None
+        invert = _log_softplus_inverse if std_transform == "softplus" else float
+        low, self._start, high = map(invert, (min_log_std, init_log_std, max_log_std))
+        # Before the transform: log(softplus(x)) has no finite gradient where softplus(x) is 0 in float32.
+        self._limit = functools.partial(tf.clip_by_value, clip_value_min=low, clip_value_max=high)
+        self._std, self._is_softplus, self._shared = std, std_transform == "softplus", None
         if std == "shared":
             # The optimizer limits it through this constraint. If `params` limited it, it would have no
             # gradient beyond the limits, and would stay there.
-            initial = tf.fill(self.raw_spec.shape, float(init_log_std))
-            self._log_std = tf.Variable(initial, constraint=_limit_log_std, name="log_std")
+            initial = tf.fill(self.raw_spec.shape, self._start)
+            self._shared = tf.Variable(initial, constraint=self._limit, name="std_before_transform")
 
     def _params(self, outputs):
-        if self._log_std is not None:
-            return outputs, tf.broadcast_to(self._log_std, tf.shape(outputs))
-        loc, log_std = tf.split(outputs, 2, axis=-1)
-        return loc, _limit_log_std(log_std + self._init_log_std)
+        if self._std == "state":
+            loc, x = tf.split(outputs, 2, axis=-1)
+            return loc, self._log_std(self._limit(x + self._start))
+        x = self._start if self._shared is None else self._shared
+        return outputs, tf.broadcast_to(self._log_std(x), tf.shape(outputs))
+
+    def _log_std(self, x):
+        return tf.math.log(tf.nn.softplus(x)) if self._is_softplus else x
 
     def sample(self, params):
         return self.draw(params, tf.random.normal(tf.shape(params[0])))
@@ -282,11 +318,20 @@ class TanhGaussianActions(GaussianActions):
     """A box of D independent normal draws, squashed by tanh and scaled to the bounds, which must be finite.
 
     Parameters and arguments are as in `GaussianActions`; raw is the draw before tanh, [..., D]. Densities are
-    those of the action in [-1, 1]; the mode is that of the draw. Squashing changes no KL divergence.
+    those of the action in [-1, 1], log p(raw) - sum(log(1 - tanh(raw)^2)); the mode is that of the draw.
+    Squashing changes no KL divergence.
     """
 
-    def __init__(self, action_spec, std="state", init_log_std=0.0):
-        super().__init__(action_spec, std, init_log_std)
+    def __init__(
+        self,
+        action_spec,
+        std="state",
+        init_log_std=0.0,
+        std_transform="exp",
+        min_log_std=-5.0,
+        max_log_std=2.0,
+    ):
+        super().__init__(action_spec, std, init_log_std, False, std_transform, min_log_std, max_log_std)
         self._scale_to_bounds("continuous is 'tanh_gaussian'")
 
     def action(self, raw):
@@ -417,7 +462,14 @@ _CONTINUOUS = {"gaussian": GaussianActions, "tanh_gaussian": TanhGaussianActions
 
 @gin.configurable(module="alf.policies")
 def make_action_distribution(
-    action_spec, continuous="gaussian", std=None, init_log_std=None, scale_to_bounds=None
+    action_spec,
+    continuous="gaussian",
+    std=None,
+    init_log_std=None,
+    scale_to_bounds=None,
+    std_transform=None,
+    min_log_std=None,
+    max_log_std=None,
 ):
     """Chooses the `ActionDistribution` for an action spec, or for each part of a nest of specs.
 
@@ -426,7 +478,8 @@ def make_action_distribution(
     Args:
         action_spec: nest of unbatched tensor specs: integers with bounds, or of floating point.
         continuous: the distribution of floating point actions: "gaussian", "tanh_gaussian" or "beta".
-        std, init_log_std: as in `GaussianActions`, for "gaussian" and "tanh_gaussian"; None for the default.
+        std, init_log_std, std_transform, min_log_std, max_log_std: as in `GaussianActions`, for "gaussian"
+            and "tanh_gaussian"; None for the default.
         scale_to_bounds: the same, for "gaussian" alone: the others always scale.
     """
     if continuous not in _CONTINUOUS:
@@ -434,10 +487,13 @@ def make_action_distribution(
         raise ConfigError(f"continuous is {continuous!r}: it must be one of {choices}")
     distribution = _CONTINUOUS[continuous]
     options = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
+    options |= {"std_transform": std_transform, "min_log_std": min_log_std, "max_log_std": max_log_std}
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():
         if name not in inspect.signature(distribution).parameters:
             raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
+    if std == "fixed" and std_transform is not None:
+        raise ConfigError(f"std_transform is {std_transform!r}: it has no effect where std is 'fixed'")
     settings = options if continuous == "gaussian" else {"continuous": continuous, **options}
     specs = [spec for spec in tf.nest.flatten(action_spec) if isinstance(spec, tf.TensorSpec)]
     if settings and not any(spec.dtype.is_floating for spec in specs):
@@ -492,8 +548,10 @@ def _unflatten(x, shape):
     return x if len(shape) == 1 else tf.reshape(x, tf.concat([tf.shape(x)[:-1], shape], axis=0))
 
 
-def _limit_log_std(log_std):
-    return tf.clip_by_value(log_std, _MIN_LOG_STD, _MAX_LOG_STD)
+def _log_softplus_inverse(y):
+    """Computes the x of y = log(log(1 + exp(x)))."""
+    std = math.exp(y)
+    return std + math.log(-math.expm1(-std))
 
 
 def _log_slope_of_tanh(x):

@@ -16,6 +16,7 @@ import tensorflow as tf
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
 from alf.nest_utils import flatten_with_joined_paths
+from alf.networks.images import channel_axis
 
 
 class DataTransformer(tf.Module):
@@ -110,38 +111,43 @@ class Pipeline(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class FrameStacker(DataTransformer):
-    """Stacks the last `num_frames` observations, at least 2, along their first axis, oldest first.
+    """Stacks the last `num_frames` observations along the axis of their channels, oldest first.
 
-    Each stacked part of the observation is a tensor [C, ...], and becomes [num_frames * C, ...]. While an
-    episode has fewer observations, copies of its first one fill the stack. The environment need not stack:
-    each observation crosses the queues once.
+    Each stacked part of the observation is an image, or another tensor, whose first axis counts as channels.
+    While an episode has fewer observations, copies of its first one fill the stack. The environment need not
+    stack: each observation crosses the queues once.
 
-    `keys` names the parts of a nested observation that are stacked, such as ("camera",) or
-    ("sensors/camera", "sensors/lidar"); the others stay as they are. None stacks all parts.
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        num_frames: at least 2.
+        keys: names the parts of a nested observation that are stacked, such as ("camera",) or
+            ("sensors/camera", "sensors/lidar"); the others stay as they are. None stacks all parts.
+        channels: "first", "last" or "auto", as in `NatureEncoder`, for all parts. "auto" is a `ConfigError`
+            if an image and its stack do not show the same axis.
     """
 
-    def __init__(self, observation_spec, reward_spec, num_frames=4, keys=None):
+    def __init__(self, observation_spec, reward_spec, num_frames=4, keys=None, channels="auto"):
         check_int("FrameStacker.num_frames", num_frames, at_least=2)
         self._num_frames = num_frames
         self._chosen = _find_leaves("FrameStacker.keys", keys, observation_spec)
-        leaves, state_spec = tf.nest.flatten(observation_spec), []
+        leaves, state_spec, self._axes = tf.nest.flatten(observation_spec), [], []
         for i in self._chosen:
             if leaves[i].shape.rank == 0:
                 raise ConfigError(
                     f"FrameStacker stacks tensors [C, ...], not {leaves[i]}: set FrameStacker.keys"
                 )
-            (channels, *rest), dtype = leaves[i].shape, leaves[i].dtype
-            state_spec.append(tf.TensorSpec((num_frames - 1, channels, *rest), dtype))
-            leaves[i] = tf.TensorSpec((num_frames * channels, *rest), dtype, leaves[i].name)
+            state_spec.append(tf.TensorSpec((num_frames - 1, *leaves[i].shape), leaves[i].dtype))
+            leaves[i], axis = _make_stack_spec(leaves[i], num_frames, channels)
+            self._axes.append(axis)
         stack_spec = tf.nest.pack_sequence_as(observation_spec, leaves)
         super().__init__(stack_spec, reward_spec, tuple(state_spec), context=num_frames - 1)
 
     def step(self, time_step, state):
-        def stack(newest, past, shape):
+        def stack(newest, past, axis):
             is_first = tf.reshape(time_step.is_first(), (-1, *[1] * newest.shape.rank))
             newest = newest[:, tf.newaxis]
             frames = tf.concat([tf.where(is_first, newest, past), newest], axis=1)
-            return tf.reshape(frames, (-1, *shape)), frames[:, 1:]
+            return _stack(frames, axis), frames[:, 1:]
 
         observation, state = self._map(stack, time_step.observation, state)
         return time_step._replace(observation=observation), state
@@ -149,20 +155,20 @@ class FrameStacker(DataTransformer):
     def unroll(self, experience, state):
         positions = self._find_positions(experience.step_type)
 
-        def stack(x, past, shape):
+        def stack(x, past, axis):
             frames = tf.concat([tf.experimental.numpy.moveaxis(past, 1, 0), x], axis=0)
-            stacked = tf.gather(tf.reshape(frames, (-1, *frames.shape[2:])), positions)
-            return tf.reshape(stacked, (*positions.shape[:2], *shape)), ()
+            frames = tf.gather(tf.reshape(frames, (-1, *frames.shape[2:])), positions)
+            stacks = _stack(tf.reshape(frames, (-1, *frames.shape[2:])), axis)
+            return tf.reshape(stacks, (*positions.shape[:2], *stacks.shape[1:])), ()
 
         observation, _ = self._map(stack, experience.observation, state)
         return experience._replace(observation=observation)
 
     def _map(self, stack, observation, state):
-        """Replaces the chosen leaves by what `stack` makes of (leaf, state, new shape): (leaf, state)."""
-        leaves, specs = tf.nest.flatten(observation), tf.nest.flatten(self.observation_spec)
-        states = []
-        for i, past in zip(self._chosen, state, strict=True):
-            leaves[i], past = stack(leaves[i], past, specs[i].shape)
+        """Replaces the chosen leaves by what `stack` makes of (leaf, state, channel axis): (leaf, state)."""
+        leaves, states = tf.nest.flatten(observation), []
+        for i, past, axis in zip(self._chosen, state, self._axes, strict=True):
+            leaves[i], past = stack(leaves[i], past, axis)
             states.append(past)
         return tf.nest.pack_sequence_as(observation, leaves), tuple(states)
 
@@ -196,6 +202,28 @@ def _find_leaves(setting, keys, observation_spec):
             f"These are {known}"
         )
     return [paths.index(key) for key in keys]
+
+
+def _make_stack_spec(spec, num_frames, channels):
+    """Returns the spec of a stack of tensors like `spec`, and the axis that holds the channels."""
+    axis, shape = channel_axis(spec, "FrameStacker.channels", channels), list(spec.shape)
+    shape[axis] *= num_frames
+    stack_spec = tf.TensorSpec(shape, spec.dtype, spec.name)
+    if channels == "auto" and channel_axis(stack_spec, "FrameStacker.channels") != axis:
+        raise ConfigError(
+            f"FrameStacker.channels is 'auto': a stack {stack_spec.shape} does not show which axis holds "
+            f"its channels; set this and the encoder's setting to {'last' if axis else 'first'!r}"
+        )
+    return stack_spec, axis
+
+
+def _stack(frames, axis):
+    """[N, num_frames, *shape] -> [N, *shape of a stack]; the channels are in the `axis` of the shape."""
+    shape = frames.shape[2:].as_list()
+    shape[axis] *= frames.shape[1]
+    if axis:
+        frames = tf.experimental.numpy.moveaxis(frames, 1, axis + 1)
+    return tf.reshape(frames, (-1, *shape))
 
 
 class RunningStatistics(tf.Module):

@@ -1,15 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Policies of algorithms that learn from replay: epsilon-greedy on action values, and SAC's actor."""
 
-import contextlib
-
 import gin
 import tensorflow as tf
 
 from alf.data_structures import PolicyStep
 from alf.errors import ConfigError
 from alf.networks import PolicyNetwork, QValueNetwork
-from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
+from alf.policies.action_distributions import (
+    CategoricalActions,
+    TanhGaussianActions,
+    make_action_distribution,
+)
 from alf.policies.policy import Policy
 from alf.schedules import as_schedule
 
@@ -57,6 +59,8 @@ class EpsilonGreedyPolicy(Policy):
 @gin.configurable(module="alf.policies")
 class SacPolicy(Policy):
     """SAC's actor: a tanh-Gaussian on one box of floats with finite bounds, or a categorical on one integer.
+
+    The settings of the standard deviation are those of `make_action_distribution`.
 
     Args:
         observation_spec, action_spec, data_transformer: as in `Policy`; other actions are a `ConfigError`.
@@ -128,8 +132,14 @@ def _make_actions(spec):
     """The distribution of one integer or of one bounded box."""
     if _is_one_integer(spec):
         return CategoricalActions(spec)
-    if isinstance(spec, tf.TensorSpec) and spec.dtype.is_floating and spec.shape.num_elements():
-        with contextlib.suppress(ConfigError):
-            return TanhGaussianActions(spec)
+    if isinstance(spec, tf.TensorSpec) and spec.dtype.is_floating and _has_finite_bounds(spec):
+        return make_action_distribution(spec, continuous="tanh_gaussian")
     needs = "one integer with bounds, or one box of floats with finite bounds, minimum <= maximum"
     raise ConfigError(f"action_spec is {spec}: SacPolicy needs {needs}")
+
+
+def _has_finite_bounds(spec):
+    try:
+        return bool(spec.shape.num_elements()) and bool(TanhGaussianActions(spec))
+    except ConfigError:
+        return False

@@ -238,6 +238,20 @@ def test_groups_hold_every_trainable_variable_once_and_no_target(action_spec):
     assert list(algorithm.parameter_groups()) == ["actor", "critic", "alpha"]
 
 
+def test_a_shared_std_is_trained_with_the_actor():
+    gin.parse_config("make_action_distribution.std = 'shared'\nmake_action_distribution.init_log_std = -3.0")
+    algorithm = make_algorithm()
+    (log_std,) = algorithm.policy.actions.trainable_variables
+    np.testing.assert_array_equal(log_std, [-3.0, -3.0])
+    groups = algorithm.parameter_groups()
+    assert [name for name, group in groups.items() if any(v is log_std for v in group)] == ["actor"]
+    gradient = gradients(algorithm, make_experience(algorithm), "actor_loss")["actor"]
+    assert all(np.abs(g).max() > 0 for g in gradient)
+    gin.parse_config("make_action_distribution.scale_to_bounds = True")
+    with pytest.raises(ConfigError, match="scale_to_bounds is True: it has no effect"):
+        make_algorithm()
+
+
 def test_actor_follows_the_gradient_of_the_smaller_critic():
     """Against a tape through everything, weights of the critics left out."""
     algorithm = make_algorithm(initial_alpha=0.4)

@@ -33,7 +33,7 @@ def random_observation(spec, n=5):
 
 
 def test_each_part_is_encoded_by_its_kind():
-    encoder = ObservationEncoder(NESTED)
+    encoder = ObservationEncoder(NESTED, vector_layer_params=())
     observation = random_observation(NESTED)
     screen = encoder._parts[-1]
     vector, number, matrix = observation["more"]
@@ -48,6 +48,28 @@ def test_each_part_is_encoded_by_its_kind():
     assert features.dtype == tf.float32 and encoder.size == 3 + 4 + 1 + 6 + 512
     np.testing.assert_array_equal(features, np.concatenate(expected, axis=1))
     assert isinstance(screen, NatureEncoder)
+
+
+def test_beside_an_image_vectors_have_a_layer_by_default():
+    encoder = ObservationEncoder({"image": IMAGE, "vector": VECTOR, "card": discrete(2, 4)})
+    card, image, vector = encoder._parts  # by key
+    assert encoder.size == 3 + 512 + 64
+    kernel, bias = vector.trainable_variables
+    assert kernel.shape == (4, 64)
+    observation = random_observation({"image": IMAGE, "vector": VECTOR, "card": discrete(2, 4)})
+    expected = np.tanh(observation["vector"] @ kernel + bias)
+    np.testing.assert_allclose(encoder(observation)[:, -64:], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(encoder(observation)[:, 3:-64], image(observation["image"]))
+    assert ObservationEncoder({"vector": VECTOR, "card": discrete(2, 4)}).trainable_variables == ()
+
+
+@pytest.mark.parametrize("shape", [(35, 84, 3), (3, 7, 7), (10, 10, 4)], ids=str)
+def test_small_images_need_no_setting(shape):
+    spec = tf.TensorSpec(shape, tf.uint8)
+    encoder = ObservationEncoder(spec)
+    assert isinstance(encoder._parts[0], ImpalaResEncoder)
+    assert np.std(encoder(random_observation(spec))) > 0
+    assert isinstance(ObservationEncoder(tf.TensorSpec((36, 84, 3), tf.uint8))._parts[0], NatureEncoder)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])
@@ -82,7 +104,7 @@ def test_max_one_hot():
 def test_an_image_encoder_can_be_chosen():
     small = functools.partial(ImpalaResEncoder, compute_dtype="bfloat16")
     encoder = ObservationEncoder((IMAGE, VECTOR), image_encoder_ctor=small)
-    assert encoder.size == 256 + 4 and isinstance(encoder._parts[0], ImpalaResEncoder)
+    assert encoder.size == 256 + 64 and isinstance(encoder._parts[0], ImpalaResEncoder)
 
 
 def test_vectors_can_have_layers_of_their_own():

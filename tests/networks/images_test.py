@@ -1,12 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Encoders of images: features, number of parameters, bfloat16."""
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
-from alf.networks import ImpalaResEncoder, NatureEncoder
+from alf.networks import ActorCriticNetwork, ImpalaResEncoder, NatureEncoder
 from tests.networks.rounding import distance, max_distance
 
 ATARI = tf.TensorSpec((4, 84, 84), tf.uint8)
@@ -75,29 +76,84 @@ def test_bfloat16_has_float32_variables_and_close_features(encoder_ctor, num_lay
     assert 0 < distance(b, a) < max_distance(num_layers)
 
 
-def test_channels_come_first():
-    encoder = NatureEncoder(tf.TensorSpec((1, 36, 40), tf.uint8))
-    assert encoder._convolutions[0].kernel.shape == (8, 8, 1, 32)
-    assert encoder._dense.kernel.shape == (1 * 1 * 64, 512)  # 36 -> 8 -> 3 -> 1 pixel, 40 -> 9 -> 3 -> 1
+@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
+def test_channels_may_come_first_or_last(encoder_ctor):
+    specs = tf.TensorSpec((3, 36, 40), tf.uint8), tf.TensorSpec((36, 40, 3), tf.uint8)
+    first, last = (encoder_ctor(spec, seed=0) for spec in specs)
+    observation = images(specs[0])
+    features = first(observation)
+    np.testing.assert_array_equal(features, last(tf.transpose(observation, (0, 2, 3, 1))))
+    assert np.std(features) > 0.1
+
+
+def test_the_shorter_of_the_outer_axes_holds_the_channels():
+    for shape, channels in (((1, 36, 40), 1), ((36, 40, 1), 1), ((42, 84, 12), 12), ((84, 84, 4), 4)):
+        encoder = NatureEncoder(tf.TensorSpec(shape, tf.uint8))
+        assert encoder._convolutions[0].kernel.shape == (8, 8, channels, 32)
 
 
 @pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"image": ATARI},
-        tf.TensorSpec((84, 84), tf.uint8),
-        tf.TensorSpec((4, 84, 84), tf.float32),
-    ],
-)
-def test_what_is_no_image_is_an_error(encoder_ctor, spec):
-    with pytest.raises(ConfigError, match=f"{encoder_ctor.__name__} needs one image"):
+def test_a_setting_says_which_axis_holds_the_channels(encoder_ctor):
+    spec, name = tf.TensorSpec((40, 36, 40), tf.uint8), encoder_ctor.__name__
+    with pytest.raises(ConfigError, match=rf"{name}.channels is 'auto': the image \(40, 36, 40\) does not"):
         encoder_ctor(spec)
+    with pytest.raises(ConfigError, match=rf"{name}.channels is 'middle': it must be 'auto', 'first' or"):
+        encoder_ctor(spec, channels="middle")
+    for channels, size in (("first", 41), ("last", 40)):
+        gin.clear_config()
+        gin.parse_config(f"{name}.channels = {channels!r}")
+        encoder = encoder_ctor(tf.TensorSpec((41, 42, 40), tf.uint8))
+        assert size in {v.shape[2] for v in encoder.trainable_variables if v.shape.rank == 4}
+
+
+@pytest.mark.parametrize(
+    "encoder_ctor, size", [(NatureEncoder, 42), (NatureEncoder, 59), (ImpalaResEncoder, 42)]
+)
+def test_every_pixel_counts(encoder_ctor, size):
+    encoder = encoder_ctor(tf.TensorSpec((size, size, 1), tf.uint8), seed=0)
+    # One white pixel in each image: all along the lower and the right edge, where Pong's paddle is.
+    images = np.zeros((2 * size, size, size, 1), np.uint8)
+    for i in range(size):
+        images[i, i, -1] = images[size + i, -1, i] = 255
+    features = encoder(tf.constant(images)).numpy()
+    np.testing.assert_array_equal(encoder(tf.zeros_like(images[:1])), np.zeros((1, encoder.size)))
+    assert np.all(features.max(axis=1) > 1e-4)
+
+
+@pytest.mark.parametrize(
+    "shape, size", [((84, 84, 4), 7 * 7), ((42, 42, 4), 2 * 2), ((36, 40, 4), 1 * 2), ((96, 96, 3), 9 * 9)]
+)
+def test_nature_keeps_so_many_places(shape, size):
+    encoder = NatureEncoder(tf.TensorSpec(shape, tf.uint8))
+    assert encoder._dense.kernel.shape == (64 * size, 512)
+
+
+@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
+@pytest.mark.parametrize("shape", [(84, 84, 4), (42, 42, 2), (1, 64, 48)], ids=str)
+def test_features_begin_at_order_one_and_gradients_reach_every_layer(encoder_ctor, shape):
+    spec = tf.TensorSpec(shape, tf.uint8)
+    encoder = encoder_ctor(spec, seed=0)
+    observation = images(spec, n=16)
+    with tf.GradientTape() as tape:
+        features = encoder(observation)
+        loss = tf.reduce_mean(tf.square(features - 1))
+    assert 0.2 < np.sqrt(np.mean(np.square(features))) < 5
+    norms = [float(tf.norm(g)) for g in tape.gradient(loss, encoder.trainable_variables)]
+    assert min(norms) > 1e-3 and max(norms) < 100
+
+
+@pytest.mark.parametrize("shape", [(84, 84, 4), (42, 42, 3), (7, 7, 3)], ids=str)
+def test_a_default_network_of_images_begins_undecided(shape):
+    spec = tf.TensorSpec(shape, tf.uint8)
+    network = ActorCriticNetwork(spec, 6, seed=0)
+    outputs, value, _ = network(images(spec, n=16)[tf.newaxis])
+    assert np.abs(tf.nn.softmax(outputs) - 1 / 6).max() < 0.02
+    assert np.abs(value).max() < 0.5
 
 
 def test_small_images_are_for_the_res_encoder():
     spec = tf.TensorSpec((3, 35, 84), tf.uint8)
-    with pytest.raises(ConfigError, match=r"36 x 36 pixels, not \(3, 35, 84\): ImpalaResEncoder takes"):
+    with pytest.raises(ConfigError, match=r"and the image is \(3, 35, 84\): ImpalaResEncoder takes"):
         NatureEncoder(spec)
     assert ImpalaResEncoder(spec)(images(spec)).shape == (3, 256)
 

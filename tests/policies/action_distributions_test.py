@@ -54,6 +54,10 @@ CASES = {
     "gaussian": (UNBOUNDED, {}),
     "shared": (UNBOUNDED, {"std": "shared", "init_log_std": -0.5}),
     "scaled": (box((3,), -3.0, 1.0), {"scale_to_bounds": True}),
+    "softplus": (UNBOUNDED, {"std_transform": "softplus", "init_log_std": -1.0}),
+    "shared softplus": (UNBOUNDED, {"std": "shared", "std_transform": "softplus"}),
+    "fixed": (UNBOUNDED, {"std": "fixed", "init_log_std": -0.5}),
+    "tanh softplus": (box(), {"continuous": "tanh_gaussian", "std_transform": "softplus"}),
     "tanh": (box((2, 2), [[0.0, 1.0]], 7.0, tf.float64), {"continuous": "tanh_gaussian"}),
     "beta": (box((), 2.0, 3.0), {"continuous": "beta"}),
     "nest": (NEST, {}),
@@ -505,6 +509,58 @@ def test_gaussian_log_prob_entropy_kl_and_mode():
     np.testing.assert_allclose(actions.kl(params, other), tfd.kl_divergence(p, q), rtol=1e-4)
 
 
+def test_softplus_std_is_the_literal_formula():
+    actions = make_action_distribution(box((3,)), std_transform="softplus", init_log_std=math.log(0.3))
+    outputs, others, raw = (normal(4, 2, n, seed=n).numpy() for n in (6, 6, 3))
+    others = others + 0.5
+    c = math.log(math.exp(0.3) - 1)
+    params, other_params = (actions.params(tf.constant(x)) for x in (outputs, others))
+    (loc, std), (loc_q, std_q) = (
+        (x[..., :3].astype(np.float64), np.log(1 + np.exp(x[..., 3:].astype(np.float64) + c)))
+        for x in (outputs, others)
+    )
+    np.testing.assert_allclose(np.exp(params[1]), std, rtol=1e-5)
+    log_p = -np.sum((raw - loc) ** 2 / (2 * std**2) + np.log(std) + np.log(2 * np.pi) / 2, axis=-1)
+    np.testing.assert_allclose(actions.log_prob(params, raw), log_p, rtol=1e-4)
+    entropy = np.sum(np.log(std) + np.log(2 * np.pi * np.e) / 2, axis=-1)
+    np.testing.assert_allclose(actions.entropy(params), entropy, rtol=1e-4)
+    kl = np.sum(np.log(std_q / std) + (std**2 + (loc - loc_q) ** 2) / (2 * std_q**2) - 0.5, axis=-1)
+    np.testing.assert_allclose(actions.kl(params, other_params), kl, rtol=1e-4)
+
+
+@pytest.mark.parametrize("continuous", ["gaussian", "tanh_gaussian"])
+def test_std_may_be_fixed(continuous):
+    actions = make_action_distribution(box((2,)), continuous, std="fixed", init_log_std=-1.25)
+    assert actions.num_outputs == 2 and actions.variables == ()
+    outputs = normal(5, 2, scale=100.0)
+    loc, log_std = actions.params(outputs)
+    np.testing.assert_array_equal(loc, outputs)
+    np.testing.assert_array_equal(log_std, np.full((5, 2), -1.25))
+
+
+@pytest.mark.parametrize("continuous", ["gaussian", "tanh_gaussian"])
+@pytest.mark.parametrize("std_transform", ["exp", "softplus"])
+@pytest.mark.parametrize("low, high", [(-1.0, 0.5), (-20.0, 3.0)])
+def test_std_is_limited(continuous, std_transform, low, high):
+    settings = dict(std_transform=std_transform, min_log_std=low, max_log_std=high)
+    actions = make_action_distribution(box((1,)), continuous, **settings)
+    x = tf.constant([[0.0, -1e6], [0.0, 1e6], [0.0, 0.25]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        _, log_std = actions.params(x)
+    np.testing.assert_allclose(log_std[:2, 0], [low, high], rtol=1e-5)
+    assert low < log_std[2, 0] < high
+    gradient = tape.gradient(log_std, x)[:, 1]
+    np.testing.assert_array_equal(gradient[:2], [0.0, 0.0])
+    assert gradient[2] > 0.1
+    shared = make_action_distribution(box((1,)), continuous, std="shared", **settings)
+    (variable,) = shared.trainable_variables
+    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
+    for step, limit in ((-1e6, high), (1e6, low)):
+        optimizer.apply_gradients([(tf.constant([step]), variable)])
+        np.testing.assert_allclose(shared.params(tf.zeros((3, 1)))[1], np.full((3, 1), limit), rtol=1e-5)
+
+
 def test_gaussian_samples_have_the_mean_and_the_scale():
     actions = GaussianActions(box((2,)))
     loc, log_std = tf.constant([1.0, -3.0]), tf.constant([0.0, -1.0])
@@ -563,13 +619,15 @@ def test_a_shared_std_stays_within_the_limits_and_comes_back():
 
 
 @pytest.mark.parametrize("continuous", ["gaussian", "tanh_gaussian"])
+@pytest.mark.parametrize("std_transform", ["exp", "softplus"])
 @pytest.mark.parametrize("std", ["state", "shared"])
-def test_init_log_std_is_where_training_begins(std, continuous):
+def test_init_log_std_is_where_training_begins(std, std_transform, continuous):
+    settings = dict(std=std, std_transform=std_transform)
     for value in (-1.5, 0, 1.0):
-        actions = make_action_distribution(box((2,)), continuous, std=std, init_log_std=value)
+        actions = make_action_distribution(box((2,)), continuous, init_log_std=value, **settings)
         # The networks' heads begin near 0.
         _, log_std = actions.params(tf.zeros((3, actions.num_outputs)))
-        np.testing.assert_array_equal(log_std, np.full((3, 2), value))
+        np.testing.assert_allclose(log_std, np.full((3, 2), value), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
@@ -728,11 +786,16 @@ def test_options_reach_every_part_of_a_nest():
 def test_gin_chooses():
     gin.parse_config(
         "make_action_distribution.continuous = 'tanh_gaussian'\n"
-        "make_action_distribution.std = 'shared'\nmake_action_distribution.init_log_std = -2.0"
+        "make_action_distribution.std = 'shared'\nmake_action_distribution.init_log_std = -2.0\n"
+        "make_action_distribution.std_transform = 'softplus'\n"
+        "make_action_distribution.min_log_std = -2.5\nmake_action_distribution.max_log_std = -1.5"
     )
     actions = make_action_distribution(box())
     assert isinstance(actions, TanhGaussianActions)
-    np.testing.assert_array_equal(actions.trainable_variables[0], [-2.0] * 3)
+    (variable,) = actions.trainable_variables
+    for value, log_std in ((variable, -2.0), ([-1e6] * 3, -2.5), ([1e6] * 3, -1.5)):
+        variable.assign(variable.constraint(tf.convert_to_tensor(value)))
+        np.testing.assert_allclose(actions.params(tf.zeros((1, 3)))[1], [[log_std] * 3], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -774,7 +837,16 @@ def no_bounds():
     "spec, options, message",
     [
         (box(), {"continuous": "normal"}, "continuous is 'normal': it must be one of 'gaussian', "),
-        (box(), {"std": "variable"}, "std is 'variable': it must be 'state' or 'shared'"),
+        (box(), {"std": "variable"}, "std is 'variable': it must be 'state', 'shared' or 'fixed'"),
+        (box(), {"std_transform": "relu"}, "std_transform is 'relu': it must be 'exp' or 'softplus'"),
+        (box(), {"min_log_std": -21}, "min_log_std is -21: it must be a number at least -20"),
+        (box(), {"max_log_std": 21.0}, "max_log_std is 21.0: it must be a number above -5.0 and at most 20"),
+        (box(), {"min_log_std": 1.0, "max_log_std": 1.0}, "max_log_std is 1.0: it must be a number above 1"),
+        (box(), {"min_log_std": "low"}, "min_log_std is 'low'"),
+        (box(), {"init_log_std": 1.5, "max_log_std": 1.0}, "init_log_std is 1.5: .* at most 1.0"),
+        (box(), {"std": "fixed", "std_transform": "exp"}, "std_transform is 'exp': it has no effect where"),
+        (box(), {"min_log_std": -1.0, "continuous": "beta"}, "min_log_std is -1.0: it has no effect"),
+        (integers(0, 1), {"max_log_std": 0.0}, "max_log_std is 0.0: it has no effect"),
         (box(), {"init_log_std": "low"}, "init_log_std is 'low'"),
         (box(), {"init_log_std": 2.5}, "init_log_std is 2.5"),
         (box(), {"init_log_std": -6, "continuous": "tanh_gaussian"}, "init_log_std is -6"),
