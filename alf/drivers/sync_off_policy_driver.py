@@ -80,12 +80,12 @@ class SyncOffPolicyDriver(Driver):
         experience = tf.nest.map_structure(lambda *x: tf.stack(x), *(unroll for unroll, _ in unrolls))
         return experience, count_transitions(experience.step_type)
 
-    def collect(self):
+    def _collect(self, observe):
         self._check_runs()
         if not self._is_collection_due():
             return 0
         experience, steps = self.get_training_exps()
-        self.learner.observe(experience)
+        observe(experience)
         return int(steps)
 
     def _unroll_and_log(self, env_index, frame):
