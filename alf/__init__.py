@@ -28,6 +28,9 @@ __all__ = ["__version__", "load_agent"]
 
 def __getattr__(name):
     if name == "load_agent":  # TensorFlow is imported only now
+        from alf.startup import start_tensorflow
+
+        start_tensorflow()
         from alf.training.saved_run import load_agent
 
         return load_agent

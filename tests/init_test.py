@@ -39,3 +39,8 @@ def test_tensorflow_first_is_fine_with_the_switch():
     for value in ("1", "true", "True"):
         assert run_python(code, TF_USE_LEGACY_KERAS=value).returncode == 0
     assert run_python(code, TF_USE_LEGACY_KERAS="0").returncode == 1
+
+
+def test_load_agent_starts_tensorflow_without_a_word():
+    result = run_python("import alf; print(alf.load_agent.__name__)")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "load_agent\n", "")

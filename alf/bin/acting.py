@@ -14,7 +14,9 @@ from alf.training.config import check_dead_bindings
 from alf.training.saved_run import make_env
 
 flags.adopt_module_key_flags(policy_flags)
-SEED = flags.DEFINE_integer("seed", None, "Of the environments; without it they have another one each time.")
+SEED = flags.DEFINE_integer(
+    "seed", None, "Of the environments; without it they have another one each time.", lower_bound=0
+)
 NUM_EPISODES = flags.DEFINE_integer(
     "num_episodes", None, "Episodes: without it alf-play has 1, and alf-evaluate 100.", lower_bound=1
 )

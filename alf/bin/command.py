@@ -62,10 +62,19 @@ def start(main):
     for flag in flags.FLAGS.get_key_flags_for_module(main.__module__):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     try:
-        app.run(main)
+        app.run(main, flags_parser=_parse_flags)
     except SystemExit as ended:
         exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
         raise
+
+
+def _parse_flags(argv):
+    """Returns what is no flag in `argv`; ends the process if a flag is wrong. absl would write two lines."""
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        print(f"error: {first_line(error)}", file=sys.stderr)
+        sys.exit(2)
 
 
 def exit_after(seconds, status):

@@ -10,7 +10,7 @@ import tokenize
 import gin
 
 from alf.errors import ConfigError
-from alf.training.run_description import find_import_paths
+from alf.training.run_description import find_import_paths, list_own_paths
 
 
 def parse_config(gin_files, gin_params):
@@ -35,7 +35,16 @@ def parse_config(gin_files, gin_params):
         except tokenize.TokenError:
             raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
         except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
-            raise ConfigError(f"{name}: {' '.join(str(error).split())}") from None
+            raise ConfigError(f"{name}: {_explain(error)}") from None
+
+
+def _explain(error):
+    """The text of one of gin's errors, in one line."""
+    text = " ".join(str(error).split())
+    unquoted = re.search(r"malformed node or string.*(Failed to parse token .*)", text)
+    if unquoted:
+        return f"{unquoted[1]}: a text needs quotation marks; a shell removes those that are not in others"
+    return text
 
 
 @contextlib.contextmanager
@@ -56,6 +65,27 @@ def own_config():
             store.update(content)
         config._IMPORTS.update(imports)
         config._set_config_is_locked(is_locked)
+
+
+def operative_config():
+    """The text of gin's operative configuration, which can be read where no module of the user is imported.
+
+    Gin itself names the modules that gin files import; Gymnasium imports that of "module:Name-v0", for
+    example. Gin has no public way to find them; its version is pinned in setup.py.
+    """
+    config = gin.config
+    used = {config._REGISTRY[selector].wrapped.__module__ for _, selector in config._OPERATIVE_CONFIG}
+    text = gin.operative_config_str()
+    imports = re.findall(r"^(?:from ([\w.]+) )?import ([\w.]+)", text, re.MULTILINE)
+    used -= {".".join(filter(None, parts)) for parts in imports}
+    return "".join(f"import {name}\n" for name in sorted(filter(_is_own, used))) + text
+
+
+def _is_own(name):
+    """Whether a module is the user's."""
+    path = os.path.realpath(getattr(sys.modules.get(name), "__file__", None) or os.devnull)
+    is_own = any(path.startswith(os.path.join(folder, "")) for folder in list_own_paths())
+    return is_own and name.partition(".")[0] not in ("alf", "__main__")
 
 
 def check_dead_bindings(bindings=None):
@@ -80,6 +110,9 @@ def check_dead_bindings(bindings=None):
 
 
 def _may_be_same(name, other):
+    (scope, name), (other_scope, other) = name.rpartition("/")[::2], other.rpartition("/")[::2]
+    if scope != other_scope:
+        return False
     return f".{name}".endswith(f".{other}") or f".{other}".endswith(f".{name}")
 
 

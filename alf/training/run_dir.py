@@ -16,7 +16,7 @@ from absl import logging
 import alf
 from alf.errors import ConfigError
 from alf.files import replace_file
-from alf.training.config import parse_settings
+from alf.training.config import operative_config, parse_settings
 from alf.training.git_state import read_git_state
 from alf.training.run_description import RUN_FILE, describe_run, list_own_paths
 
@@ -113,7 +113,7 @@ class RunDir:
         """
         git_state = read_git_state(_list_own_folders()) if save_git_state else None
         contents = {
-            CONFIG_FILE: gin.operative_config_str().encode(),
+            CONFIG_FILE: operative_config().encode(),
             RUN_FILE: describe_run(policy, git_state).to_json().encode(),
             "git_revision.txt": f"{git_revision()}\n".encode(),
             DIFF_FILE: git_state.diff if git_state else b"",

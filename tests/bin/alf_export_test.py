@@ -107,9 +107,3 @@ def test_flags(root_dir, tmp_path):
     assert tf.saved_model.load(str(first)).get_train_step() == 1
     assert set(act(first, np.zeros([300, 4], np.float32))) == {0, 1}  # it samples
     assert (first / "policy.tflite").exists() and not (newest / "policy.tflite").exists()
-
-
-def test_a_missing_flag_is_one_line(tmp_path):
-    done = run("-m", "alf.bin.export", f"--root_dir={tmp_path}")
-    assert done.returncode == 2
-    assert "error: --output is missing: name the folder to write" in done.stderr.splitlines()

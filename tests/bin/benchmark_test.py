@@ -136,7 +136,7 @@ def test_samples_are_counted_and_not_observed(driver_class):
     if driver_class is SyncOffPolicyDriver:
         assert sampled + collected == made
     else:  # one environment may be ahead of the other
-        assert 21 * 5 * 3 * 0.75 <= sampled + collected  # at most every fifth row is a reset
+        assert sampled + collected >= 21 * 5 * 3 * 0.75  # at most every fifth row is a reset
         assert sampled + collected <= 21 * 5 * 3
 
 

@@ -3,6 +3,7 @@
 
 import functools
 import sys
+from pathlib import Path
 
 import gin
 import pytest
@@ -21,10 +22,12 @@ class Uneven(gymnasium.Env):
     '''Episodes of 1 to 300 steps; a reward is the action, plus the share of the episode that is over.'''
 
     observation_space = spaces.Dict({"time": spaces.Box(0, 1, (1,)), "turn": spaces.Box(0, 1, (2,))})
-    action_space = spaces.Discrete(2)
+    action_space = spaces.Box(-1, 1, (1,))
     metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
+    made = 0
 
     def __init__(self, render_mode=None, longest=300):
+        Uneven.made += 1
         self.render_mode, self.longest = render_mode, longest
 
     def reset(self, *, seed=None, options=None):
@@ -35,7 +38,8 @@ class Uneven(gymnasium.Env):
 
     def step(self, action):
         self.count += 1
-        return self.observe(), float(action) + self.count / self.length, self.count == self.length, False, {}
+        reward = float(action[0]) + self.count / self.length
+        return self.observe(), reward, self.count == self.length, False, {}
 
     def observe(self):
         turn = np.eye(2, dtype=np.float32)[self.count % 2]
@@ -45,6 +49,9 @@ class Uneven(gymnasium.Env):
         frame = np.zeros((48, 65, 3), np.uint8)
         frame[:, self.count % 65] = 255
         return frame
+
+
+gymnasium.register("Uneven-v0", Uneven)
 """
 COMMON = """
 Experiment.num_envs = 1
@@ -70,8 +77,10 @@ KINDS = {
     "cartpole": COMMON + CARTPOLE,
     "lstm": COMMON + CARTPOLE + "ActorCriticNetwork.rnn_ctor = @LSTM\nLSTM.units = 4\n",
     "own": "import uneven_env\n" + COMMON + "alf.environments.load.name = @Uneven\n" + IN_PROCESS,
+    "dict": COMMON + 'alf.environments.load.name = "uneven_env:Uneven-v0"\n' + IN_PROCESS,
     "mujoco": COMMON
     + """
+        Experiment.algorithm_ctor = @PPOAlgorithm
         alf.environments.load.name = "HalfCheetah-v5"
         alf.environments.load.max_episode_steps = 20
         alf.environments.load.num_workers = 0
@@ -108,6 +117,15 @@ for _kind in ("dqn", "sac"):  # nothing reads it
     KINDS[_kind] = KINDS[_kind].replace("ActorCriticNetwork.fc_layer_params = (8,)\n", "")
 
 
+def write_config(folder, kind):
+    """Writes the gin file of a kind and the module beside it into a folder; returns the file's `Path`."""
+    path = Path(folder) / "run.gin"
+    path.parent.mkdir(exist_ok=True)
+    path.with_name("uneven_env.py").write_text(OWN_MODULE)
+    path.write_text("\n".join(line.strip() for line in KINDS[kind].splitlines()))
+    return path
+
+
 @pytest.fixture(scope="session")
 def root_of(tmp_path_factory):
     """A function from a kind, a key of KINDS, to the root_dir of a run, which is trained once."""
@@ -115,11 +133,10 @@ def root_of(tmp_path_factory):
     @functools.cache
     def train(kind):
         folder, path = tmp_path_factory.mktemp(kind), list(sys.path)
-        (folder / "uneven_env.py").write_text(OWN_MODULE)
-        (folder / "run.gin").write_text("\n".join(line.strip() for line in KINDS[kind].splitlines()))
+        gin_file = write_config(folder, kind)
         try:
             with own_config():
-                parse_config([str(folder / "run.gin")], [])
+                parse_config([str(gin_file)], [])
                 Trainer(str(folder / "run"), Experiment().make_driver()).train()
         finally:
             sys.path[:] = path

@@ -79,10 +79,11 @@ def test_the_table(root_of, command):
 
 
 def test_a_setting_of_the_environment(root_of, command):
-    params = ["alf.environments.load.max_episode_steps = 4"]
-    values = dict(root_dir=root_of("cartpole"), num_episodes=3, json=True, gin_param=params)
-    _, out, _ = command(evaluate, **values)
-    assert json.loads(out)["length"]["max"] == 4
+    for scope in ("", "eval/"):
+        params = [f"{scope}alf.environments.load.max_episode_steps = 4"]
+        values = dict(root_dir=root_of("cartpole"), num_episodes=3, json=True, gin_param=params)
+        _, out, errors = command(evaluate, **values)
+        assert not errors and json.loads(out)["length"]["max"] == 4
 
 
 def test_sampled_actions_are_others(root_of, command):

@@ -326,6 +326,11 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         (CARTPOLE, ["Adam.learning_rat = 1"], "Adam: .*learning_rat"),
         (CARTPOLE, ["alf.environments.load.siz = 1"], "load: .*unexpected .*'siz'"),
         (CARTPOLE, ["RMSprop.rho = 0.5"], "nothing reads the gin binding .*RMSprop.rho$"),
+        (
+            CARTPOLE,
+            ["alf.environments.load.name = Nope"],
+            "token 'Nope' .*: a text needs quotation",
+        ),
         (CARTPOLE, ["Experiment.env_ctor = @nope"], "No configurable matching reference '@nope'"),
         (CARTPOLE, ["Experiment.num_envs"], "Couldn't parse statement"),
         (CARTPOLE, ["Experiment.num_envs = %NOPE"], "macro"),

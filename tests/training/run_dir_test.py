@@ -3,6 +3,7 @@
 
 import errno
 import gc
+import importlib
 import json
 import os
 import re
@@ -133,6 +134,19 @@ def test_written_config_can_be_read_by_gin(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["git_revision.txt", "operative_config.gin", "run.json"]
 
 
+def test_written_config_names_the_modules_that_gin_did_not_import(tmp_path, monkeypatch):
+    """As Gymnasium imports the module of "module:Name-v0"."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "known_to_gymnasium.py").write_text(
+        "import gin\n@gin.configurable\ndef late(value=1):\n    return value\n"
+    )
+    read_config()
+    importlib.import_module("known_to_gymnasium").late()
+    RunDir(str(tmp_path / "run")).write_config(POLICY)
+    imports = re.findall("^import .*", (tmp_path / "run" / "operative_config.gin").read_text(), re.MULTILINE)
+    assert imports == ["import known_to_gymnasium"]
+
+
 @pytest.mark.parametrize(
     "binding, name",
     [
@@ -192,6 +206,15 @@ def test_which_bindings_are_dead(config, dead):
     else:
         with pytest.raises(ConfigError, match=f"nothing reads the gin binding {re.escape(dead)}$"):
             check_dead_bindings()
+
+
+def test_a_binding_of_a_scope_is_not_the_one_without_a_scope():
+    gin.parse_config("use.anything = 1\neval/use.anything = 2")
+    with gin.config_scope("eval"):
+        use()
+    check_dead_bindings(["eval/use.anything = 2"])
+    with pytest.raises(ConfigError, match="nothing reads the gin binding use.anything$"):
+        check_dead_bindings(["use.anything = 1"])
 
 
 def test_a_binding_that_the_caller_overrides_is_dead():

@@ -107,5 +107,9 @@ def main(folder, *kinds):
     assert not set(FORBIDDEN) & set(sys.modules)
 
 
-if __name__ == "__main__":
+def program():
     main(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    program()

@@ -3,9 +3,7 @@
 
 import json
 import os
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 
@@ -176,70 +174,6 @@ def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, monkeypatch):
         path = run.restore(policy)
     assert len(found) == 2 and path == files.path_of(folder, 3)
     assert int(policy.progress.updates) == int(trainer.learner.progress.updates)
-
-
-OWN_MODULE = """
-import gin, gymnasium, numpy as np
-from gymnasium import spaces
-
-@gin.configurable
-class Mine(gymnasium.Env):
-    observation_space, action_space = spaces.Box(-1, 1, (3,)), spaces.Discrete(2)
-    made = 0
-    def __init__(self, limit=5):
-        Mine.made += 1
-        self.limit = limit
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.count = 0
-        return np.zeros(3, np.float32), {}
-    def step(self, action):
-        self.count += 1
-        return np.zeros(3, np.float32), 1.0, self.count == self.limit, False, {}
-"""
-OWN_CONFIG = """
-import mine_of_saved_run
-Experiment.num_envs = 1
-alf.environments.load.name = @Mine
-alf.environments.load.batch_size = 1
-alf.environments.load.num_workers = 0
-Mine.limit = 7
-ActorCriticNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
-StopCriteria.num_iterations = 2
-"""
-
-
-def run_python(folder, *args):
-    done = subprocess.run(
-        [sys.executable, *args], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_an_own_module_is_found_from_another_folder_and_process(tmp_path):
-    own, other, root_dir = tmp_path / "own", tmp_path / "other", tmp_path / "run"
-    own.mkdir()
-    other.mkdir()
-    (own / "mine_of_saved_run.py").write_text(OWN_MODULE)
-    (own / "mine.gin").write_text(OWN_CONFIG)
-    run_python(own, "-m", "alf.bin.train", "--gin_file=mine.gin", f"--root_dir={root_dir}")
-    description = json.loads((root_dir / "run.json").read_text())
-    assert str(own) in description["import_paths"] and description["versions"]["alf"] == alf.__version__
-    program = f"""
-        import alf, sys
-        agent = alf.load_agent({str(root_dir)!r})
-        print(agent.predict([0.0, 0.0, 0.0])[0])
-        print(sys.modules["mine_of_saved_run"].Mine.made)
-    """
-    action, num_made = run_python(other, "-c", textwrap.dedent(program)).split()[-2:]
-    assert action in ("0", "1")
-    assert num_made == "0"  # no environment
-    # The operative configuration runs again.
-    args = [f"--gin_file={root_dir}/operative_config.gin", f"--root_dir={tmp_path / 'again'}"]
-    run_python(other, "-m", "alf.bin.train", *args)
-    assert (tmp_path / "again" / "checkpoints" / "ckpt-2.complete").exists()
 
 
 def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch):

@@ -1,0 +1,254 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What a user does with a run of each kind, from training to an exported policy, each command as a program.
+
+The commands run in forks of a process that has imported them, which is faster. With the kind "own" those that
+import the user's module are started as they are installed.
+"""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import imageio.v3
+import numpy as np
+import pytest
+
+import alf
+from tests.bin.conftest import write_config
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COMMANDS = {name: f"alf.bin.{name}:console_main" for name in ("train", "evaluate", "play", "export")}
+# Of the agent's actions for `record_agent.py`: an environment of Gymnasium.
+ENV_NAMES = {
+    "cartpole": "CartPole-v1",
+    "lstm": "Pendulum-v1",
+    "mujoco": "HalfCheetah-v5",
+    "sac": "Pendulum-v1",
+    "dqn": "CartPole-v1",
+    "dict": "Uneven-v0",
+    "own": "Uneven-v0",
+}
+PARAMS = {
+    # Continuous actions show each difference of a recurrent state.
+    "lstm": ["alf.environments.load.name = 'Pendulum-v1'", "alf.environments.load.max_episode_steps = 20"],
+    # The weights stay those of the seed, with which discrete actions differ.
+    "cartpole": ["Adam.learning_rate = 1e-6"],
+    "dqn": ["Adam.learning_rate = 1e-6"],
+}
+
+
+class Done(NamedTuple):
+    """A program that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class ForkServer:
+    """`fork_server.py` with some modules. `run` runs a function in a fork of it."""
+
+    def __init__(self, folder, env, *modules):
+        self._folder = folder
+        command = [sys.executable, str(ROOT / "tests" / "bin" / "fork_server.py"), *modules]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        # Without a GPU: a process must not use one that it has from before the fork.
+        self._process = subprocess.Popen(command, env={**env, "CUDA_VISIBLE_DEVICES": "-1"}, **pipes)
+        assert self._process.stdout.readline() == "ready\n"
+
+    def run(self, function, *args, cwd):
+        outs = [self._folder / name for name in ("out", "err")]
+        for path in outs:
+            path.write_text("")
+        job = [function, list(map(str, args)), str(cwd), *map(str, outs)]
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return Done(int(self._process.stdout.readline()), *(path.read_text() for path in outs))
+
+    def close(self):
+        self._process.kill()  # its own end would take a second
+        self._process.communicate(timeout=60)
+
+
+def environment(**variables):
+    """The variables of this process but for those that ALF sets."""
+    names = ("TF_USE_LEGACY_KERAS", "TF_CPP_MIN_LOG_LEVEL", "PYTHONPATH")
+    return {**{k: v for k, v in os.environ.items() if k not in names}, **variables}
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    """Runs a function of the commands in a fork."""
+    modules = [name.partition(":")[0] for name in COMMANDS.values()]
+    env = environment(PYTHONPATH=str(ROOT))
+    server = ForkServer(tmp_path_factory.mktemp("forks"), env, *modules, "tests.bin.record_agent")
+    yield server.run
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def forks_without_alf(tmp_path_factory):
+    """Runs a function in a fork of a process that has imported TensorFlow alone."""
+    env = environment(PYTHONPATH=str(ROOT / "tests" / "training"), TF_CPP_MIN_LOG_LEVEL="2")
+    server = ForkServer(tmp_path_factory.mktemp("forks"), env, "tensorflow", "run_exported")
+    yield server.run
+    server.close()
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """Runs a function in a process of its own, as the program that pip makes of an entry point."""
+
+    def run(function, *args, cwd):
+        module, name = function.split(":")
+        program = tmp_path / "bin" / module
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"import sys\nfrom {module} import {name}\nsys.exit({name}())\n")
+        command = [sys.executable, str(program), *map(str, args)]
+        env = environment(PYTHONPATH=str(ROOT))
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=250)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ENV_NAMES)
+def test_story(kind, tmp_path, request, forks_without_alf):
+    run = request.getfixturevalue("forks")
+    start = request.getfixturevalue("programs") if kind == "own" else run
+    gin_file, elsewhere = write_config(tmp_path / "user", kind), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root_dir = tmp_path / "run"
+    train(start, gin_file, root_dir, params=PARAMS.get(kind, []))
+    evaluate(start, root_dir, elsewhere)
+    play(run, root_dir, elsewhere, kind)
+    folder = elsewhere / "cases" / kind
+    export(run, root_dir, folder, elsewhere)
+    done = start("tests.bin.record_agent:main", root_dir, folder, ENV_NAMES[kind], cwd=elsewhere)
+    assert done.status == 0 and is_quiet(done.err), done.err
+    done = forks_without_alf("run_exported:program", folder.parent, *EXPORTED, cwd=elsewhere)
+    assert done.status == 0, done.err
+    compare_actions(folder)
+    train(run, root_dir / "operative_config.gin", elsewhere / "again", cwd=elsewhere)
+    description = json.loads((root_dir / "run.json").read_text())
+    assert str(gin_file.parent) in description["import_paths"]
+    assert description["versions"]["alf"] == alf.__version__
+
+
+EXPORTED = ("saved_model", "serving_default")
+
+
+def train(run, gin_file, root_dir, params=(), cwd=None):
+    params = [f"--gin_param={param}" for param in params]
+    args = [f"--gin_file={gin_file}", f"--root_dir={root_dir}", *params]
+    done = run(COMMANDS["train"], *args, cwd=cwd or gin_file.parent)
+    assert done[:2] == (0, "num_iterations=2 reached\n"), done.err
+    assert "Traceback" not in done.err and (root_dir / "checkpoints" / "ckpt-2.complete").exists()
+
+
+def evaluate(run, root_dir, cwd):
+    args = [f"--root_dir={root_dir}", "--num_episodes=5", "--parallel_envs=2", "--json"]
+    done = run(COMMANDS["evaluate"], *args, cwd=cwd)
+    assert done.status == 0 and is_quiet(done.err), done.err
+    found = json.loads(done.out)
+    assert found["num_episodes"] == 5 and found["checkpoint"] == f"{root_dir}/checkpoints/ckpt-2"
+    assert all(np.isfinite(x) for name in ("return", "length") for x in found[name].values())
+
+
+def play(run, root_dir, cwd, kind):
+    name = "a.mp4" if kind in ("cartpole", "mujoco") else "a.gif"
+    done = run(COMMANDS["play"], f"--root_dir={root_dir}", f"--video={name}", "--num_episodes=2", cwd=cwd)
+    if kind == "mujoco" and done.status == 2:
+        assert "MuJoCo cannot render here" in done.err
+        return
+    assert done.status == 0 and is_quiet(done.err), done.err
+    _, *episodes, last = done.out.splitlines()
+    frames = imageio.v3.imread(cwd / name)
+    assert len(frames) == 2 + sum(int(episode.split()[-1]) for episode in episodes) > 2
+    assert last == f"{len(frames)} frames in {name}"
+    assert (frames[1:] != frames[:-1]).any(axis=(1, 2, 3)).mean() > 0.5
+    assert set(os.listdir(cwd)) - {"MUJOCO_LOG.TXT"} == {name}
+
+
+def is_quiet(err):
+    """Whether a program has logged nothing but what MuJoCo's models and workers on a busy computer cause."""
+    return not err or ("deprecated" in err or "worker process" in err) and "Traceback" not in err
+
+
+def export(run, root_dir, folder, cwd):
+    done = run(COMMANDS["export"], f"--root_dir={root_dir}", f"--output={folder / 'export'}", cwd=cwd)
+    expected = f"{root_dir}/checkpoints/ckpt-2 is exported to {folder / 'export'}\n"
+    assert done == (0, expected, "")
+
+
+def compare_actions(folder):
+    """What the exported policy did without ALF is what the agent did."""
+    expected, *found = (
+        pickle.loads((folder / f"{name}.pickle").read_bytes()) for name in ("actions", *EXPORTED)
+    )
+    expected = [np.concatenate(leaf) for leaf in zip(*expected)]
+    assert all(len(np.unique(leaf, axis=0)) > 1 for leaf in expected)  # they depend on something
+    for actions in found:
+        for leaf, other in zip(expected, zip(*actions), strict=True):
+            assert leaf.dtype == other[0].dtype
+            np.testing.assert_allclose(np.concatenate(other), leaf, rtol=1e-4, atol=1e-5)
+
+
+# What is wrong
+
+
+@pytest.fixture(scope="session")
+def runs(root_of, tmp_path_factory):
+    """A folder of runs, most of them spoilt: a function from a name to `root_dir`."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("whole", "other", "damaged"):
+        shutil.copytree(root_of("cartpole"), folder / name)
+    config = folder / "other" / "operative_config.gin"
+    config.write_text(config.read_text().replace("CartPole-v1", "Acrobot-v1"))
+    (folder / "damaged" / "run.json").write_text('{"observation_spec": {"dtype": ')
+    (folder / "config.gin").write_text((folder / "whole" / "operative_config.gin").read_text())
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command, flags, message",
+    [
+        (
+            "evaluate",
+            "--root_dir=whole --num_episodes=0",
+            "flag --num_episodes=0: 0 is not a positive",
+        ),
+        ("evaluate", "--root_dir=whole --num_episodes=two", "flag --num_episodes=two: "),
+        ("evaluate", "--root_dir=whole --seed=-1", "flag --seed=-1: "),
+        ("evaluate", "--root_dir=whole --nope=1", "Unknown command line flag 'nope'"),
+        ("train", "--gin_fil=config.gin", "Unknown command line flag 'gin_fil'. Did you mean: gin_file ?"),
+        ("evaluate", "--root_dir=whole --gin_param=Nope.x=1", "--gin_param: No configurable matching 'Nope'"),
+        ("evaluate", "--root_dir=none", "none' holds no run: there is no run.json"),
+        ("evaluate", "--root_dir=other", "the environment is not one that the agent was trained for: "),
+        ("evaluate", "--root_dir=damaged", "damaged': run.json cannot be read: JSONDecodeError("),
+        ("train", "--root_dir=new --gin_file=damaged/operative_config.gin", "run.json cannot be read: "),
+        ("play", "--root_dir=whole --video=config.gin", "the file's name must end in .mp4 or .gif"),
+        (
+            "play",
+            "--root_dir=whole --video=there.gif",
+            "--video=there.gif: this exists; --overwrite",
+        ),
+        ("play", "--root_dir=whole --video=a.gif --checkpoint=7", "there is no checkpoint '7'; "),
+        ("export", "--root_dir=whole", "--output is missing: name the folder to write"),
+        ("export", "--root_dir=whole --output=damaged", "damaged' exists: choose another one, or overwrite"),
+        ("export", "--root_dir=whole --output=new --checkpoint=best", "there is no best checkpoint in "),
+    ],
+)
+def test_what_is_wrong_is_one_line(command, flags, message, runs, forks):
+    (runs / "there.gif").write_text("mine")
+    before = sorted(runs.rglob("*"))
+    done = forks(COMMANDS[command], *flags.split(), cwd=runs)
+    assert done.status == 2 and done.out == ""
+    (line,) = done.err.splitlines()
+    assert line.startswith("error: ") and message in line
+    assert sorted(runs.rglob("*")) == before and (runs / "there.gif").read_text() == "mine"
