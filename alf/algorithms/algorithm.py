@@ -36,6 +36,11 @@ class Algorithm(tf.Module, abc.ABC):
         """How far training is, for schedules: `Progress` of int64 variables."""
         return self.policy.progress
 
+    @property
+    def needs_env_info(self):
+        """Whether `Experience.env_info` is needed: by the algorithm, or by the policy's data transformer."""
+        return self.uses_env_info or bool(self.policy.data_transformer.info_keys)
+
     def parameter_groups(self):
         """Returns a dict from name to list of variables. Default: one group with all trainable variables.
 
