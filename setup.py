@@ -81,7 +81,8 @@ setup(
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={
         "console_scripts": [
-            f"alf-{name} = alf.bin.{name}:console_main" for name in ("train", "play", "evaluate", "export")
+            f"alf-{name} = alf.bin.{name}:console_main"
+            for name in ("train", "play", "evaluate", "export", "benchmark")
         ]
     },
 )

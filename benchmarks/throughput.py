@@ -3,7 +3,8 @@
 
 Prints one JSON object. `limit_steps_per_second` is what this machine's cores would do if they computed
 environments, forward passes and train steps and nothing else: cores / (CPU seconds per step of the three,
-each measured alone in the same run). `--sync` runs the synchronous driver instead.
+each measured alone in the same run). `--sync` runs the synchronous driver instead. `alf-benchmark` measures
+any gin file in the same way, without the limit.
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ from alf.data_structures import FIRST, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.nest_utils import add_leading_dims
 from alf.tf_runtime import share_heaps, single_threaded
+from alf.training import benchmark as speed
 from benchmarks.workloads import WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")
@@ -66,14 +68,14 @@ def measure(workload, seconds, sync=False):
         result = _trained(driver, seconds)
         with single_threaded():
             experience, _ = driver.get_training_exps()
-            rollout_only = _rate(lambda: int(driver.get_training_exps()[1]), max(1.0, seconds / 4))
+        sampling = speed.measure(driver, driver.sample, max(1.0, seconds / 4)).describe()
     finally:
         driver.stop()
     costs = _component_costs(workload, learner, experience, max(1.0, seconds / 10))
     limit = os.cpu_count() / sum(costs.values())
     return {
         **result,
-        "rollout_only_steps_per_second": rollout_only,
+        "rollout_only_steps_per_second": sampling["env_steps_per_second"],
         **{f"{name}_steps_per_second_per_core": 1 / cost for name, cost in costs.items()},
         "limit_steps_per_second": limit,
         "fraction_of_limit": result["trained_steps_per_second"] / limit,
@@ -84,48 +86,31 @@ def measure(workload, seconds, sync=False):
 
 def _trained(driver, seconds):
     """Steps and updates per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
-    process, memory, learner = psutil.Process(), [], driver.learner
+    process, memory = psutil.Process(), []
 
     def iterate():
-        steps = driver.collect()
-        learner.train()
+        steps = speed.collect_and_train(driver)
         memory.append(process.memory_info().rss / 2**20)
         return steps
 
-    _rate(iterate, seconds / 5)
+    speed.measure(driver, iterate, seconds / 5)
     memory.clear()
     workers = process.children()
-    cpu, start, updates = _cpu_seconds(process), time.perf_counter(), int(learner.train_step_counter)
-    rate = _rate(iterate, seconds)
-    wall = time.perf_counter() - start
+    trained = speed.measure(driver, iterate, seconds).describe()
     return {
-        "trained_steps_per_second": rate,
-        "updates_per_second": (int(learner.train_step_counter) - updates) / wall,
-        "cpu_cores_used": (_cpu_seconds(process) - cpu) / wall,
+        "trained_steps_per_second": trained["env_steps_per_second"],
+        "updates_per_second": trained["updates_per_second"],
+        "cpu_cores_used": trained["cpu_cores_used"],
         "memory_growth_mb": _growth(memory),
         "worker_processes": len(workers),
         "memory_of_workers_mb": sum(worker.memory_full_info().uss for worker in workers) / 2**20,
     }
 
 
-def _cpu_seconds(process):
-    """CPU time of a process and its worker processes so far."""
-    times = [p.cpu_times() for p in (process, *process.children())]
-    return sum(t.user + t.system for t in times)
-
-
 def _growth(memory):
     """By how much the last tenth's median exceeds the first's: each batch that is in flight counts."""
     tenth = max(1, len(memory) // 10)
     return statistics.median(memory[-tenth:]) - statistics.median(memory[:tenth])
-
-
-def _rate(iterate, seconds):
-    """Steps per second of `iterate`, a callable that returns steps."""
-    start, steps = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
-        steps += iterate()
-    return steps / (time.perf_counter() - start)
 
 
 def _component_costs(workload, learner, experience, seconds):

@@ -44,6 +44,11 @@ class Algorithm(tf.Module, abc.ABC):
         return self.policy.progress
 
     @property
+    def needs_env_info(self):
+        """Whether `Experience.env_info` is needed: by the algorithm, or by the policy's data transformer."""
+        return self.uses_env_info or bool(self.policy.data_transformer.info_keys)
+
+    @property
     def has_multidim_reward(self):
         """Whether the reward is a vector, whose components have weights."""
         return self.policy.data_transformer.reward_weighting is not None

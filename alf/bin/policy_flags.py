@@ -3,14 +3,15 @@
 
 from absl import flags
 
-from alf.bin import run_flags
+from alf.bin import checkpoint_flags, run_flags
+from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.command import wrong_calls_are_config_errors
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.errors import ConfigError
 from alf.training.saved_run import SavedRun
 
 flags.adopt_module_key_flags(run_flags)
-CHECKPOINT = flags.DEFINE_string("checkpoint", "newest", "newest, best, a train iteration, or a path.")
+flags.adopt_module_key_flags(checkpoint_flags)
 SAMPLE = flags.DEFINE_bool("sample", False, "Explores as in training, in place of acting as well as it can.")
 
 

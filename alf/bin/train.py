@@ -10,15 +10,16 @@ import signal
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import run_flags
+from alf.bin import config_flags, run_flags
 from alf.bin.command import exit_after, make_main, start, wrong_calls_are_config_errors
+from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import on_signal
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config
 
-_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "Path of a gin file; may be repeated.")
+flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)
 
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
@@ -45,7 +46,7 @@ def run():
             exit_after(_BUILD_SECONDS, 128 + signum)
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *_hangups()), stop):
-        parse_config(_GIN_FILE.value, GIN_PARAM.value)
+        parse_config(GIN_FILE.value, GIN_PARAM.value)
         trainer = build(ROOT_DIR.value)
         if signals:
             return 128 + signals[0]

@@ -190,16 +190,7 @@ class AsyncOffPolicyDriver(Driver):
             experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
 
-    def collect(self):
-        """Takes a batch of unrolls and lets the learner observe it.
-
-        Returns:
-            environment steps in that batch, an int; 0 if it took none, see `unroll_length`.
-
-        Raises:
-            RuntimeError: if the driver does not run.
-            Exception: whatever ended a thread, as it was raised there.
-        """
+    def _collect(self, observe):
         self._check_runs()
         with self._name_the_end(), single_threaded():
             if self._update_period is not None:
@@ -211,7 +202,7 @@ class AsyncOffPolicyDriver(Driver):
             for _ in range(self._count_due_batches()):
                 with self._waiting():
                     experience, steps = self.get_training_exps()
-                self.learner.observe(experience)
+                observe(experience)
                 total += int(steps)
             return total
 

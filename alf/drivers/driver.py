@@ -130,15 +130,26 @@ class Driver(abc.ABC):
             RuntimeError: if called twice, after `stop`, or if `interrupt` was called.
         """
 
-    @abc.abstractmethod
     def collect(self):
-        """Lets the learner observe a batch of unrolls; returns its environment steps, an int.
+        """Lets the learner observe a batch of unrolls.
+
+        Returns:
+            its environment steps, an int; 0 if nothing was collected, see `unroll_length`.
 
         Raises:
             RuntimeError: if the driver does not run, or was interrupted.
             StallError: see `stall_timeout`.
             Exception: whatever ended a thread, as it was raised there.
         """
+        return self._collect(self.learner.observe)
+
+    def sample(self):
+        """Takes a batch of unrolls as `collect` does, but the learner does not observe it: it is dropped."""
+        return self._collect(lambda experience: None)
+
+    @abc.abstractmethod
+    def _collect(self, observe):
+        """Calls `observe` with each `Experience` of [Q, T+1, B, ...] that is due; returns the steps."""
 
     def run(self):
         """Another name of `collect`."""
@@ -333,7 +344,7 @@ class OfflineDriver(Driver):
     def start(self):
         pass
 
-    def collect(self):
+    def _collect(self, observe):
         return 0
 
 

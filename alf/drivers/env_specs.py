@@ -128,8 +128,15 @@ class EnvSpecs:
         """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
 
         A ConfigError is raised unless T, `unroll_length`, is an integer of at least 1. With `keep_bounds` the
-        specs keep the bounds of observations and actions. With `with_env_info` there must be `info_keys`.
+        specs keep the bounds of observations and actions. With `with_env_info` there must be `info_keys`,
+        also those of the policy's data transformer.
         """
+        missing = [key for key in policy.data_transformer.info_keys if key not in self.info_keys]
+        if missing:
+            raise ConfigError(
+                f"RewardShaping.weights names {missing[0]!r}: load.info_keys must name it, too; it is "
+                f"{self.info_keys}"
+            )
         if with_env_info and not self.info_keys:
             raise ConfigError(
                 "the algorithm uses `Experience.env_info`, but the environments have none: set load.info_keys"

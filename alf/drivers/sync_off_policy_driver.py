@@ -82,12 +82,12 @@ class SyncOffPolicyDriver(Driver):
         experience = tf.nest.map_structure(lambda *x: tf.stack(x), *(unroll for unroll, _ in unrolls))
         return experience, count_transitions(experience.step_type)
 
-    def collect(self):
+    def _collect(self, observe):
         self._check_runs()
         total = 0
         for _ in range(self._count_due_batches()):
             experience, steps = self.get_training_exps()
-            self.learner.observe(experience)
+            observe(experience)
             total += int(steps)
         return total
 

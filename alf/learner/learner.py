@@ -43,7 +43,7 @@ class Learner(tf.Module):
         algorithm, policy: the algorithm and its policy.
         replayer: keeps the experience between `observe` and `train`.
         needs_fresh_experience: whether `train` learns only from what was observed since the last call.
-        uses_env_info: as in `Algorithm`.
+        uses_env_info: `Algorithm.needs_env_info`.
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
         dropped_steps: int64 variable; steps that were older than `max_policy_lag`.
     """
@@ -65,7 +65,7 @@ class Learner(tf.Module):
         self.algorithm = algorithm
         self.policy = algorithm.policy
         self.progress = algorithm.progress
-        self.uses_env_info = algorithm.uses_env_info
+        self.uses_env_info = algorithm.needs_env_info
         self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
         is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
         self._sums_rewards = is_vector and not algorithm.uses_vector_reward

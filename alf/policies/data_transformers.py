@@ -17,6 +17,9 @@ from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
 from alf.nest_utils import flatten_with_joined_paths
 from alf.networks.images import channel_axis
+from alf.schedules import Progress, as_schedule
+
+_BEGINNING = Progress(0, 0)
 
 
 class DataTransformer(tf.Module):
@@ -31,6 +34,7 @@ class DataTransformer(tf.Module):
     """
 
     has_statistics = False  # whether `observe` does anything
+    info_keys = ()  # the keys of `Experience.env_info` that `unroll` reads
 
     def __init__(self, observation_spec, reward_spec, state_spec=(), context=0):
         super().__init__()
@@ -53,6 +57,9 @@ class DataTransformer(tf.Module):
 
     def observe(self, experience, state):
         """Updates the statistics with an unroll. Each unroll comes once, before `unroll` transforms it."""
+
+    def use_progress(self, progress):
+        """Takes the policy's `Progress` of variables, for schedules."""
 
 
 class Pipeline(DataTransformer):
@@ -77,6 +84,11 @@ class Pipeline(DataTransformer):
             wants_actions = "action_spec" in inspect.signature(ctor).parameters
             more = {"action_spec": action_spec} if wants_actions else {}
             part = ctor(observation_spec, reward_spec, **more)
+            if isinstance(part, RewardNormalizer) and any(other.info_keys for other in self._parts):
+                raise ConfigError(
+                    "data_transformers: RewardNormalizer must come before RewardShaping, whose rewards it "
+                    "would not see while the policy acts"
+                )
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
         state_spec = tuple(part.state_spec for part in self._parts)
@@ -85,11 +97,16 @@ class Pipeline(DataTransformer):
         self.has_statistics = any(part.has_statistics for part in self._parts)
         is_vector = reward_spec.shape.rank > 0
         self._sum_of_rewards = RewardWeighting(observation_spec, reward_spec) if is_vector else None
+        self.info_keys = tuple(dict.fromkeys(key for part in self._parts for key in part.info_keys))
 
     @property
     def reward_weighting(self):
         found = (part for part in self._parts if isinstance(part, RewardWeighting))
         return next(found, self._sum_of_rewards)
+
+    def use_progress(self, progress):
+        for part in self._parts:
+            part.use_progress(progress)
 
     def step(self, time_step, state):
         states = []
@@ -356,15 +373,68 @@ class RewardNormalizer(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardScaling(DataTransformer):
-    """Multiplies rewards by `scale`, a number."""
+    """Multiplies rewards by `scale`, a number or a `Schedule`, at the time when they are learned from."""
 
     def __init__(self, observation_spec, reward_spec, scale=1.0):
-        check_number("RewardScaling.scale", scale)
-        self._scale = scale
+        self._scale = as_schedule("RewardScaling.scale", scale)
+        self._progress = _BEGINNING
         super().__init__(observation_spec, reward_spec)
 
+    def use_progress(self, progress):
+        self._progress = progress
+
     def transform(self, data):
-        return data._replace(reward=data.reward * self._scale)
+        return data._replace(reward=data.reward * self._scale(self._progress))
+
+
+@gin.configurable(module="alf.policies")
+class RewardShaping(DataTransformer):
+    """Adds numbers of the environment's info to rewards, each multiplied by its weight.
+
+    The reward of a step becomes reward + sum of weights[key] * info[key]. A key that a step has no value of
+    adds nothing. `alf.environments.load.info_keys` must name the keys, too. The weights are those of the time
+    when a step is learned from, also if it comes from a replay buffer. A policy that acts gets no info: the
+    rewards that it sees are without this sum. Metrics show the rewards of the environment.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`; the reward is a scalar.
+        weights: dict from keys to numbers or `Schedule`s, such as {"energy": -0.1}.
+    """
+
+    def __init__(self, observation_spec, reward_spec, weights):
+        if not isinstance(weights, dict) or not weights:
+            raise ConfigError(
+                f"RewardShaping.weights is {weights!r}: it must be a dict from keys of the info to numbers"
+            )
+        if reward_spec.shape.rank:
+            raise ConfigError(
+                f"RewardShaping: the reward has shape {reward_spec.shape}; RewardWeighting must come before"
+            )
+        self._weights = {key: as_schedule(f"RewardShaping.weights[{key!r}]", x) for key, x in weights.items()}
+        self._progress = _BEGINNING
+        self.info_keys = tuple(weights)
+        super().__init__(observation_spec, reward_spec)
+
+    def use_progress(self, progress):
+        self._progress = progress
+
+    def step(self, time_step, state):
+        return time_step, state
+
+    def unroll(self, experience, state):
+        env_info = experience.env_info or {}
+        missing = [key for key in self.info_keys if key not in env_info]
+        if missing:
+            raise ConfigError(
+                f"RewardShaping.weights names {missing[0]!r}, which the experience has no values of: "
+                f"`Experience.env_info` has {', '.join(env_info) or 'nothing'}"
+            )
+        reward = experience.reward
+        for key, weight in self._weights.items():
+            value = env_info[key]
+            has_value = ~tf.math.is_nan(value) & tf.not_equal(experience.step_type, FIRST)
+            reward += weight(self._progress) * tf.where(has_value, value, 0.0)
+        return experience._replace(reward=reward)
 
 
 @gin.configurable(module="alf.policies")

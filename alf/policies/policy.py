@@ -60,6 +60,7 @@ class Policy(CopyableModule, abc.ABC):
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
         counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
         self.progress = Progress(*counts)
+        self.data_transformer.use_progress(self.progress)
 
     @property
     def time_step_spec(self):

@@ -127,7 +127,7 @@ class Experiment:
         rows = specs or replay.read_row_spec(self._offline_buffer)
         policy = self.make_policy(rows.observation, rows.action, rows.reward)
         algorithm = self._algorithm_ctor(policy)
-        replayer = self._make_replayer(policy, specs, algorithm.uses_env_info)
+        replayer = self._make_replayer(policy, specs, algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         learner = self._learner_ctor(algorithm, training=training)
@@ -150,7 +150,8 @@ class Experiment:
             replayer = replay.load_replayer(self._offline_buffer, context)
             if with_env_info and not replayer.row_spec.env_info:
                 raise ConfigError(
-                    f"the algorithm uses `Experience.env_info`: {self._offline_buffer!r} has none"
+                    "the algorithm or RewardShaping uses `Experience.env_info`: "
+                    f"{self._offline_buffer!r} has none"
                 )
             state = PolicyState((), policy.state_spec)
             needed = replayer.row_spec._replace(info=policy.info_spec, state=state)

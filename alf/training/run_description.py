@@ -2,7 +2,9 @@
 """RunDescription: what re-creates a run's policy, besides its gin configuration, as the file `run.json`.
 
 The file is JSON: `observation_spec`, `action_spec` and `reward_spec` of the environments, see
-`alf.spec_json`; `import_paths`, the folders where the run's own modules were found; `versions` of packages.
+`alf.spec_json`; `import_paths`, the folders where the run's own modules were found; `versions` of packages;
+`git`, the repository of the user's own code: its `root`, its `commit`, and whether it is `dirty`, that is,
+files that it tracks were changed since. It is null without a repository, or without `Trainer.save_git_state`.
 """
 
 import importlib.metadata
@@ -36,6 +38,7 @@ class RunDescription(NamedTuple):
     reward_spec: Any
     import_paths: list
     versions: dict
+    git: dict | None = None
 
     def to_json(self):
         """Returns the text of the file."""
@@ -43,12 +46,16 @@ class RunDescription(NamedTuple):
         return json.dumps({**self._asdict(), **specs}, indent=1) + "\n"
 
 
-def describe_run(policy):
-    """Describes this process and the environments that a `Policy` is made for."""
+def describe_run(policy, git_state=None):
+    """Describes this process and the environments that a `Policy` is made for.
+
+    `git_state` is the `GitState` of `list_own_paths`, or None.
+    """
     spec = policy.time_step_spec
     versions = {"alf": __version__, "python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
-    return RunDescription(spec.observation, policy.action_spec, spec.reward, _list_own_paths(), versions)
+    git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
+    return RunDescription(spec.observation, policy.action_spec, spec.reward, _list_own_paths(), versions, git)
 
 
 def read_description(root_dir):

@@ -1,7 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""RunDir: a run's directory, with its configuration and the revision of its code."""
+"""RunDir: a run's directory, with its configuration, the revision of its code, and how it ended."""
 
+import contextlib
 import fcntl
+import json
 import os
 import re
 import subprocess
@@ -11,16 +13,20 @@ import weakref
 import gin
 from absl import logging
 
+import alf
 from alf.errors import ConfigError
 from alf.files import replace_file
 from alf.training.config import operative_config, parse_settings
-from alf.training.run_description import RUN_FILE, describe_run
+from alf.training.git_state import read_git_state
+from alf.training.run_description import RUN_FILE, describe_run, list_own_paths
 
 CONFIG_FILE = "operative_config.gin"
+DIFF_FILE = "git_diff.patch"
+DONE_FILE = "done.json"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
 _MAY_CHANGE = re.compile(
     r"(StopCriteria|EpisodeStatistics|Evaluator)\..*|eval/.*"
-    r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor)"
+    r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 
@@ -99,22 +105,60 @@ class RunDir:
                 f"root_dir {self.path!r} holds a run of another config ({shown}): choose another root_dir"
             )
 
-    def write_config(self, policy):
+    def write_config(self, policy, save_git_state=True):
         """Writes what re-creates a run's policy: the operative configuration, a `RunDescription`, a revision.
 
-        ConfigError is raised if that fails.
+        With `save_git_state` also the changes of the user's own code since its commit, if there are any.
+        ConfigError is raised if something cannot be written.
         """
-        texts = {
-            CONFIG_FILE: operative_config(),
-            RUN_FILE: describe_run(policy).to_json(),
-            "git_revision.txt": git_revision() + "\n",
+        git_state = read_git_state(_list_own_folders()) if save_git_state else None
+        contents = {
+            CONFIG_FILE: operative_config().encode(),
+            RUN_FILE: describe_run(policy, git_state).to_json().encode(),
+            "git_revision.txt": f"{git_revision()}\n".encode(),
+            DIFF_FILE: git_state.diff if git_state else b"",
         }
         try:
-            for name, text in texts.items():
-                with replace_file(os.path.join(self.path, name)) as file:
-                    file.write(text.encode())
+            for name, content in contents.items():
+                if content:
+                    with replace_file(os.path.join(self.path, name)) as file:
+                        file.write(content)
+            if not contents[DIFF_FILE]:  # of an earlier start of this run
+                self._remove(DIFF_FILE)
         except OSError as error:
             raise ConfigError(f"root_dir {self.path!r} cannot be written to: {error.strerror}") from None
+
+    def write_done(self, status, reason, counters):
+        """Writes `done.json`, which says how the run ended; it is there only while no run goes on.
+
+        Args:
+            status: "SUCCESS", "FAILURE" or "INTERRUPTED".
+            reason: text; what of it is more than a line becomes one.
+            counters: dict of ints to add.
+        """
+        content = {"status": status, "reason": " ".join(reason.split()), **counters}
+        try:
+            with replace_file(os.path.join(self.path, DONE_FILE)) as file:
+                file.write((json.dumps(content, indent=1) + "\n").encode())
+        except OSError as error:
+            logging.error("%s could not be written: %s", DONE_FILE, error)
+
+    def remove_done(self):
+        """Removes `done.json`, if it is there."""
+        try:
+            self._remove(DONE_FILE)
+        except OSError as error:
+            logging.error("%s could not be removed: %s", DONE_FILE, error)
+
+    def _remove(self, name):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(self.path, name))
+
+
+def _list_own_folders():
+    """Where the user's own code may be: the folders of gin files and modules, then the current directory."""
+    alf_root = os.path.dirname(os.path.dirname(os.path.realpath(alf.__file__)))
+    return [path for path in list_own_paths() if path != alf_root] + [os.getcwd()]
 
 
 def git_revision():

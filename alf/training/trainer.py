@@ -45,6 +45,9 @@ class Trainer:
         initial_checkpoint: where the weights of a new run come from: "DIR" or "PART@DIR", see
             `alf.training.warm_start`. A run that is continued ignores it.
         callbacks: list of `Callback`s.
+        save_git_state: whether `run.json` has the commit of the git repository of the user's own code, and
+            `git_diff.patch` what was changed since. It is the first repository that the folder of a gin file,
+            of another module of the user's, or the current directory is in.
 
     Attributes:
         driver, learner: the `Driver` and its `Learner`.
@@ -64,12 +67,14 @@ class Trainer:
         max_to_keep=3,
         initial_checkpoint=None,
         callbacks=(),
+        save_git_state=True,
     ):
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
         self._interrupted = self._stopped = None  # the reasons
         self._first_trained = None  # when the first train step was over
+        self._is_training = False  # whether `train` was called
         self._run_dir = self._evaluator = self._eval_return = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
@@ -77,6 +82,7 @@ class Trainer:
             check_number("Trainer.summary_interval", summary_interval, at_least=0)
             check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
             check_int("Trainer.max_to_keep", max_to_keep)
+            check_bool("Trainer.save_git_state", save_git_state)
             self._batches_per_train_iter = batches_per_train_iter
             if driver.batch_shape is not None:
                 num_unrolls, unroll_length, batch_size = driver.batch_shape
@@ -94,7 +100,7 @@ class Trainer:
             self._checkpointer = Checkpointer(folder, driver, checkpoint_replay_buffer, max_to_keep)
             self._restored = self._checkpointer.restore()
             self._begin(initial_checkpoint)
-            self._run_dir.write_config(self.learner.policy)
+            self._run_dir.write_config(self.learner.policy, save_git_state)
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
 
@@ -127,24 +133,25 @@ class Trainer:
 
         Returns (finished, reason): whether a stop criterion holds or `stop` was called, and which or why, as
         a text. Any other end of the run is an exception, which leaves earlier checkpoints as they are.
+        The file `done.json` says how it ended.
         """
+        self._is_training = True
         if self._restored:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.summaries)
         self._episodes = EpisodeFigures(self.metrics)
         self._report = RunReport(self._count, self._episodes)
         with self._stop_on_error():
+            self._run_dir.remove_done()
             try:
                 finished, reason = self._loop_and_save()
             except BaseException as error:
-                reason = f"{type(error).__name__}: {error}"
-                end_callbacks(self._callbacks, self, reason, raises=False)
+                end_callbacks(self._callbacks, self, _describe_error(error), raises=False)
                 raise
             end_callbacks(self._callbacks, self, reason)
-        if self._evaluator is not None:
-            self._evaluator.close()
-        # The run is saved before the driver stops, because an environment may take long to return.
-        with contextlib.closing(self._run_dir):
+            if self._evaluator is not None:
+                self._evaluator.close()
+            # The run is saved before the driver stops, because an environment may take long to return.
             try:
                 self.driver.stop()
             except Exception as error:
@@ -152,6 +159,8 @@ class Trainer:
             self._report.lap("rest")
             self._checkpointer.wait_for_replay_buffer()
             self._report.lap("checkpoints")
+            self._run_dir.write_done("SUCCESS" if finished else "INTERRUPTED", reason, self.counters)
+            self._run_dir.close()
         logging.info("%s after %s", reason, self.counters)
         logging.info("what was done, and where the time went:\n%s", self._report.format())
         return finished, reason
@@ -328,13 +337,20 @@ class Trainer:
         """Stops the driver and unlocks the run's directory after an error, which is the one to report."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             if self._evaluator is not None:
                 self._evaluator.close()
             try:
                 self.driver.stop()
-            except Exception as error:
-                logging.warning("while stopping: %s", error)
+            except Exception as other:
+                logging.warning("while stopping: %s", other)
             if self._run_dir is not None:
+                if self._is_training:
+                    status = "INTERRUPTED" if isinstance(error, KeyboardInterrupt) else "FAILURE"
+                    self._run_dir.write_done(status, _describe_error(error), self.counters)
                 self._run_dir.close()
             raise
+
+
+def _describe_error(error):
+    return f"{type(error).__name__}: {error}"

@@ -163,6 +163,7 @@ def main(capsys, monkeypatch):
 def test_trains_saves_and_continues(tmp_path):
     root_dir = tmp_path / "new" / "run"
     params = [*SMALL, "StopCriteria.num_iterations = 30", "Trainer.summary_interval = 0.0"]
+    params.insert(0, "Trainer.save_git_state = False")
     first = run(*arguments(root_dir, params=params))
     assert first.returncode == 0, first.stderr
     assert first.stdout == "num_iterations=30 reached\n"
@@ -173,6 +174,7 @@ def test_trains_saves_and_continues(tmp_path):
     assert len(table.splitlines()) == 14 and "average return" in table
     assert sorted(os.listdir(root_dir)) == [
         "checkpoints",
+        "done.json",
         "git_revision.txt",
         "operative_config.gin",
         "run.json",

@@ -4,6 +4,7 @@
 import errno
 import gc
 import importlib
+import json
 import os
 import re
 import signal
@@ -21,6 +22,8 @@ from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork
 from alf.training import run_dir
 from alf.training.config import check_dead_bindings
+from alf.training.git_state import read_git_state
+from alf.training.run_description import read_description
 from alf.training.run_dir import RunDir, git_revision
 from alf.training.stop_criteria import StopCriteria
 
@@ -124,7 +127,7 @@ def test_every_line_of_a_long_value_is_compared(tmp_path):
 def test_written_config_can_be_read_by_gin(tmp_path):
     read_config(learning_rate=0.25)
     directory = RunDir(str(tmp_path))
-    directory.write_config(POLICY)
+    directory.write_config(POLICY, save_git_state=False)
     gin.clear_config()
     gin.parse_config_file(os.path.join(directory.path, "operative_config.gin"))
     assert float(optimizers.SGD().learning_rate) == 0.25
@@ -227,8 +230,12 @@ def test_all_dead_bindings_are_named():
         check_dead_bindings()
 
 
-def test_git_revision(tmp_path, monkeypatch):
-    def git(*args):
+@pytest.fixture
+def git(tmp_path, monkeypatch):
+    """Calls git in `tmp_path`, which is in no repository at first."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+    def _git(*args):
         subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *args],
             cwd=tmp_path,
@@ -237,10 +244,113 @@ def test_git_revision(tmp_path, monkeypatch):
             timeout=60,
         )
 
+    return _git
+
+
+@pytest.fixture
+def own_code(tmp_path, monkeypatch):
+    """The folder of a user's own code, from which modules are imported."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "own.gin").write_text("one\n")
+    (folder / "picture.bin").write_bytes(bytes(100))
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.chdir("/")
+    return folder
+
+
+def write_config(tmp_path, **settings):
+    """Writes a run's configuration; returns what `run.json` says of git, and the diff or None."""
+    directory = RunDir(str(tmp_path / "run"))
+    directory.write_config(POLICY, **settings)
+    patch = tmp_path / "run" / "git_diff.patch"
+    return read_description(directory.path).git, patch.read_text() if patch.exists() else None
+
+
+def test_the_state_of_the_users_repository_is_saved(tmp_path, own_code, git):
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    state, patch = write_config(tmp_path)
+    assert re.fullmatch("[0-9a-f]{40}", state["commit"]) and patch is None
+    assert state == {"root": str(tmp_path), "commit": state["commit"], "dirty": False}
+    (own_code / "own.gin").write_text("two\n")
+    (own_code / "picture.bin").write_bytes(bytes([0, 1]) * 50)
+    (own_code / "new.gin").write_text("git does not track it")
+    changed, patch = write_config(tmp_path)
+    assert changed == {**state, "dirty": True}
+    assert "\n-one\n+two\n" in patch and "Binary files" in patch and "new.gin" not in patch
+    # What a run wrote when it began is replaced when it is continued.
+    git("checkout", "-q", ".")
+    assert write_config(tmp_path) == (state, None)
+    (own_code / "own.gin").write_text("three\n")
+    assert write_config(tmp_path)[1] is not None
+    assert write_config(tmp_path, save_git_state=False) == (None, None)
+
+
+def test_the_first_folder_in_a_repository_counts_and_the_current_one_is_the_last(
+    tmp_path, own_code, git, monkeypatch
+):
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    assert read_git_state(["/no/such/folder", "/", str(own_code)]).root == str(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path.startswith(sys.prefix)])
+    assert write_config(tmp_path)[0] is None
+    monkeypatch.chdir(own_code)
+    assert write_config(tmp_path)[0]["root"] == str(tmp_path)
+
+
+def test_a_long_diff_is_cut(tmp_path, own_code, git):
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    (own_code / "own.gin").write_text("x" * 5000)
+    diff = read_git_state([str(own_code)], max_bytes=1000).diff
+    assert diff.endswith(b"x\n[cut: the diff has more than 1,000 bytes]\n") and len(diff) < 1100
+
+
+def test_without_git_or_a_commit_nothing_is_said(tmp_path, own_code, git, monkeypatch, capfd):
+    folders = [str(own_code)]
+    assert read_git_state(folders) is None
+    git("init", "-q")
+    assert read_git_state(folders) is None
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    assert read_git_state(folders) is not None
+    monkeypatch.setenv("PATH", "")
+    assert read_git_state(folders) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_git_that_hangs_is_ended(tmp_path, monkeypatch):
+    slow = tmp_path / "git"
+    slow.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import time; time.sleep(600)'\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("alf.training.git_state._GIT_SECONDS", 0.2)
+    assert read_git_state([str(tmp_path)]) is None
+
+
+def test_the_end_of_a_run_is_one_file(tmp_path, monkeypatch):
+    directory = RunDir(str(tmp_path))
+    directory.write_done("FAILURE", "ValueError: a\n  b", {"iterations": 3})
+    (name,) = os.listdir(tmp_path)
+    content = json.loads((tmp_path / name).read_text())
+    assert name == "done.json"
+    assert content == {"status": "FAILURE", "reason": "ValueError: a b", "iterations": 3}
+    directory.remove_done()
+    directory.remove_done()
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "done.json.tmp").mkdir()  # cannot be written
+    directory.write_done("SUCCESS", "", {})
+    assert os.listdir(tmp_path) == ["done.json.tmp"]
+
+
+def test_git_revision(tmp_path, monkeypatch, git):
     module = tmp_path / "run_dir.py"
     module.write_text("")
     monkeypatch.setattr(run_dir, "__file__", str(module))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert git_revision() == "unknown"
     git("init", "-q")
     git("add", ".")

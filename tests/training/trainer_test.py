@@ -3,6 +3,7 @@
 
 import errno
 import functools
+import json
 import os
 import resource
 import signal
@@ -22,7 +23,11 @@ from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment, Trainer
+from alf.training.callback import Callback
 from alf.training.experiment import seed_everything
+from alf.training.git_state import read_git_state
+from alf.training.run_description import read_description
+from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
 
 BATCH_SIZE, EPISODE_LENGTH, UNROLL_LENGTH = 4, 5, 4
@@ -84,6 +89,11 @@ def variables(trainer):
     optimizer._create_all_weights(weights)
     slots = [optimizer.get_slot(w, name) for name in ("m", "v") for w in weights]
     return [v.numpy() for v in (*trainer.learner.variables, optimizer.iterations, *slots)]
+
+
+def read_done(root_dir):
+    with open(os.path.join(root_dir, "done.json")) as file:
+        return json.load(file)
 
 
 def metrics(trainer):
@@ -272,6 +282,68 @@ def test_a_run_that_has_nothing_left_to_do_ends_at_once(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+class WhileItRuns(Callback):
+    """Notes in each train iteration whether `done.json` is there; may raise an error at the end."""
+
+    def __init__(self, path, error=None):
+        self.path, self.error, self.found = path, error, []
+
+    def on_train_iter(self, trainer, summary):
+        self.found.append(os.path.exists(os.path.join(self.path, "done.json")))
+
+    def on_end(self, trainer, reason):
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_file_says_how_the_run_ended_while_no_run_goes_on(tmp_path):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 2})
+    trainer.train()
+    done = {"status": "SUCCESS", "reason": "num_iterations=2 reached", **trainer.counters}
+    assert done["iterations"] == 2 and read_done(tmp_path) == done
+    # A run that is refused leaves it, and one that is continued replaces it.
+    with pytest.raises(ConfigError):
+        make_trainer(tmp_path, max_to_keep=0)
+    assert read_done(tmp_path) == done
+    callback = WhileItRuns(tmp_path, error=KeyError("my\nbug"))
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 4}, callbacks=[callback])
+    with pytest.raises(KeyError):
+        trainer.train()
+    assert callback.found == [False, False]
+    done = read_done(tmp_path)
+    assert (done["status"], done["reason"], done["iterations"]) == ("FAILURE", r"KeyError: 'my\nbug'", 4)
+    callback = WhileItRuns(tmp_path, error=KeyboardInterrupt())
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 5}, callbacks=[callback])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    assert read_done(tmp_path)["status"] == "INTERRUPTED"
+    trainer = make_trainer(tmp_path)
+    trainer.stop("good enough")
+    assert trainer.train() == (True, "good enough")
+    assert read_done(tmp_path)["status"] == "SUCCESS"
+
+
+def test_the_end_is_written_before_another_run_may_begin(tmp_path, monkeypatch):
+    held = []
+    close = RunDir.close
+
+    def note(self):
+        held.append(os.path.exists(os.path.join(self.path, "done.json")))
+        close(self)
+
+    monkeypatch.setattr(RunDir, "close", note)
+    make_trainer(tmp_path, stop={"num_iterations": 1}).train()
+    assert held == [True]
+
+
+def test_whether_the_state_of_git_is_saved(tmp_path):
+    for save_git_state in (True, False):
+        make_trainer(tmp_path, save_git_state=save_git_state, stop={"num_iterations": 1}).train()
+        # The tests are in a repository, or in a copy of one.
+        expected = read_git_state([os.getcwd()]) is not None and save_git_state
+        assert (read_description(str(tmp_path)).git is not None) == expected
+
+
 def test_checkpoints_come_at_their_interval(tmp_path):
     make_trainer(tmp_path, stop={"num_iterations": 5}, checkpoint_interval=0.0).train()
     assert [name for name in checkpoints(tmp_path) if name.endswith(".index")] == [
@@ -311,6 +383,7 @@ def test_interrupt_ends_a_run_that_waits_for_a_slow_environment(tmp_path):
     assert iterations >= 1
     assert f"ckpt-{iterations}.index" in checkpoints(tmp_path)
     assert [env.closed for env in made] == [1, 1]
+    assert read_done(tmp_path) == {"status": "INTERRUPTED", "reason": "enough", **trainer.counters}
     assert make_trainer(tmp_path).counters == trainer.counters
 
 
@@ -336,6 +409,8 @@ def test_an_environments_own_error_ends_the_run(tmp_path):
     with pytest.raises(EnvironmentError_, match="the simulator crashed") as info:
         trainer.train()
     assert "fail" in [frame.name for frame in info.traceback]
+    done = {"status": "FAILURE", "reason": "EnvironmentError_: the simulator crashed", **trainer.counters}
+    assert read_done(tmp_path) == done
     assert time.monotonic() - start < 30.0
     assert [env.closed for env in made] == [1, 1]
     assert checkpoints(tmp_path) == []
@@ -405,6 +480,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(SaveError, match="no checkpoint was saved: .*No space left"):
         trainer.train()
     assert [env.closed for env in made] == [1, 1]
+    assert read_done(tmp_path)["reason"].startswith("SaveError: no checkpoint was saved: ")
 
 
 def test_summaries_that_cannot_be_written_are_a_warning(tmp_path, caplog):

@@ -1,0 +1,134 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Benchmark: how fast a driver collects experience, and how fast a learner learns from it."""
+
+import contextlib
+import glob
+import os
+import time
+from typing import NamedTuple
+
+from alf.drivers import OfflineDriver
+from alf.errors import ConfigError
+from alf.training.progress_bar import ProgressBar, Throughput
+from alf.training.run_report import EpisodeFigures
+from alf.training.stop_criteria import Position, StopCriteria
+
+_WARM_UP = 0.2  # of the time that is measured
+
+
+class Speed(NamedTuple):
+    """What was done in a time.
+
+    Attributes:
+        env_steps, updates: ints.
+        seconds: float, of the clock.
+        cpu_seconds: float, of all threads, and of the worker processes.
+    """
+
+    env_steps: int
+    updates: int
+    seconds: float
+    cpu_seconds: float
+
+    def describe(self):
+        """Returns a dict of numbers to show."""
+        return {
+            "env_steps": self.env_steps,
+            "seconds": self.seconds,
+            "env_steps_per_second": self.env_steps / self.seconds,
+            "updates_per_second": self.updates / self.seconds,
+            "cpu_cores_used": self.cpu_seconds / self.seconds,
+        }
+
+
+def benchmark(driver, seconds, sample_only=False):
+    """Measures sampling, in which nothing is learned, then training; shows the progress as a run does.
+
+    Args:
+        driver: `Driver`, not started; the caller stops it.
+        seconds: of each of the two.
+        sample_only: whether there is no training.
+
+    Returns:
+        dict: "sampling" and "training" are what `Speed.describe` returns, "training" is None without it;
+        "num_episodes" and "average_return" are of all episodes that ended.
+    """
+    if isinstance(driver, OfflineDriver):
+        raise ConfigError("Experiment.num_envs is 0: there is no environment whose speed could be measured")
+    driver.start()
+    training = None
+    with contextlib.closing(_Display(driver, seconds)) as display:
+        sampling = measure(driver, driver.sample, seconds, display.show)
+    if not sample_only:
+        learn = lambda: collect_and_train(driver)  # noqa: E731
+        updates = driver.learner.progress.updates
+        before = int(updates)  # that the policy of a checkpoint has seen
+        while int(updates) == before:
+            learn()
+        measure(driver, learn, _WARM_UP * seconds)
+        with contextlib.closing(_Display(driver, seconds)) as display:
+            training = measure(driver, learn, seconds, display.show)
+    metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
+    average = metrics["AverageReturn"]
+    return {
+        "sampling": sampling.describe(),
+        "training": training and training.describe(),
+        "num_episodes": metrics["NumberOfEpisodes"],
+        "average_return": None if average != average else average,  # JSON has no NaN
+    }
+
+
+def collect_and_train(driver):
+    """Makes one train iteration; returns the environment steps that were collected."""
+    steps = driver.collect()
+    driver.learner.train()
+    return steps
+
+
+def measure(driver, iterate, seconds, show=None):
+    """Calls `iterate`, which returns environment steps, again and again; returns the `Speed`.
+
+    `show(steps, seconds)` is called after each call, with the steps of the call and the time so far.
+    """
+    updates, cpu, start = int(driver.learner.progress.updates), cpu_seconds(), time.perf_counter()
+    total = passed = 0
+    while passed < seconds:
+        steps = iterate()
+        total += steps
+        passed = time.perf_counter() - start
+        if show is not None:
+            show(steps, passed)
+    return Speed(total, int(driver.learner.progress.updates) - updates, passed, cpu_seconds() - cpu)
+
+
+def cpu_seconds():
+    """CPU time so far of this process and, where there is a /proc, of the processes that it has started."""
+    total = time.process_time()
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # It has ended meanwhile.
+            with open(path, encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            # These are the state, the parent and so on; the last ones taken are user and system time.
+            _, parent, *_, user, system = fields[:13]
+            if int(parent) == os.getpid():
+                total += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+class _Display:
+    """Shows how a measurement goes on, as a run shows its progress."""
+
+    def __init__(self, driver, seconds):
+        self._driver = driver
+        metrics = {metric.name: metric for metric in driver.get_metrics()}
+        self._throughput, self._steps = Throughput(), 0
+        criteria = StopCriteria(max_seconds=seconds)
+        self._bar = ProgressBar(self._throughput, criteria, EpisodeFigures(metrics))
+
+    def show(self, steps, seconds):
+        self._throughput.add(steps)
+        self._steps += steps
+        self._bar.update(Position(0, self._steps, seconds), None)
+
+    def close(self):
+        self._bar.close()

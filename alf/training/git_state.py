@@ -1,0 +1,68 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The state of a git repository: which commit, and what was changed since."""
+
+import contextlib
+import os
+import subprocess
+import threading
+from typing import NamedTuple
+
+_GIT_SECONDS = 10.0  # for one call of git
+_MAX_BYTES = 4 << 20  # of a diff
+
+
+class GitState(NamedTuple):
+    """The state of a repository.
+
+    Attributes:
+        root: its folder, a path.
+        commit: the hash, 40 or 64 digits.
+        diff: bytes, what `git diff HEAD` shows: changes of tracked files, of binary files the names alone.
+    """
+
+    root: str
+    commit: str
+    diff: bytes
+
+
+def read_git_state(folders, max_bytes=_MAX_BYTES):
+    """Reads the state of the first repository that one of some folders is in.
+
+    Args:
+        folders: list of paths.
+        max_bytes: a longer diff is cut there; its last line says so.
+
+    Returns:
+        `GitState`, or None if no folder is in a repository with a commit, or git is missing or too slow.
+    """
+    for folder in folders:
+        found = _read_git(folder, "rev-parse", "--show-toplevel", "HEAD")
+        if found is None or found.count(b"\n") != 2:
+            continue
+        root, commit = os.fsdecode(found).splitlines()
+        diff = _read_git(root, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD", size=max_bytes)
+        return None if diff is None else GitState(root, commit, diff)
+    return None
+
+
+def _read_git(folder, *arguments, size=1 << 16):
+    """What a git command prints in a folder, cut after `size` bytes; None if it fails or takes too long."""
+    # Without optional locks it writes nothing in the repository.
+    command = ["git", "--no-optional-locks", "-C", folder, *arguments]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    try:
+        with subprocess.Popen(command, **pipes) as process:
+            timer = threading.Timer(_GIT_SECONDS, process.kill)
+            timer.start()
+            try:
+                text = process.stdout.read(size + 1)
+                if len(text) > size:
+                    return text[:size] + f"\n[cut: the diff has more than {size:,} bytes]\n".encode()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_GIT_SECONDS)
+            finally:
+                timer.cancel()
+                process.kill()
+    except OSError:
+        return None
+    return text if process.returncode == 0 else None

@@ -1,0 +1,154 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-benchmark: what it counts, and that nothing is learned while it samples."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alf.bin import benchmark
+from alf.data_structures import FIRST
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.training import Experiment
+from alf.training.benchmark import cpu_seconds
+from alf.training.saved_run import SavedRun
+from tests.bin.conftest import KINDS
+
+
+@pytest.fixture
+def bench(tmp_path, command):
+    """A function that measures a gin file, or what flags name; returns status, result and error lines."""
+
+    def run(config=None, **values):
+        if config is not None:
+            path = tmp_path / "mine.gin"
+            path.write_text("\n".join(line.strip() for line in config.splitlines()))
+            values["gin_file"] = [str(path)]
+        defaults = {"gin_file": [], "gin_param": [], "root_dir": None, "checkpoint": "newest"}
+        settings = {**defaults, "seconds": 0.3, "sample_only": False, **values}
+        status, out, errors = command(benchmark, **settings)
+        return status, json.loads(out) if out else None, errors
+
+    return run
+
+
+@pytest.fixture
+def learners(monkeypatch):
+    """List of the learners that are made, each with copies of its variables from before."""
+    made, make_driver = [], Experiment.make_driver
+
+    def make(self):
+        driver = make_driver(self)
+        made.append((driver.learner, [x.numpy() for x in driver.learner.variables]))
+        return driver
+
+    monkeypatch.setattr(Experiment, "make_driver", make)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["cartpole", "dqn"])
+def test_measures_sampling_then_training(bench, kind):
+    status, result, _ = bench(KINDS[kind])
+    assert status == 0
+    for figures in (result["sampling"], result["training"]):
+        assert figures["env_steps"] > 0 and figures["seconds"] >= 0.3
+        rate = figures["env_steps"] / figures["seconds"]
+        assert figures["env_steps_per_second"] == pytest.approx(rate)
+        assert 0 < figures["cpu_cores_used"] <= os.cpu_count() + 0.5
+    assert result["sampling"]["updates_per_second"] == 0 < result["training"]["updates_per_second"]
+    assert result["num_episodes"] >= 0 and result["cores"] == os.cpu_count()
+    assert result["gin_file"][0].endswith("mine.gin")
+
+
+@pytest.mark.parametrize("driver", ["AsyncOffPolicyDriver", "SyncOffPolicyDriver"])
+@pytest.mark.parametrize("kind", ["cartpole", "dqn"])
+def test_nothing_is_learned_from_samples(bench, learners, driver, kind):
+    config = KINDS[kind] + f"\nExperiment.driver_ctor = @{driver}\n"
+    config += "Experiment.data_transformers = (@ObservationNormalizer,)\n"
+    status, result, _ = bench(config, sample_only=True)
+    assert status == 0 and result["training"] is None
+    assert result["sampling"]["env_steps"] > 0
+    ((learner, before),) = learners
+    for a, b in zip(before, learner.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_gives_its_configuration_and_its_policy(bench, root_of, learners):
+    root_dir = root_of("cartpole")
+
+    def list_files():
+        return {str(path): path.stat().st_mtime_ns for path in Path(root_dir).rglob("*")}
+
+    before = list_files()
+    status, result, _ = bench(root_dir=root_dir, sample_only=True)
+    assert status == 0 and result["checkpoint"].endswith("ckpt-2")
+    saved = SavedRun(root_dir)
+    policy = Experiment().make_policy(*saved.description[:3])  # gin still has the run's configuration
+    saved.restore(policy)
+    for a, b in zip(policy.variables, learners[0][0].policy.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert any((a != b.numpy()).any() for a, b in zip(learners[0][1], learners[0][0].variables, strict=True))
+    assert list_files() == before
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({}, "name either --gin_file, or --root_dir"),
+        ({"config": KINDS["cartpole"], "root_dir": "anywhere"}, "name either --gin_file, or --root_dir"),
+        ({"root_dir": "/no/such/run"}, "holds no run"),
+        ({"config": KINDS["cartpole"] + "\nExperiment.num_envs = 0"}, "num_envs is 0"),
+        ({"config": KINDS["cartpole"], "gin_param": ["RMSprop.rho = 0.5"]}, "nothing reads .*RMSprop.rho"),
+        ({"config": KINDS["cartpole"], "gin_param": ["Experiment.no = 0.5"]}, "Experiment"),
+    ],
+)
+def test_wrong_flags_are_one_line(bench, values, message):
+    status, result, (error,) = bench(**values)
+    assert status == 2 and result is None
+    assert re.search(message, error)
+
+
+@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_samples_are_counted_and_not_observed(driver_class):
+    envs = make_counting_envs(2, 3, 4)
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
+    driver = driver_class(envs, learner, unroll_length=5)
+    driver.start()
+    try:
+        sampled = sum(driver.sample() for _ in range(20))
+        assert not learner.observed
+        collected = driver.collect()
+        assert len(learner.observed) == 1
+    finally:
+        driver.stop()
+    made = 0  # by 21 unrolls of each environment
+    for env in make_counting_envs(2, 3, 4):
+        env.reset()
+        steps = [env.step(np.zeros(3, np.int64)) for _ in range(21 * 5)]
+        made += sum(int(np.count_nonzero(step.step_type != FIRST)) for step in steps)
+    if driver_class is SyncOffPolicyDriver:
+        assert sampled + collected == made
+    else:  # one environment may be ahead of the other
+        assert sampled + collected >= 21 * 5 * 3 * 0.75  # at most every fifth row is a reset
+        assert sampled + collected <= 21 * 5 * 3
+
+
+def test_cpu_time_counts_processes_that_were_started():
+    program = (
+        "import time\nstart = time.process_time()\nwhile time.process_time() < start + 0.5: pass\ninput()"
+    )
+    before = cpu_seconds()
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        own = time.process_time()
+        while cpu_seconds() - before - (time.process_time() - own) < 0.5:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.communicate(b"\n")
