@@ -40,14 +40,14 @@ class WorkerSplit:
         self.arrays = workers.make_arrays(self._rows)
         self.num_restarts = 0
         self._closed = False
-        self._channels = [worker.channels[index] for worker in workers.running]
+        self._channels = {i: worker.channels[index] for i, worker in enumerate(workers.running)}
         self._num_replaced = workers.num_replaced
         self._new = set()  # indices of workers that were replaced and have not begun episodes here
 
     def seed(self, seeds):
         """As in `EnvBatch`."""
         self._workers.seeds[self._rows] = list(seeds)
-        for channel in self._channels:
+        for channel in self._channels.values():
             channel.send(SEED + pack_object(self._workers.seeds[channel.rows]))
 
     def hold(self, rows):
@@ -104,9 +104,8 @@ class WorkerSplit:
         if self._closed:
             raise RuntimeError("the worker processes were closed")
         self._renew_channels()
-        indices = range(len(self._channels))
-        while indices:
-            channels = {index: self._channels[index] for index in indices}
+        channels = self._channels
+        while channels:
             for index, channel in channels.items():
                 channel.send(RESET if index in self._new else command)
             self._new.clear()
@@ -116,7 +115,7 @@ class WorkerSplit:
                 self.num_restarts += self._workers.replace(lost)
             # The new workers begin episodes. They may be lost too.
             self._renew_channels()
-            indices = list(self._new)
+            channels = {index: self._channels[index] for index in self._new}
 
     def _renew_channels(self):
         """Takes the channels to those workers that were replaced, by this split or another one."""

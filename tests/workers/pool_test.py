@@ -403,11 +403,11 @@ def test_processes_of_an_environment_end_with_the_owner():
     [
         (envs.raise_own_error, "ended with exit status 1 when it closed them"),
         (envs.exit_python, "ended with exit status 1 when it closed them"),
-        (envs.sleep_for_long, "did not close them within 1 s: it is killed"),
+        (envs.sleep_for_long, "did not close them within 5 s: it is killed"),
     ],
 )
 def test_a_close_that_fails_in_a_worker_is_a_warning(warnings, monkeypatch, tmp_path, act, message):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 1.0 if act is envs.sleep_for_long else 60.0)
+    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 5.0 if act is envs.sleep_for_long else 60.0)
     paths = [tmp_path / str(i) for i in range(4)]
     # A worker closes its last environment first.
     env_fns = [
