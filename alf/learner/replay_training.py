@@ -9,6 +9,7 @@ from alf.data_structures import PolicyState, count_transitions
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner.minibatches import repeat_update, select_part
 from alf.nest_utils import zeros_from_spec
+from alf.replay import SequenceReplayer
 
 
 @gin.configurable(module="alf.learner")
@@ -58,6 +59,8 @@ class ReplayTraining:
                 "ReplayTraining.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
+        if not isinstance(replayer, SequenceReplayer):
+            raise ConfigError(f"ReplayTraining.replayer is {replayer!r}: it must be a SequenceReplayer")
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
         self.replayer = replayer
         self._num_enough_steps = max(1, initial_collect_steps)

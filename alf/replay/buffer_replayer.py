@@ -9,7 +9,7 @@ from alf.errors import ConfigError, check_int
 from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay import buffer_file
 from alf.replay.replayer import SequenceReplayer, Sequences
-from alf.replay.storage import allocate, check_experience, read_at, write_at
+from alf.replay.storage import allocate, check_experience, check_unroll_spec, read_at, write_at
 
 
 class BufferReplayer(SequenceReplayer):
@@ -113,6 +113,16 @@ class BufferReplayer(SequenceReplayer):
 
     def clear(self):
         self.first.assign(self.steps)  # positions go on
+
+    def check_fits(self, unroll_spec, num_envs, context):
+        check_unroll_spec(self.name, self._unroll_spec, unroll_spec)
+        for argument, ours, needed in (
+            ("num_envs", self.num_envs, num_envs),
+            ("context", self._context, context),
+        ):
+            if ours != needed:
+                made = f"exp_replayer is a {self.name!r} replayer that was made with {argument} = {ours}"
+                raise ConfigError(f"{made}: {argument} = {needed} is needed")
 
     def row_of(self, env, column, position):
         """The row of a time step; int64 arguments, broadcast."""

@@ -34,6 +34,11 @@ class HybridReplayer(SequenceReplayer):
         if not isinstance(online, SequenceReplayer):
             kinds = "'uniform' or 'prioritized' alone"
             raise ConfigError(f"exp_replayer is {online.name!r}: an offline buffer can be mixed with {kinds}")
+        if isinstance(online, HybridReplayer):
+            raise ConfigError(
+                "exp_replayer is a HybridReplayer, which has an offline buffer: leave "
+                "Experiment.offline_buffer out"
+            )
         check_same_rows(online.row_spec, offline.row_spec)
         self.name, self.row_spec = online.name, online.row_spec
         self._online = online
@@ -42,6 +47,12 @@ class HybridReplayer(SequenceReplayer):
 
     def observe(self, experience):
         self._online.observe(experience)
+
+    def check_fits(self, unroll_spec, num_envs, context):
+        self._online.check_fits(unroll_spec, num_envs, context)
+
+    def counts(self):
+        return self._online.counts()
 
     def num_steps(self):
         return self._online.num_steps()

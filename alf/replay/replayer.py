@@ -52,6 +52,13 @@ class Replayer(abc.ABC):
     def clear(self):
         """Forgets all experience."""
 
+    def check_fits(self, unroll_spec, num_envs, context):  # noqa: B027
+        """Raises ConfigError unless it was made for these arguments, which are as in `make_replayer`."""
+
+    def counts(self):
+        """Returns what to show, a dict of ints by name, of all runs in a root_dir; here an empty one."""
+        return {}
+
     def get_state(self):
         """Returns the Python state that a checkpoint must hold: a dict of JSON types, here an empty one."""
         return {}

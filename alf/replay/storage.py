@@ -52,6 +52,14 @@ def read_at(variables, indices):
     return tf.nest.map_structure(read, variables)
 
 
+def check_unroll_spec(name, ours, needed):
+    """Raises ConfigError unless the replayer `name`, made for the spec `ours`, can hold what is needed."""
+    mismatch = find_mismatch(needed, ours)
+    if mismatch:
+        made = f"exp_replayer is a {name!r} replayer that was made for another unroll_spec"
+        raise ConfigError(f"{made} than that of the environments: {mismatch}")
+
+
 def check_experience(experience, unroll_spec):
     """Raises ConfigError unless an `Experience` of [Q, T+1, B, ...] holds unrolls of the spec."""
     mismatch = find_mismatch(experience, add_leading_dims(unroll_spec, None))

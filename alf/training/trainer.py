@@ -306,6 +306,7 @@ class Trainer:
             "updates": int(progress.updates),
             "env steps": int(progress.env_steps),
             "episodes": self._episodes.count(),
+            **{name.replace("_", " "): n for name, n in self.learner.replayer.counts().items()},
         }
 
     def _values(self, summary, rates):
@@ -316,6 +317,7 @@ class Trainer:
         values |= {f"train/{name}": value for name, value in summary.items()}
         values |= {f"throughput/steps_per_second_{window}": rate for window, rate in rates.items()}
         values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
+        values |= {f"replay/{name}": n for name, n in self.learner.replayer.counts().items()}
         values["environments/worker_restarts"] = self.driver.num_restarts
         values["train/iterations"] = self._checkpointer.iterations
         return values

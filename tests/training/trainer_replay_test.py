@@ -5,6 +5,7 @@ import functools
 import glob
 import math
 import os
+import re
 import time
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.data_structures import count_transitions
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
@@ -22,6 +24,7 @@ from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.training.trainer_test import read_events
 
 IMPALA = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
 
@@ -185,6 +188,40 @@ def test_several_batches_for_each_training(tmp_path):
     assert trainer.learner.train_step_counter == 4
     with pytest.raises(ConfigError, match="batches_per_train_iter is 0"):
         make_trainer(tmp_path / "other", batches_per_train_iter=0, **IMPALA)
+
+
+def test_what_a_cyclic_replayer_drops_is_counted_and_shown(tmp_path, caplog):
+    gin.parse_config("CyclicOneTimeReplayer.max_unrolls = 3")
+    kwargs = {**IMPALA, "replayer": "cyclic_one_time", "batches_per_train_iter": 4}  # of 2 unrolls
+    dropped, collected = [], 0
+    for stop in ({"num_iterations": 3}, {"num_iterations": 5}):  # the second run continues the first
+        trainer = make_trainer(tmp_path, stop, **kwargs)
+        collect, taken = trainer.driver.collect, []
+        trainer.driver.collect = lambda collect=collect, taken=taken: taken.append(collect()) or taken[-1]
+        with caplog.at_level("INFO"):
+            trainer.train()
+        collected += sum(taken)
+        dropped.append(trainer.learner.replayer.num_dropped_steps)
+        # Nothing waits after a train iteration.
+        assert collected == trainer.counters["env_steps"] + dropped[-1]
+    assert 0 < dropped[0] < dropped[1]
+    assert [value for _, value in read_events(tmp_path / "train")["replay/dropped_steps"]][-1] == dropped[1]
+    row = f"dropped steps +{dropped[1] - dropped[0]:,} +{dropped[1]:,}"
+    assert re.search(row, caplog.text), caplog.text
+
+
+def test_waiting_steps_are_neither_trained_nor_dropped(tmp_path):
+    gin.parse_config("CyclicOneTimeReplayer.max_unrolls = 3")
+    trainer = make_trainer(tmp_path, **{**IMPALA, "replayer": "cyclic_one_time"})
+    driver, learner, replayer = trainer.driver, trainer.learner, trainer.learner.replayer
+    driver.start()
+    collected = sum(driver.collect() for _ in range(3))
+    waiting, _ = replayer.replay_all()
+    assert collected == int(count_transitions(waiting.step_type)) + replayer.num_dropped_steps
+    replayer.observe(waiting)
+    learner.train()
+    assert collected == learner.progress.env_steps + replayer.num_dropped_steps
+    driver.stop()
 
 
 @pytest.mark.parametrize("saves_buffer", [True, False])
