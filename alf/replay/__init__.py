@@ -4,7 +4,7 @@
 import inspect
 
 from alf.errors import ConfigError
-from alf.replay.buffer_file import read_row_spec
+from alf.replay.buffer_file import find_files, read_row_spec
 from alf.replay.buffer_replayer import UniformReplayer, load_replayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
 from alf.replay.prioritized import PrioritizedReplayer

@@ -89,7 +89,10 @@ class SequenceReplayer(Replayer):
 
     Attributes:
         row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
+        offline: `SequenceReplayer` of a part that was full from the beginning, or None.
     """
+
+    offline = None
 
     @abc.abstractmethod
     def num_sequences(self, length):

@@ -6,6 +6,7 @@ import glob
 import math
 import os
 import re
+import shutil
 import time
 from fractions import Fraction
 
@@ -41,6 +42,7 @@ def make_trainer(
     algorithm=DqnAlgorithm,
     num_envs=2,
     offline_buffer=None,
+    offline_buffer_length=None,
     **kwargs,
 ):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
@@ -51,6 +53,7 @@ def make_trainer(
         algorithm_ctor=algorithm,
         exp_replayer=replayer,
         offline_buffer=offline_buffer,
+        offline_buffer_length=offline_buffer_length,
         learner_ctor=functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
         driver_ctor=SyncOffPolicyDriver,
         unroll_length=5,
@@ -161,6 +164,30 @@ def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
     assert isinstance(trainer.learner.replayer, HybridReplayer)
     assert trainer.counters["env_steps"] > 0
     assert trainer.learner.train_step_counter > 0
+
+
+@pytest.mark.parametrize("num_envs", [0, 2])
+@pytest.mark.parametrize("length, held", [(None, 20), (7, 7)])
+def test_several_files(tmp_path, recorded, num_envs, length, held):
+    other = str(tmp_path / "other.npz")
+    shutil.copy(recorded, other)
+    trainer = make_trainer(
+        tmp_path / "run",
+        num_envs=num_envs,
+        offline_buffer=[recorded, f"{other[:-4]}*"],
+        offline_buffer_length=length,
+    )
+    replayer = trainer.learner.replayer
+    offline = replayer.offline if num_envs else replayer
+    assert offline.num_steps() == 2 * 2 * 4 * held  # files, environments, sub-environments
+    trainer.train()
+
+
+def test_a_length_without_files(tmp_path):
+    with pytest.raises(ConfigError, match="Experiment.offline_buffer_length is set, but offline_buffer is"):
+        make_trainer(tmp_path, offline_buffer_length=3)
+    with pytest.raises(ConfigError, match="Experiment.offline_buffer_length is 0: it must be"):
+        make_trainer(tmp_path, offline_buffer="x", offline_buffer_length=0)
 
 
 @pytest.mark.parametrize("num_envs", [0, 2])
