@@ -17,7 +17,7 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
         state_begin[i] to state_end[i] - 1 are the states that entered the newest unrolls of environment i,
         in order. The last of these unrolls begins at entry end[i] - 1 - T.
 
-bfloat16 is stored as its bits, uint16.
+bfloat16 is stored as its bits, uint16. Arrays may be compressed, as `numpy.savez_compressed` does.
 """
 
 import contextlib
@@ -45,24 +45,28 @@ _SCALARS = ("step_type", "discount", "env_id", "policy_version")
 _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
 
 
-def save(path, replayer, priorities=None):
+def save(path, replayer, priorities=None, compress=False):
     """Writes what a `BufferReplayer` holds. Another thread may write to it meanwhile.
 
     The file appears, or replaces another one, when it is complete; OSError if it cannot be written.
-    `priorities` is the `SumTree` of the sequences that start at the replayer's rows, or None.
+    `priorities` is the `SumTree` of the sequences that start at the replayer's rows, or None. `compress` says
+    whether the arrays of integers and bools, such as images, are compressed. Floats are never: they would
+    hardly become smaller.
     """
     last = replayer.steps.numpy()
     first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
     header = {"format": _FORMAT, "version": _VERSION, "row_spec": nest_to_json(replayer.row_spec)}
     header.update({key: getattr(replayer, key) for key in _LAYOUT})
     tables = _make_tables(replayer, replayer.batch_size)
-    with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
+    with replace_file(path) as whole, zipfile.ZipFile(whole, "w", compresslevel=1) as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
             rows, *_ = table.list_entries(table.count(first, last), last)
             for name, x in table.variables.items():
                 shape = (*rows.shape, *x.shape[1:])
                 layout = {"descr": _file_dtype(x.dtype).str, "fortran_order": False, "shape": shape}
+                deflates = compress and (x.dtype.is_integer or x.dtype.is_bool)
+                archive.compression = zipfile.ZIP_DEFLATED if deflates else zipfile.ZIP_STORED
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                     np.lib.format.write_array_header_1_0(file, layout)
                     for chunk in _list_chunks(shape, x.dtype):

@@ -206,8 +206,8 @@ class BufferReplayer(SequenceReplayer):
             ),
         )
 
-    def save(self, path):
-        buffer_file.save(path, self, self._tree)
+    def save(self, path, compress=False):
+        buffer_file.save(path, self, self._tree, compress)
 
     def load(self, path):
         buffer_file.load(path, self, self._tree)

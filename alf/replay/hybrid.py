@@ -99,8 +99,8 @@ class HybridReplayer(SequenceReplayer):
     def set_state(self, state):
         self._online.set_state(state)
 
-    def save(self, path):
-        self._online.save(path)
+    def save(self, path, compress=False):
+        self._online.save(path, compress)
 
     def load(self, path):
         self._online.load(path)

@@ -133,10 +133,10 @@ class SequenceReplayer(Replayer):
         """
 
     @abc.abstractmethod
-    def save(self, path):
-        """Writes the experience to a file, see `alf.replay.buffer_file`; OSError if that fails.
+    def save(self, path, compress=False):
+        """Writes the experience to a file, compressed or not, see `alf.replay.buffer_file.save`.
 
-        Another thread may observe meanwhile.
+        Another thread may observe meanwhile. OSError says that it failed.
         """
 
     @abc.abstractmethod

@@ -20,7 +20,7 @@ CONFIG_FILE = "operative_config.gin"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
 _MAY_CHANGE = re.compile(
     r"(StopCriteria|EpisodeStatistics|Evaluator)\..*|eval/.*"
-    r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor)"
+    r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|collect_until_env_steps)"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 

@@ -78,6 +78,30 @@ def test_what_was_saved_is_loaded(recurrent, path):
     assert_equal_nests(everything(other), everything(replayer))
 
 
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_compressed_file_has_the_same_content(recurrent, path):
+    replayer, streams = make(recurrent=recurrent, capacity=2000)
+    for _ in range(10):
+        replayer.observe(streams.next_unrolls([0, 1, 0]))
+    replayer.save(path)
+    size = os.path.getsize(path)
+    replayer.save(path, compress=True)
+    assert os.path.getsize(path) < 0.8 * size
+    with zipfile.ZipFile(path) as file:
+        types = {info.filename.removesuffix(".npy"): info.compress_type for info in file.infolist()}
+    deflated = {name for name, kind in types.items() if kind == zipfile.ZIP_DEFLATED}
+    assert {"observation/image", "observation/flags/0", "step_type", "action"} <= deflated
+    assert not deflated & {"reward", "discount", "info/logits", "state/h", "begin", "end", "header"}
+    other, _ = make(recurrent=recurrent, capacity=2000)
+    other.load(path)
+    assert_equal_nests(everything(other), everything(replayer))
+    with np.load(path) as file:
+        assert file["observation/image"].dtype == np.uint8
+    flip(path, os.path.getsize(path) // 3)
+    with pytest.raises(ConfigError, match="damaged|cannot be read"):
+        other.load(path)
+
+
 def by_order(replayer):
     """Priorities of the sequences that may be drawn, by environment, column and age."""
     rows = np.flatnonzero(replayer._tree.numbers())

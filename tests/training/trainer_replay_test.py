@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+import zipfile
 from fractions import Fraction
 
 import gin
@@ -91,17 +92,29 @@ def test_a_checkpoint_holds_no_buffer_unless_asked(tmp_path):
     assert not glob.glob(buffer_file(tmp_path) + "*")
 
 
+def test_a_compressed_buffer_is_a_setting(tmp_path):
+    run(tmp_path, checkpoint_replay_buffer="compressed")
+    with zipfile.ZipFile(buffer_file(tmp_path)) as file:
+        compressed = {info.filename for info in file.infolist() if info.compress_type != zipfile.ZIP_STORED}
+        assert {"step_type.npy", "action.npy", "prev_action.npy", "policy_version.npy"} == compressed
+    again = make_trainer(tmp_path, {"num_iterations": 6}, checkpoint_replay_buffer="compressed")
+    assert again.learner.replayer.num_steps() == 4 * 2 * 5 * 4
+    again.train()
+    with pytest.raises(ConfigError, match="is 'zip': it must be True, False or 'compressed'"):
+        make_trainer(tmp_path / "other", checkpoint_replay_buffer="zip")
+
+
 def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
     save = UniformReplayer.save
     observed = []
     at_start, at_end = [], []
 
-    def slow_save(self, path):
+    def slow_save(self, path, compress):
         at_start.append(len(observed))
         deadline = time.monotonic() + 60
         while len(observed) < min(at_start[-1] + 5, 8) and time.monotonic() < deadline:
             time.sleep(0.01)
-        save(self, path)
+        save(self, path, compress)
         at_end.append(len(observed))
 
     monkeypatch.setattr(UniformReplayer, "save", slow_save)
@@ -116,7 +129,7 @@ def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
 
 
 def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
-    def fail(self, path):
+    def fail(self, path, compress):
         raise OSError("no space left")
 
     monkeypatch.setattr(UniformReplayer, "save", fail)
