@@ -66,8 +66,7 @@ def save(path, replayer, priorities=None, compress=False):
                 shape = (*rows.shape, *x.shape[1:])
                 layout = {"descr": _file_dtype(x.dtype).str, "fortran_order": False, "shape": shape}
                 deflates = compress and (x.dtype.is_integer or x.dtype.is_bool)
-                archive.compression = zipfile.ZIP_DEFLATED if deflates else zipfile.ZIP_STORED
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                with _open_new(archive, name, deflates) as file:
                     np.lib.format.write_array_header_1_0(file, layout)
                     for chunk in _list_chunks(shape, x.dtype):
                         file.write(read_at(x, rows[chunk]).numpy().tobytes())
@@ -384,8 +383,14 @@ def _open(path):
         raise ConfigError(f"the replay buffer {path!r} cannot be read: {error!r}") from error
 
 
+def _open_new(archive, name, deflates=False):
+    """Opens the file of an array to write to, compressed or not."""
+    archive.compression = zipfile.ZIP_DEFLATED if deflates else zipfile.ZIP_STORED
+    return archive.open(f"{name}.npy", "w", force_zip64=True)
+
+
 def _write_array(archive, name, array):
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+    with _open_new(archive, name) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 
