@@ -126,9 +126,29 @@ class Learner(tf.Module):
             EnvError: if the loss is not finite because the reward or the observation is not.
             DivergedError: if the loss or its gradient is not finite for another reason.
         """
+        return self._train(self._training.train)
+
+    def train_from_replay(self):
+        """Makes updates while nothing is collected, see `ReplayTraining.train_from_replay`.
+
+        It returns and raises what `train` does. It is not for learners that need fresh experience.
+        """
+        return self._train(self._training.train_from_replay)
+
+    def get_state(self):
+        """The part of the state that no variable holds, as JSON types."""
+        return {"training": self._training.get_state(), "replayer": self.replayer.get_state()}
+
+    def set_state(self, state):
+        """Restores what `get_state` returned."""
+        self._training.set_state(state["training"])
+        self.replayer.set_state(state["replayer"])
+
+    def _train(self, train):
+        """Calls a method of the training; returns what `train` does."""
         with single_threaded():
             try:
-                summary, experience = self._training.train(self)
+                summary, experience = train(self)
             except tf.errors.InvalidArgumentError as error:
                 found = re.search(f"{_NOT_FINITE}(reward|observation)?", str(error))
                 if not found:
@@ -148,15 +168,6 @@ class Learner(tf.Module):
                 summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
             summary = _add_scalars(summary, self._rollout_summary, "summarize_rollout")
         return summary
-
-    def get_state(self):
-        """The part of the state that no variable holds, as JSON types."""
-        return {"training": self._training.get_state(), "replayer": self.replayer.get_state()}
-
-    def set_state(self, state):
-        """Restores what `get_state` returned."""
-        self._training.set_state(state["training"])
-        self.replayer.set_state(state["replayer"])
 
     def prepare(self, batch, context=0, weight=1.0):
         """Prepares a batch for its updates, in the graph: transforms, weights and preprocesses it.

@@ -9,6 +9,7 @@ from alf.data_structures import PolicyState, count_transitions
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner.minibatches import repeat_update, select_part
 from alf.nest_utils import zeros_from_spec
+from alf.replay import SequenceReplayer
 
 
 @gin.configurable(module="alf.learner")
@@ -58,6 +59,8 @@ class ReplayTraining:
                 "ReplayTraining.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
+        if not isinstance(replayer, SequenceReplayer):
+            raise ConfigError(f"ReplayTraining.replayer is {replayer!r}: it must be a SequenceReplayer")
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
         self.replayer = replayer
         self._num_enough_steps = max(1, initial_collect_steps)
@@ -66,6 +69,7 @@ class ReplayTraining:
         self._fresh_steps = 0  # observed since the last call of `train`
         self._start = None  # the environment steps and updates when the initial steps were there
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
+        self._source = None  # what `train_from_replay` trains on, once it has found out
         self._filling_steps = None  # observed while `train` waited for the buffer; None if it did not wait
 
     def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
@@ -82,7 +86,7 @@ class ReplayTraining:
         Returns the mean of their summaries, with `replay_ratio`, the updates for each environment step after
         the initial ones, or an empty dict if no update was due; and (), because there is no single batch.
         """
-        num_steps, self._fresh_steps = self._fresh_steps, 0
+        num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
         learner.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:
             # The steps that fill a buffer earn no updates. After a restart a new buffer is filled, too.
@@ -97,16 +101,11 @@ class ReplayTraining:
             elif self._filling_steps is not None:
                 self._start[0] += self._filling_steps + num_steps
                 num_steps = 0
-        num_updates, sequences, size = self._num_updates, None, None
+        num_updates = self._num_updates
         if self._credit is not None:
             self._credit.earn(num_steps)
             num_updates = self._credit.take()
-        if self._takes_all:
-            sequences = self.replayer.all_sequences(self._length)
-            num_sequences = int(tf.size(sequences.start))
-            size = min(self._size, num_sequences)
-            num_updates *= num_sequences // size if size else 0
-        summary = self._train_on(learner, tf.constant(num_updates), sequences, size) if num_updates else {}
+        summary = self._update(learner, self.replayer, num_updates)
         if self.needs_fresh_experience:
             self.replayer.clear()
         if summary:
@@ -114,18 +113,51 @@ class ReplayTraining:
             summary["replay_ratio"] = updates / steps if steps else float("inf")
         return summary, ()
 
+    def train_from_replay(self, learner):
+        """Makes `num_updates_per_train_iter` updates, while nothing is collected; returns as `train`.
+
+        With a replay ratio, which counts collected steps alone, that is one update. `initial_collect_steps`
+        has no effect. While nothing has been collected yet, the updates take the offline part of the buffer.
+        """
+        if self._source is None:
+            sources = [self.replayer, self.replayer.offline]
+            sources = [source for source in sources if source is not None]
+            self._source = next((s for s in sources if s.num_sequences(self._length) > 0), None)
+        if self._source is None:
+            raise ConfigError(
+                f"nothing is collected any more, and the replay buffer holds no sequence of {self._length} "
+                "steps: it must hold one before collection ends"
+            )
+        updates_before = int(learner.progress.updates)
+        summary = self._update(learner, self._source, self._num_updates)
+        if self._start is not None:  # these updates are no part of the replay ratio
+            self._start[1] += int(learner.progress.updates) - updates_before
+        return summary, ()
+
+    def _update(self, learner, replayer, num_updates):
+        """Makes updates from a replayer, or passes over it; returns the summary, empty if no update."""
+        sequences, size = None, None
+        if self._takes_all:
+            sequences = replayer.all_sequences(self._length)
+            num_sequences = int(tf.size(sequences.start))
+            size = min(self._size, num_sequences)
+            num_updates *= num_sequences // size if size else 0
+        if not num_updates:
+            return {}
+        return self._train_on(learner, replayer, tf.constant(num_updates), sequences, size)
+
     @tf.function(autograph=False, reduce_retracing=True)
-    def _train_on(self, learner, num_updates, sequences, size):
+    def _train_on(self, learner, replayer, num_updates, sequences, size):
         """Makes updates with `size` of the `sequences` each, in turn, or (None) with those that are drawn."""
         policy, order = learner.policy, () if sequences is None else tf.range(tf.size(sequences.start))
 
         def update(i, order):
             if sequences is None:
-                batch, chosen, weight = self.replayer.sample(self._size, self._length, learner.progress)
+                batch, chosen, weight = replayer.sample(self._size, self._length, learner.progress)
             else:
                 part, order = select_part(i, order, size)
                 chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-                batch, weight = self.replayer.gather(chosen, self._length), tf.ones(size)
+                batch, weight = replayer.gather(chosen, self._length), tf.ones(size)
             # A file may hold info and recurrent states that this policy does not have.
             state = PolicyState(
                 zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
@@ -137,7 +169,7 @@ class ReplayTraining:
             summary, priority = learner.update(batch)
             if tf.is_tensor(priority):
                 with tf.control_dependencies(tf.nest.flatten(summary)):
-                    self.replayer.update_priorities(chosen, priority)
+                    replayer.update_priorities(chosen, priority)
             return {**summary, **lag}, order
 
         return repeat_update(update, num_updates, order)

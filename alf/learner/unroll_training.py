@@ -7,7 +7,7 @@ import tensorflow as tf
 from alf.data_structures import count_transitions
 from alf.errors import ConfigError, check_int
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
-from alf.replay import OneTimeReplayer
+from alf.replay import OneTimeReplayer, UnrollReplayer
 
 
 @gin.configurable(module="alf.learner")
@@ -37,6 +37,8 @@ class UnrollTraining:
 
     def __init__(self, replayer=None, num_epochs=1, num_minibatches=1, recurrence=None):
         self.replayer = replayer or OneTimeReplayer()
+        if not isinstance(self.replayer, UnrollReplayer):
+            raise ConfigError(f"UnrollTraining.replayer is {replayer!r}: it must be an UnrollReplayer")
         self._num_epochs = check_int("UnrollTraining.num_epochs", num_epochs)
         self._num_minibatches = check_int("UnrollTraining.num_minibatches", num_minibatches)
         self._recurrence = recurrence

@@ -4,7 +4,7 @@
 import inspect
 
 from alf.errors import ConfigError
-from alf.replay.buffer_file import read_row_spec
+from alf.replay.buffer_file import find_files, read_row_spec
 from alf.replay.buffer_replayer import UniformReplayer, load_replayer
 from alf.replay.hybrid import HybridReplayer, check_same_rows
 from alf.replay.prioritized import PrioritizedReplayer
@@ -34,17 +34,32 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
 
     Args:
         name: "one_time", "cyclic_one_time", "mix_in", "multi_pass", "uniform" or "prioritized". In place of
-            a name it may be a class or function, which is called with those of the other arguments that it
-            takes, as keywords; or a `Replayer`, which is returned.
+            a name it may be a class or function that makes a replayer, which is called with those of the
+            other arguments that it takes, as keywords; or an `UnrollReplayer` or `SequenceReplayer` that was
+            made for the other arguments, which is returned.
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. A spec may be
             bounded: files of the buffer keep the bounds.
         num_envs, context: as in `BufferReplayer`.
     """
-    if isinstance(name, Replayer):
-        return name
-    kind = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
-    if not callable(kind):
-        raise ConfigError(f"exp_replayer is {name!r}: it must be one of {sorted(_KIND_OF_NAME)}")
     settings = dict(unroll_spec=unroll_spec, num_envs=num_envs, context=context)
-    parameters = inspect.signature(kind).parameters
-    return kind(**{key: value for key, value in settings.items() if key in parameters})
+    replayer = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
+    if callable(replayer):
+        replayer = replayer(**{key: settings[key] for key in _list_arguments(replayer, settings)})
+    if not isinstance(replayer, (UnrollReplayer, SequenceReplayer)):
+        made = f", which makes {replayer!r}" if callable(name) else ""
+        raise ConfigError(
+            f"exp_replayer is {name!r}{made}: it must be one of {sorted(_KIND_OF_NAME)}, or a replayer, or "
+            "what makes one"
+        )
+    replayer.check_fits(**settings)
+    return replayer
+
+
+def _list_arguments(make, names):
+    """Lists those of the names that a callable takes as arguments."""
+    try:
+        parameters = inspect.signature(make).parameters
+    except (TypeError, ValueError):  # some of Python's own classes have no signature
+        return []
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return [name for name in names if takes_all or name in parameters]

@@ -17,12 +17,14 @@ A file is what `numpy.savez` writes (`numpy.load(path)` reads it), with these ar
         state_begin[i] to state_end[i] - 1 are the states that entered the newest unrolls of environment i,
         in order. The last of these unrolls begins at entry end[i] - 1 - T.
 
-bfloat16 is stored as its bits, uint16.
+bfloat16 is stored as its bits, uint16. Arrays may be compressed, as `numpy.savez_compressed` does.
 """
 
 import contextlib
+import glob
 import json
 import math
+import os
 import zipfile
 from typing import Any, NamedTuple
 
@@ -43,25 +45,28 @@ _SCALARS = ("step_type", "discount", "env_id", "policy_version")
 _CHUNK_BYTES = 1 << 24  # of an array, in memory at a time
 
 
-def save(path, replayer, priorities=None):
+def save(path, replayer, priorities=None, compress=False):
     """Writes what a `BufferReplayer` holds. Another thread may write to it meanwhile.
 
     The file appears, or replaces another one, when it is complete; OSError if it cannot be written.
-    `priorities` is the `SumTree` of the sequences that start at the replayer's rows, or None.
+    `priorities` is the `SumTree` of the sequences that start at the replayer's rows, or None. `compress` says
+    whether the arrays of integers and bools, such as images, are compressed. Floats are never: they would
+    hardly become smaller.
     """
     last = replayer.steps.numpy()
     first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
     header = {"format": _FORMAT, "version": _VERSION, "row_spec": nest_to_json(replayer.row_spec)}
     header.update({key: getattr(replayer, key) for key in _LAYOUT})
-    tables = _make_tables(replayer)
-    with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
+    tables = _make_tables(replayer, replayer.batch_size)
+    with replace_file(path) as whole, zipfile.ZipFile(whole, "w", compresslevel=1) as archive:
         _write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
             rows, *_ = table.list_entries(table.count(first, last), last)
             for name, x in table.variables.items():
                 shape = (*rows.shape, *x.shape[1:])
                 layout = {"descr": _file_dtype(x.dtype).str, "fortran_order": False, "shape": shape}
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                deflates = compress and (x.dtype.is_integer or x.dtype.is_bool)
+                with _open_new(archive, name, deflates) as file:
                     np.lib.format.write_array_header_1_0(file, layout)
                     for chunk in _list_chunks(shape, x.dtype):
                         file.write(read_at(x, rows[chunk]).numpy().tobytes())
@@ -84,65 +89,113 @@ def load(path, replayer, priorities=None):
     """
     with _open(path) as (archive, header):
         _check_specs(path, header, replayer)
-        bad = archive.testzip()
-        if bad is not None:
-            raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
-        # Positions advance by whole unrolls, and so far that none of them names an old time step.
-        num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
-        last = replayer.steps.numpy() + num_unrolls * replayer.unroll_length
-        begin, end = _read_ranges(archive, "")
-        first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
-        tables = _make_tables(replayer)
-        fine = all(_fits(archive, table, first, last) for table in tables)
+        place = _find_place(archive, header, replayer)
         priority = None
         if priorities is not None and "priority.npy" in archive.namelist():
             priority = _read_array(archive, "priority")
-            fine = fine and (priority.shape, priority.dtype) == ((end[-1], replayer.batch_size), np.float64)
-            fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
-        if not fine:
-            raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
-        for name, x in tables[0].variables.items():
-            if name.startswith(("reward", "observation")) and not _is_finite(archive, name, x.dtype):
-                raise ConfigError(f"the replay buffer {path!r}: a value of {name} is not finite")
-
+        _check_content(path, archive, place, priority)
         replayer.clear()  # priorities, too
-        replayer.steps_after_write.assign(last)
-        for table in tables:
-            _, end = _read_ranges(archive, table.prefix)
-            rows, env, position = table.list_entries(np.diff(end, prepend=0), last)
-            keep = position >= first[env]
-            for name, x in table.variables.items():
-                shape = (*rows.shape, *x.shape[1:])
-                with _open_array(archive, name) as (file, *_):
-                    for chunk in _list_chunks(shape, x.dtype):
-                        content = file.read(len(rows[chunk]) * math.prod(shape[1:]) * x.dtype.size)
-                        entries = np.frombuffer(content, x.dtype.as_numpy_dtype).reshape(-1, *shape[1:])
-                        write_at(x, rows[chunk][keep[chunk]], entries[keep[chunk]])
-            if priority is not None and not table.prefix:
-                priorities.update(rows[keep].ravel(), priority[keep].ravel())
-        replayer.steps.assign(last)
-        replayer.first.assign(first)
+        kept = _write_content(archive, place, replayer)
+        if priority is not None:
+            rows, keep = kept
+            priorities.update(rows[keep].ravel(), priority[keep].ravel())
 
 
-def read_layout(path):
-    """Reads `unroll_spec`, `num_envs` and `capacity` of a `BufferReplayer` that just holds all of a file.
+def load_part(path, replayer, first_column):
+    """Fills a part of a new `BufferReplayer` with a file's content, as `load` does, but for priorities.
 
-    ConfigError says that the file is damaged or missing.
+    The sub-environments of the file become those of the replayer from `first_column` on; both count them as
+    `env_id` does. Returns how many there are.
     """
     with _open(path) as (archive, header):
-        begin, end = _read_ranges(archive, "")
-        length, num_envs, batch_size = (header[key] for key in _LAYOUT)
-        row_spec, state_spec = header["row_spec"]._replace(state=()), header["row_spec"].state
-        unroll_spec = add_leading_dims(row_spec, length + 1, batch_size, keep_bounds=True)
-        unroll_spec = unroll_spec._replace(state=add_leading_dims(state_spec, batch_size, keep_bounds=True))
-        num_steps = max(int((end - begin).max()) - 1, length)
-        return unroll_spec, num_envs, num_steps * num_envs * batch_size
+        place = _find_place(archive, header, replayer, first_column)
+        _check_content(path, archive, place)
+        _write_content(archive, place, replayer)
+        return header["num_envs"] * header["batch_size"]
+
+
+def find_files(offline_buffer):
+    """Lists the paths that an `Experiment.offline_buffer` names: a path, a glob, or a list or tuple of these.
+
+    Each path is listed once. ConfigError says that it is neither, or that no file fits a glob.
+    """
+    names = [offline_buffer] if isinstance(offline_buffer, str) else offline_buffer
+    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) for n in names):
+        raise ConfigError(
+            f"Experiment.offline_buffer is {offline_buffer!r}: it must be a path, a glob, or a list of these"
+        )
+    paths = {}
+    for name in names:
+        is_glob = glob.has_magic(name) and not os.path.exists(name)
+        found = sorted(glob.glob(name, recursive=True)) if is_glob else [name]
+        if not found:
+            raise ConfigError(f"Experiment.offline_buffer: there is no file {name!r}")
+        paths |= dict.fromkeys(found)
+    return list(paths)
+
+
+def read_layout(paths, length=None):
+    """Reads what a `BufferReplayer` must be made with to just hold the content of some files.
+
+    If their batches differ in size, each sub-environment becomes an environment of its own.
+
+    Args:
+        paths: list of str.
+        length: int; environment steps kept of each sub-environment. None: as many as the longest one has.
+
+    Returns:
+        the arguments `unroll_spec`, `num_envs` and `capacity`.
+
+    Raises:
+        ConfigError: if a file is damaged or missing, or has other specs than the first one; or if `length` is
+            too small.
+    """
+    headers, lengths = [], []
+    for path in paths:
+        with _open(path) as (archive, header):
+            begin, end = _read_ranges(archive, "")
+            headers.append(header)
+            lengths.append(int((end - begin).max()) - 1)
+        theirs, ours = (_describe(x["row_spec"], x["unroll_length"]) for x in (header, headers[0]))
+        _raise_difference(f"the replay buffer {path!r}", f"in {paths[0]!r}", theirs, ours)
+    sizes = {header["batch_size"] for header in headers}
+    batch_size = sizes.pop() if len(sizes) == 1 else 1
+    num_envs = sum(header["num_envs"] * header["batch_size"] for header in headers) // batch_size
+    row_spec, state_spec = headers[0]["row_spec"]._replace(state=()), headers[0]["row_spec"].state
+    # Only recurrent states say where unrolls began.
+    unroll_length = headers[0]["unroll_length"] if tf.nest.flatten(state_spec.train) else 1
+    if length is not None and length < unroll_length:
+        raise ConfigError(
+            f"offline_buffer_length is {length}: it must be at least {unroll_length}, one unroll, because "
+            f"there is a recurrent state in {paths[0]!r}"
+        )
+    max_steps = max(unroll_length, *lengths)
+    max_steps = max_steps if length is None else min(max_steps, length)
+    unroll_spec = add_leading_dims(row_spec, unroll_length + 1, batch_size, keep_bounds=True)
+    unroll_spec = unroll_spec._replace(state=add_leading_dims(state_spec, batch_size, keep_bounds=True))
+    return unroll_spec, num_envs, max_steps * num_envs * batch_size
 
 
 def read_row_spec(path):
     """Reads the specs of one time step, an `Experience` with bounds; errors are as in `read_layout`."""
     with _open(path) as (_, header):
         return header["row_spec"]
+
+
+class _Place(NamedTuple):
+    """Where a file's content goes in a `BufferReplayer`.
+
+    Attributes:
+        envs: int64 [F, E]; the replayer's environments that each of the file's F environments fills. There
+            are several if the replayer's batches are smaller.
+        first, last: int64 [F]; positions of the oldest time step that is kept, and of the newest one.
+        tables: list of `_Table`s of the file.
+    """
+
+    envs: Any
+    first: Any
+    last: Any
+    tables: list
 
 
 class _Table(NamedTuple):
@@ -175,35 +228,110 @@ class _Table(NamedTuple):
         return self.row_of(env[:, np.newaxis], self.columns, position[:, np.newaxis]), env, position
 
 
-def _make_tables(replayer):
-    columns, length = np.arange(replayer.batch_size), replayer.unroll_length
+def _make_tables(replayer, batch_size, first_column=0):
+    """The tables of a file whose batches have a size of their own; see `load_part` for `first_column`."""
+
+    def from_file(row_of):
+        def find(env, column, position):
+            column = first_column + env * batch_size + column
+            return row_of(column // replayer.batch_size, column % replayer.batch_size, position)
+
+        return find
+
+    columns, length = np.arange(batch_size), replayer.unroll_length
     rows, states = dict(list_leaves(replayer.rows)), dict(list_leaves({"state": replayer.states}))
     tables = [
-        _Table("", 0, 1, replayer.row_of, columns, rows),
-        _Table("state_", length, length, replayer.state_row_of, columns, states),
+        _Table("", 0, 1, from_file(replayer.row_of), columns, rows),
+        _Table("state_", length, length, from_file(replayer.state_row_of), columns, states),
     ]
     return tables if states else tables[:1]
 
 
+def _find_place(archive, header, replayer, first_column=0):
+    """Finds the `_Place` in a replayer for a file's content; `first_column` is as in `load_part`."""
+    num_envs, batch_size = header["num_envs"], header["batch_size"]
+    begin, end = _read_ranges(archive, "")
+    per_env = batch_size // replayer.batch_size
+    envs = first_column // replayer.batch_size + np.arange(num_envs * per_env).reshape(num_envs, per_env)
+    # Positions advance by whole unrolls, and so far that none of them names an old time step.
+    num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
+    last = replayer.steps.numpy()[envs[:, 0]] + num_unrolls * replayer.unroll_length
+    first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
+    return _Place(envs, first, last, _make_tables(replayer, batch_size, first_column))
+
+
+def _check_content(path, archive, place, priority=None):
+    """Raises ConfigError unless a file is whole and fits its header, with its priorities or None."""
+    bad = archive.testzip()
+    if bad is not None:
+        raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
+    fine = all(_fits(archive, table, place.first, place.last) for table in place.tables)
+    table = place.tables[0]
+    if priority is not None:
+        _, end = _read_ranges(archive, "")
+        fine = fine and (priority.shape, priority.dtype) == ((end[-1], len(table.columns)), np.float64)
+        fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
+    if not fine:
+        raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
+    for name, x in table.variables.items():
+        if name.startswith(("reward", "observation")) and not _is_finite(archive, name, x.dtype):
+            raise ConfigError(f"the replay buffer {path!r}: a value of {name} is not finite")
+
+
+def _write_content(archive, place, replayer):
+    """Writes a file's content to its place; returns the rows [N, B] of its time steps, and which are kept."""
+    _assign_at(replayer.steps_after_write, place.envs, place.last)
+    kept = []
+    for table in place.tables:
+        _, end = _read_ranges(archive, table.prefix)
+        rows, env, position = table.list_entries(np.diff(end, prepend=0), place.last)
+        keep = position >= place.first[env]
+        kept.append((rows, keep))
+        for name, x in table.variables.items():
+            shape = (*rows.shape, *x.shape[1:])
+            with _open_array(archive, name) as (file, *_):
+                for chunk in _list_chunks(shape, x.dtype):
+                    content = file.read(len(rows[chunk]) * math.prod(shape[1:]) * x.dtype.size)
+                    entries = np.frombuffer(content, x.dtype.as_numpy_dtype).reshape(-1, *shape[1:])
+                    write_at(x, rows[chunk][keep[chunk]], entries[keep[chunk]])
+    _assign_at(replayer.steps, place.envs, place.last)
+    _assign_at(replayer.first, place.envs, place.first)
+    return kept[0]
+
+
+def _assign_at(variable, envs, values):
+    """Assigns `values` [F] to the elements `envs` [F, E] of a small variable."""
+    content = variable.numpy()
+    content[envs] = values[:, np.newaxis]
+    variable.assign(content)
+
+
 def _check_specs(path, header, replayer):
     """Raises ConfigError unless the file's specs and environments are those of the replayer."""
+    theirs, ours = header, {"row_spec": replayer.row_spec, **{key: getattr(replayer, key) for key in _LAYOUT}}
+    theirs, ours = (
+        {**_describe(x["row_spec"], x["unroll_length"]), **{k: x[k] for k in ("num_envs", "batch_size")}}
+        for x in (theirs, ours)
+    )
+    _raise_difference(f"the replay buffer {path!r}", "here", theirs, ours, ". load_replayer takes any file")
 
-    def describe(row_spec, num_envs, batch_size, unroll_length, **_):
-        stored = list_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
-        values = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in stored}
-        values.update(num_envs=num_envs, batch_size=batch_size)
-        return {**values, "unroll_length": unroll_length} if tf.nest.flatten(row_spec.state.train) else values
 
-    theirs = describe(**header)
-    ours = describe(replayer.row_spec, **{key: getattr(replayer, key) for key in _LAYOUT})
+def _describe(row_spec, unroll_length):
+    """Describes what a file or a replayer stores, a dict of texts by name."""
+    stored = list_leaves(row_spec._replace(env_id=(), state=row_spec.state.train))
+    values = {k: f"{s.dtype.name} {tuple(s.shape)}" for k, s in stored}
+    return {**values, "unroll_length": unroll_length} if tf.nest.flatten(row_spec.state.train) else values
+
+
+def _raise_difference(name, where, theirs, ours, hint=""):
+    """Raises ConfigError that shows where two descriptions differ, of the file `name` and of `where`."""
     shown = [
-        f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} here"
+        f"{k} is {theirs.get(k, 'not there')} in the file, {ours.get(k, 'not there')} {where}"
         for k in {**theirs, **ours}
         if theirs.get(k) != ours.get(k)
     ]
     if shown:
-        text = "; ".join(shown[:5])
-        raise ConfigError(f"the replay buffer {path!r} has other specs: {text}. load_replayer takes any file")
+        raise ConfigError(f"{name} has other specs: {'; '.join(shown[:5])}{hint}")
 
 
 def _fits(archive, table, first, last):
@@ -242,7 +370,7 @@ def _open(path):
                 version = f"version {header['version']}, this ALF reads {_VERSION}"
                 raise ConfigError(f"the replay buffer {path!r} is of {version}")
             layout = {key: header[key] for key in _LAYOUT}
-            if not all(type(size) is int and size > 0 for size in layout.values()):
+            if not all(type(size) is int and 0 < size < 2**31 for size in layout.values()):
                 raise ValueError(f"no buffer has {layout}")
             row_spec = Experience(**nest_from_json(header["row_spec"])._asdict())
             if any(getattr(row_spec, name).shape.rank for name in _SCALARS):
@@ -255,8 +383,14 @@ def _open(path):
         raise ConfigError(f"the replay buffer {path!r} cannot be read: {error!r}") from error
 
 
+def _open_new(archive, name, deflates=False):
+    """Opens the file of an array to write to, compressed or not."""
+    archive.compression = zipfile.ZIP_DEFLATED if deflates else zipfile.ZIP_STORED
+    return archive.open(f"{name}.npy", "w", force_zip64=True)
+
+
 def _write_array(archive, name, array):
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+    with _open_new(archive, name) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 

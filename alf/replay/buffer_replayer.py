@@ -9,7 +9,14 @@ from alf.errors import ConfigError, check_int
 from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay import buffer_file
 from alf.replay.replayer import SequenceReplayer, Sequences
-from alf.replay.storage import allocate, check_experience, read_at, write_at
+from alf.replay.storage import (
+    TooLittleMemory,
+    allocate,
+    check_experience,
+    check_unroll_spec,
+    read_at,
+    write_at,
+)
 
 
 class BufferReplayer(SequenceReplayer):
@@ -114,6 +121,16 @@ class BufferReplayer(SequenceReplayer):
     def clear(self):
         self.first.assign(self.steps)  # positions go on
 
+    def check_fits(self, unroll_spec, num_envs, context):
+        check_unroll_spec(self.name, self._unroll_spec, unroll_spec)
+        for argument, ours, needed in (
+            ("num_envs", self.num_envs, num_envs),
+            ("context", self._context, context),
+        ):
+            if ours != needed:
+                made = f"exp_replayer is a {self.name!r} replayer that was made with {argument} = {ours}"
+                raise ConfigError(f"{made}: {argument} = {needed} is needed")
+
     def row_of(self, env, column, position):
         """The row of a time step; int64 arguments, broadcast."""
         slot = position % (self.max_steps + 1)
@@ -189,8 +206,8 @@ class BufferReplayer(SequenceReplayer):
             ),
         )
 
-    def save(self, path):
-        buffer_file.save(path, self, self._tree)
+    def save(self, path, compress=False):
+        buffer_file.save(path, self, self._tree, compress)
 
     def load(self, path):
         buffer_file.load(path, self, self._tree)
@@ -230,15 +247,32 @@ class UniformReplayer(BufferReplayer):
         return self.gather(sequences, length), sequences, tf.ones(batch_size)
 
 
-def load_replayer(path, context=0):
-    """Makes a `UniformReplayer` that holds all experience of a file. It needs no environments.
+def load_replayer(paths, context=0, length=None):
+    """Makes a `UniformReplayer` that holds the experience of files. It needs no environments.
 
-    Its `row_spec` has the specs of the file. Every `policy_version` is 0, because those of the file count the
-    updates of another run. `context` is as in `BufferReplayer`. ConfigError says that the file is damaged or
-    missing.
+    Its `row_spec` has the specs of the files, which must agree; their numbers of environments may differ. Its
+    environments are those of the first file, then those of the second, and so on. Its memory is allocated
+    once. Every `policy_version` is 0, because those of the files count the updates of other runs.
+
+    Args:
+        paths: str, or list of str.
+        context: as in `BufferReplayer`.
+        length: int; environment steps that are loaded of each sub-environment of each file, the newest ones.
+            None loads all.
+
+    Raises:
+        ConfigError: if a file is damaged or missing, or has other specs than the first one; or if the machine
+            has too little memory.
     """
-    unroll_spec, num_envs, capacity = buffer_file.read_layout(path)
-    replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
-    replayer.load(path)
+    paths = [paths] if isinstance(paths, str) else paths
+    unroll_spec, num_envs, capacity = buffer_file.read_layout(paths, length)
+    try:
+        replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
+    except TooLittleMemory as error:
+        hint = "Experiment.offline_buffer_length can limit what is loaded"
+        raise ConfigError(f"the offline buffer is too large, {hint}: {error}") from None
+    column = 0
+    for path in paths:
+        column += buffer_file.load_part(path, replayer, column)
     replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
     return replayer

@@ -34,14 +34,25 @@ class HybridReplayer(SequenceReplayer):
         if not isinstance(online, SequenceReplayer):
             kinds = "'uniform' or 'prioritized' alone"
             raise ConfigError(f"exp_replayer is {online.name!r}: an offline buffer can be mixed with {kinds}")
+        if isinstance(online, HybridReplayer):
+            raise ConfigError(
+                "exp_replayer is a HybridReplayer, which has an offline buffer: leave "
+                "Experiment.offline_buffer out"
+            )
         check_same_rows(online.row_spec, offline.row_spec)
         self.name, self.row_spec = online.name, online.row_spec
         self._online = online
-        self._offline = offline
+        self.offline = offline
         self._proportion = offline_proportion
 
     def observe(self, experience):
         self._online.observe(experience)
+
+    def check_fits(self, unroll_spec, num_envs, context):
+        self._online.check_fits(unroll_spec, num_envs, context)
+
+    def counts(self):
+        return self._online.counts()
 
     def num_steps(self):
         return self._online.num_steps()
@@ -50,7 +61,7 @@ class HybridReplayer(SequenceReplayer):
         return self._online.num_sequences(length)
 
     def all_sequences(self, length):
-        offline = _flip_env(self._offline.all_sequences(length))
+        offline = _flip_env(self.offline.all_sequences(length))
         return concat([self._online.all_sequences(length), offline], axis=0)
 
     def gather(self, sequences, length):
@@ -58,7 +69,7 @@ class HybridReplayer(SequenceReplayer):
         num_online = tf.math.count_nonzero(sequences.env >= 0)
         parts = order[:num_online], order[num_online:]
         online, offline = (Sequences(*(tf.gather(x, part) for x in sequences)) for part in parts)
-        batch = _join(self._online.gather(online, length), self._offline.gather(_flip_env(offline), length))
+        batch = _join(self._online.gather(online, length), self.offline.gather(_flip_env(offline), length))
         order = tf.math.invert_permutation(order)
         time_steps = tf.nest.map_structure(lambda x: tf.gather(x, order, axis=1), batch._replace(state=()))
         return time_steps._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, order), batch.state))
@@ -70,7 +81,7 @@ class HybridReplayer(SequenceReplayer):
             )
         num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
         online, *online_drawn = self._online.sample(batch_size - num_offline, length, progress)
-        offline, sequences, weight = self._offline.sample(num_offline, length, progress)
+        offline, sequences, weight = self.offline.sample(num_offline, length, progress)
         drawn = concat([online_drawn, [_flip_env(sequences), weight]], axis=0)
         return _join(online, offline), *drawn
 
@@ -88,8 +99,8 @@ class HybridReplayer(SequenceReplayer):
     def set_state(self, state):
         self._online.set_state(state)
 
-    def save(self, path):
-        self._online.save(path)
+    def save(self, path, compress=False):
+        self._online.save(path, compress)
 
     def load(self, path):
         self._online.load(path)

@@ -52,6 +52,13 @@ class Replayer(abc.ABC):
     def clear(self):
         """Forgets all experience."""
 
+    def check_fits(self, unroll_spec, num_envs, context):  # noqa: B027
+        """Raises ConfigError unless it was made for these arguments, which are as in `make_replayer`."""
+
+    def counts(self):
+        """Returns what to show, a dict of ints by name, of all runs in a root_dir; here an empty one."""
+        return {}
+
     def get_state(self):
         """Returns the Python state that a checkpoint must hold: a dict of JSON types, here an empty one."""
         return {}
@@ -92,7 +99,10 @@ class SequenceReplayer(Replayer):
 
     Attributes:
         row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
+        offline: `SequenceReplayer` of a part that was full from the beginning, or None.
     """
+
+    offline = None
 
     @abc.abstractmethod
     def num_sequences(self, length):
@@ -133,10 +143,10 @@ class SequenceReplayer(Replayer):
         """
 
     @abc.abstractmethod
-    def save(self, path):
-        """Writes the experience to a file, see `alf.replay.buffer_file`; OSError if that fails.
+    def save(self, path, compress=False):
+        """Writes the experience to a file, compressed or not, see `alf.replay.buffer_file.save`.
 
-        Another thread may observe meanwhile.
+        Another thread may observe meanwhile. OSError says that it failed.
         """
 
     @abc.abstractmethod

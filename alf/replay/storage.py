@@ -9,6 +9,10 @@ from alf.errors import ConfigError
 from alf.nest_utils import add_leading_dims, find_mismatch
 
 
+class TooLittleMemory(ConfigError):
+    """Variables would take more memory than this machine has."""
+
+
 def allocate(setting, size, spec):
     """Makes a nest of variables [size, *shape] in main memory, one for each spec. Their content is arbitrary.
 
@@ -16,13 +20,13 @@ def allocate(setting, size, spec):
     memory at once, and 2 seconds for 7 GB.)
 
     Raises:
-        ConfigError: if this machine has too little memory. It begins with `setting`, "capacity is 10" say.
+        TooLittleMemory: a ConfigError. It begins with `setting`, "capacity is 10" say.
     """
     needed = size * sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(spec))
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > available:
         gigabytes = f"{needed / 1e9:.1f} GB, this machine has {available / 1e9:.1f} GB"
-        raise ConfigError(f"{setting}: that takes {gigabytes} of memory")
+        raise TooLittleMemory(f"{setting}: that takes {gigabytes} of memory")
 
     def make(s):
         value = tf.raw_ops.Empty(shape=(size, *s.shape), dtype=s.dtype, init=False)
@@ -50,6 +54,14 @@ def read_at(variables, indices):
         return values
 
     return tf.nest.map_structure(read, variables)
+
+
+def check_unroll_spec(name, ours, needed):
+    """Raises ConfigError unless the replayer `name`, made for the spec `ours`, can hold what is needed."""
+    mismatch = find_mismatch(needed, ours)
+    if mismatch:
+        made = f"exp_replayer is a {name!r} replayer that was made for another unroll_spec"
+        raise ConfigError(f"{made} than that of the environments: {mismatch}")
 
 
 def check_experience(experience, unroll_spec):

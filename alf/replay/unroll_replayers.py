@@ -5,10 +5,11 @@ import gin
 import tensorflow as tf
 
 from alf.credit import Credit
+from alf.data_structures import FIRST
 from alf.errors import check_int, check_number
 from alf.nest_utils import concat
 from alf.replay.replayer import UnrollReplayer
-from alf.replay.storage import allocate, check_experience, read_at, write_at
+from alf.replay.storage import allocate, check_experience, check_unroll_spec, read_at, write_at
 
 _NOTHING_OBSERVED = "there is nothing to train on: observe() must come before train()"
 
@@ -47,8 +48,11 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
         max_unrolls: int; unrolls of a batched environment that may wait.
 
+    A checkpoint keeps the numbers of what was dropped, but not the unrolls that wait.
+
     Attributes:
         num_dropped: int; unrolls that were dropped and never handed out.
+        num_dropped_steps: int; environment steps in these, counted as in `Progress.env_steps`.
     """
 
     name = "cyclic_one_time"
@@ -57,24 +61,24 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self._ring = _UnrollRing("CyclicOneTimeReplayer.max_unrolls", unroll_spec, max_unrolls)
         num_time_steps, batch_size = unroll_spec.step_type.shape
         self._steps_per_unroll = (num_time_steps - 1) * batch_size
-        self.num_dropped = 0
-
-    @property
-    def num_dropped_steps(self):
-        """Environment steps in the unrolls that were dropped, counted as in `num_steps`; int."""
-        return self.num_dropped * self._steps_per_unroll
+        self.num_dropped = self.num_dropped_steps = 0
+        self._waiting = []  # the environment steps of each unroll in the ring
 
     def observe(self, experience):
-        oldest = self._ring.first
         self._ring.write(experience)
-        self.num_dropped += self._ring.first - oldest
+        steps = tf.math.count_nonzero(tf.not_equal(experience.step_type[:, 1:], FIRST), axis=(1, 2))
+        self._waiting += steps.numpy().tolist()
+        num_dropped = len(self._waiting) - (self._ring.count - self._ring.first)
+        self.num_dropped += num_dropped
+        self.num_dropped_steps += sum(self._waiting[:num_dropped])
+        del self._waiting[:num_dropped]
 
     def replay_all(self):
         num_fresh = self._ring.count - self._ring.first
         if not num_fresh:
             raise RuntimeError(_NOTHING_OBSERVED)
         experience = self._ring.read(tf.range(self._ring.first, self._ring.count, dtype=tf.int64))
-        self._ring.clear()
+        self.clear()
         return experience, num_fresh
 
     def divisor(self, num_unrolls):
@@ -85,6 +89,20 @@ class CyclicOneTimeReplayer(UnrollReplayer):
 
     def clear(self):
         self._ring.clear()
+        self._waiting = []
+
+    def check_fits(self, unroll_spec, num_envs, context):
+        self._ring.check_fits(self.name, unroll_spec)
+
+    def counts(self):
+        return {"dropped_steps": self.num_dropped_steps}
+
+    def get_state(self):
+        return {"dropped": [self.num_dropped, self.num_dropped_steps]}
+
+    def set_state(self, state):
+        if "dropped" in state:
+            self.num_dropped, self.num_dropped_steps = state["dropped"]
 
 
 @gin.configurable(module="alf.replay")
@@ -125,6 +143,9 @@ class MixInReplayer(OneTimeReplayer):
     def clear(self):
         super().clear()
         self._older.clear()
+
+    def check_fits(self, unroll_spec, num_envs, context):
+        self._older.check_fits(self.name, unroll_spec)
 
     def get_state(self):
         return {"credit": self._credit.get_state()}
@@ -213,6 +234,10 @@ class _UnrollRing:
 
     def clear(self):
         self.first = self.count
+
+    def check_fits(self, name, unroll_spec):
+        """Raises ConfigError unless it can hold unrolls of a spec; `name` is the replayer's."""
+        check_unroll_spec(name, self._spec, unroll_spec)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def read(self, numbers):

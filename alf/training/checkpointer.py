@@ -25,8 +25,9 @@ class Checkpointer(tf.train.experimental.PythonState):
     Args:
         path: directory of the checkpoints.
         driver: `Driver`; its learner is saved, too.
-        saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`.
-            ConfigError is raised if the replayer keeps nothing that could be saved.
+        saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`:
+            True, False, or "compressed". ConfigError is raised if the replayer keeps nothing that could be
+            saved.
         max_to_keep: checkpoints kept; of replay buffers there is one.
     """
 
@@ -36,6 +37,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._driver = driver
         self._max_to_keep = max_to_keep
         self._replayer = driver.learner.replayer if saves_replay_buffer else None
+        self._compresses = saves_replay_buffer == "compressed"
         if saves_replay_buffer and not hasattr(self._replayer, "save"):
             raise ConfigError(
                 f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {self._replayer.name!r}, "
@@ -208,4 +210,6 @@ class Checkpointer(tf.train.experimental.PythonState):
         if before is not None and not before.done() and not is_last:
             logging.warning("the replay buffer of the checkpoint before is still being written")
         else:
-            self._replay_saved = self._background.submit(self._replayer.save, self._replay_path)
+            self._replay_saved = self._background.submit(
+                self._replayer.save, self._replay_path, self._compresses
+            )

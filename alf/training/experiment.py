@@ -32,9 +32,13 @@ class Experiment:
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
         algorithm_ctor: callable (policy) -> `Algorithm`.
-        exp_replayer: where experience waits for the learner, a name as in `alf.replay.make_replayer`.
-        offline_buffer: path of a file of a replay buffer. It is all the experience, or with environments a
-            part of every batch, see `HybridReplayer`.
+        exp_replayer: where experience waits for the learner: a name, or what stands for one in
+            `alf.replay.make_replayer`. Without environments it has no effect.
+        offline_buffer: files of replay buffers that have the same specs: a path, a glob such as
+            "runs/*/checkpoints/replay_buffer.npz", or a list of these. They are all the experience, or with
+            environments a part of every batch, see `HybridReplayer`.
+        offline_buffer_length: environment steps that are loaded of each sub-environment of each file, the
+            newest ones; None loads all.
         learner_ctor: callable (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
@@ -56,6 +60,7 @@ class Experiment:
         algorithm_ctor=ImpalaAlgorithm,
         exp_replayer="one_time",
         offline_buffer=None,
+        offline_buffer_length=None,
         learner_ctor=Learner,
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
@@ -66,6 +71,10 @@ class Experiment:
         check_int("Experiment.num_envs", num_envs, at_least=0)
         if not num_envs and offline_buffer is None:
             raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
+        if offline_buffer_length is not None:
+            check_int("Experiment.offline_buffer_length", offline_buffer_length)
+            if offline_buffer is None:
+                raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
         _check_behavior_ctor(behavior_ctor, num_envs)
         self.env_ctor = env_ctor
@@ -75,6 +84,7 @@ class Experiment:
         self._algorithm_ctor = algorithm_ctor
         self._exp_replayer = exp_replayer
         self._offline_buffer = offline_buffer
+        self._offline_buffer_length = offline_buffer_length
         self._learner_ctor = learner_ctor
         self._driver_ctor = driver_ctor
         self._unroll_length = unroll_length
@@ -124,10 +134,11 @@ class Experiment:
 
     def _make_learner(self, specs):
         """Makes the learner and its parts; `specs`: `EnvSpecs`, or None without environments."""
-        rows = specs or replay.read_row_spec(self._offline_buffer)
+        files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
+        rows = specs or replay.read_row_spec(files[0])
         policy = self.make_policy(rows.observation, rows.action, rows.reward)
         algorithm = self._algorithm_ctor(policy)
-        replayer = self._make_replayer(policy, specs, algorithm.needs_env_info)
+        replayer = self._make_replayer(policy, specs, files, algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         learner = self._learner_ctor(algorithm, training=training)
@@ -143,15 +154,14 @@ class Experiment:
             )
         return learner
 
-    def _make_replayer(self, policy, specs, with_env_info):
-        """Makes the replayer: of fresh experience, of a file, or of both."""
+    def _make_replayer(self, policy, specs, files, with_env_info):
+        """Makes the replayer: of fresh experience, of files, or of both."""
         context = policy.data_transformer.context
         if specs is None:
-            replayer = replay.load_replayer(self._offline_buffer, context)
+            replayer = replay.load_replayer(files, context, self._offline_buffer_length)
             if with_env_info and not replayer.row_spec.env_info:
                 raise ConfigError(
-                    "the algorithm or RewardShaping uses `Experience.env_info`: "
-                    f"{self._offline_buffer!r} has none"
+                    f"the algorithm or RewardShaping uses `Experience.env_info`: {files[0]!r} has none"
                 )
             state = PolicyState((), policy.state_spec)
             needed = replayer.row_spec._replace(info=policy.info_spec, state=state)
@@ -159,9 +169,10 @@ class Experiment:
             return replayer
         unroll_spec = specs.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
         replayer = replay.make_replayer(self._exp_replayer, unroll_spec, specs.num_envs, context)
-        if self._offline_buffer is None:
+        if not files:
             return replayer
-        return replay.HybridReplayer(replayer, replay.load_replayer(self._offline_buffer, context))
+        offline = replay.load_replayer(files, context, self._offline_buffer_length)
+        return replay.HybridReplayer(replayer, offline)
 
 
 def _check_behavior_ctor(behavior_ctor, num_envs):

@@ -9,6 +9,8 @@ import time
 from absl import logging
 from tqdm import tqdm
 
+from alf.training.stop_criteria import estimate_end
+
 _WINDOWS = {"10s": 10.0, "1min": 60.0, "5min": 300.0}
 
 
@@ -44,8 +46,8 @@ class Throughput:
 class ProgressBar:
     """Shows a run's progress on stderr, every 5 seconds, on a terminal four times a second.
 
-    How much is done and how long it will take is that of the stop criterion that comes first. On a terminal
-    the last state stays.
+    How much is done and how long it will take is that of the stop criterion that comes first, or of the end
+    of the present phase if that comes before. On a terminal the last state stays.
 
     Args:
         throughput: the `Throughput` of the run.
@@ -58,7 +60,9 @@ class ProgressBar:
         self._stop_criteria = stop_criteria
         self._episodes = episodes
         self._started = self._shown = time.monotonic()
-        self._first = self._position = None  # `Position`s: the first one after the first train step, the last
+        self._phase = None
+        # `Position`s: the first one of the phase after the first train step, the last one
+        self._first = self._position = None
         self._summary = {}
         columns, lines = shutil.get_terminal_size()  # never 0: with 0, tqdm would show nothing
         # With `disable=None` there is a bar on a terminal alone.
@@ -66,9 +70,14 @@ class ProgressBar:
         self._interval = 5.0 if self._bar.disable else 0.25
         logging.get_absl_handler().addFilter(self._clear_line)
 
-    def update(self, position, summary):
-        """Takes the `Position` and what `Learner.train` returned; shows them unless it did just now."""
+    def update(self, position, summary, phase=None):
+        """Takes the `Position` and what `Learner.train` returned; shows them unless it did just now.
+
+        `phase` is the run's `alf.training.collection.Phase`. None: nothing but stop criteria ends a phase.
+        """
         self._position = position
+        if phase is not self._phase:  # in which the run is faster or slower than before
+            self._phase, self._first = phase, None
         self._summary = summary or self._summary
         if self._first is None and position.max_seconds > 0:
             self._first = position
@@ -84,11 +93,11 @@ class ProgressBar:
     def line(self):
         """Returns a line with steps, steps/s, return, episodes, policy lag, and the time that is left."""
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
-        _, left = self._estimate_end()
+        _, left, what_ends = self._estimate_end()
         return (
             f"env steps {self._position.num_env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
             f"| {self._describe_return()} | episodes {self._episodes.count():,} | {self._describe_lag()}"
-            f"{left and f' | {left} left'}"
+            f"{left and f' | {left} {what_ends}'}"
         )
 
     def close(self):
@@ -99,7 +108,7 @@ class ProgressBar:
         logging.get_absl_handler().removeFilter(self._clear_line)
 
     def _draw(self):
-        fraction, left = self._estimate_end()
+        fraction, left, _ = self._estimate_end()
         self._bar.bar_format = "{desc}" if fraction is None else "{percentage:3.0f}%|{bar}| {desc}"
         self._bar.n, self._bar.total = fraction or 0.0, 1.0
         elapsed = tqdm.format_interval(time.monotonic() - self._started)
@@ -110,9 +119,17 @@ class ProgressBar:
         )
 
     def _estimate_end(self):
-        """The fraction that is done, or None, and the time that is left, or ""."""
-        end = self._first and self._stop_criteria.estimate_end(self._first, self._position)
-        return (end[0], tqdm.format_interval(end[1])) if end else (None, "")
+        """The fraction that is done, or None; the time that is left, or ""; and of what."""
+        if self._first is None:
+            return None, "", ""
+        ends = [(self._stop_criteria.estimate_end(self._first, self._position), "left")]
+        if self._phase is not None:
+            ends.append((estimate_end(self._phase.end, self._first, self._position), self._phase.what_ends))
+        ends = [(end, what) for end, what in ends if end is not None]
+        if not ends:
+            return None, "", ""
+        (fraction, seconds), what_ends = min(ends, key=lambda item: item[0][1])
+        return fraction, tqdm.format_interval(seconds), what_ends
 
     def _describe_return(self):
         average, age = self._episodes.describe_return()

@@ -55,7 +55,7 @@ def describe_run(policy, git_state=None):
     versions = {"alf": __version__, "python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
     git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
-    return RunDescription(spec.observation, policy.action_spec, spec.reward, _list_own_paths(), versions, git)
+    return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions, git)
 
 
 def read_description(root_dir):
@@ -85,7 +85,7 @@ def is_installed(path):
     return os.path.realpath(path).startswith(tuple(os.path.join(os.path.realpath(p), "") for p in prefixes))
 
 
-def _list_own_paths():
+def list_own_paths():
     """The folders from which this process imports, without those of Python and of installed packages."""
     paths = dict.fromkeys(map(os.path.realpath, sys.path))
     return [path for path in paths if os.path.isdir(path) and not is_installed(path)]

@@ -27,6 +27,7 @@ DONE_FILE = "done.json"
 _MAY_CHANGE = re.compile(
     r"(StopCriteria|EpisodeStatistics|Evaluator)\..*|eval/.*"
     r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
+    r"|Trainer\.collect_until_env_steps"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 

@@ -65,12 +65,16 @@ class StopCriteria:
         Returns the fraction of it that is done, and the seconds that are left. None if nothing can be said:
         `target_return` has no estimate.
         """
-        seconds, ends = now.max_seconds - first.max_seconds, []
-        for name, before, value in zip(now._fields, first, now, strict=True):
-            limit = getattr(self, name)
-            if limit is not None and value > before:
-                ends.append(((limit - value) * seconds / (value - before), value / limit))
-        if not ends:
-            return None
-        left, fraction = min(ends)
-        return min(fraction, 1.0), max(left, 0.0)
+        return estimate_end(Position(*(getattr(self, name) for name in Position._fields)), first, now)
+
+
+def estimate_end(limits, first, now):
+    """Does what `StopCriteria.estimate_end` says, for a `Position` of limits, None where there is none."""
+    seconds, ends = now.max_seconds - first.max_seconds, []
+    for limit, before, value in zip(limits, first, now, strict=True):
+        if limit is not None and value > before:
+            ends.append(((limit - value) * seconds / (value - before), value / limit))
+    if not ends:
+        return None
+    left, fraction = min(ends)
+    return min(fraction, 1.0), max(left, 0.0)

@@ -11,6 +11,7 @@ from absl import logging
 from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
 from alf.training.callback import call_back, check_callbacks, end_callbacks
 from alf.training.checkpointer import Checkpointer
+from alf.training.collection import Collection
 from alf.training.config import check_dead_bindings
 from alf.training.experiment import seed_continued_run
 from alf.training.progress_bar import ProgressBar, Throughput
@@ -40,7 +41,8 @@ class Trainer:
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
         evaluator_ctor: callable () -> `Evaluator`, which evaluates while training goes on; or None.
         checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
-            written while training goes on.
+            written while training goes on. "compressed" does, too, and makes the file smaller: that of Atari
+            games 13 to 60 times. It takes a core 2 s for each GB of images; floats are not compressed.
         max_to_keep: checkpoints kept.
         initial_checkpoint: where the weights of a new run come from: "DIR" or "PART@DIR", see
             `alf.training.warm_start`. A run that is continued ignores it.
@@ -48,6 +50,11 @@ class Trainer:
         save_git_state: whether `run.json` has the commit of the git repository of the user's own code, and
             `git_diff.patch` what was changed since. It is the first repository that the folder of a gin file,
             of another module of the user's, or the current directory is in.
+        collect_from_iteration: train iterations before the driver collects. They train on
+            `Experiment.offline_buffer` alone, see `ReplayTraining.train_from_replay`; then collection begins.
+        collect_until_env_steps: environment steps learned from, over all runs in a root_dir, at which
+            collection ends; None: it goes on. Then the environments are closed, and training from the replay
+            buffer goes on until a stop criterion holds.
 
     Attributes:
         driver, learner: the `Driver` and its `Learner`.
@@ -68,6 +75,8 @@ class Trainer:
         initial_checkpoint=None,
         callbacks=(),
         save_git_state=True,
+        collect_from_iteration=0,
+        collect_until_env_steps=None,
     ):
         self.driver = driver
         self.learner = driver.learner
@@ -78,7 +87,11 @@ class Trainer:
         self._run_dir = self._evaluator = self._eval_return = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
-            check_bool("Trainer.checkpoint_replay_buffer", checkpoint_replay_buffer)
+            if checkpoint_replay_buffer not in (True, False, "compressed"):
+                raise ConfigError(
+                    f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it must be True, "
+                    "False or 'compressed'"
+                )
             check_number("Trainer.summary_interval", summary_interval, at_least=0)
             check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
             check_int("Trainer.max_to_keep", max_to_keep)
@@ -91,6 +104,8 @@ class Trainer:
             self._checkpoint_interval = checkpoint_interval
             self._callbacks = check_callbacks(callbacks)
             self._stop_criteria = stop_criteria_ctor()
+            phases = collect_from_iteration, collect_until_env_steps
+            self._collection = Collection(driver, self._stop_criteria, *phases)
             self._make_evaluator(evaluator_ctor)
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
@@ -99,6 +114,7 @@ class Trainer:
             folder = self._run_dir.checkpoints
             self._checkpointer = Checkpointer(folder, driver, checkpoint_replay_buffer, max_to_keep)
             self._restored = self._checkpointer.restore()
+            self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
             self._run_dir.write_config(self.learner.policy, save_git_state)
             if not gin.config_is_locked():  # it is after an earlier run in this process
@@ -185,9 +201,9 @@ class Trainer:
         return finished, reason
 
     def _loop(self):
-        """Starts the driver and repeats train iterations; returns (finished, reason)."""
+        """Enters the run's phase and repeats train iterations; returns (finished, reason)."""
         try:
-            self.driver.start()
+            self._collection.advance(**self.counters)
         except Exception:
             if self._interrupted:
                 return False, self._interrupted
@@ -204,13 +220,13 @@ class Trainer:
         summary = None
         while True:
             position = self._find_position(now)
-            bar.update(position, summary)
+            bar.update(position, summary, self._collection.phase)
             reason = self._stopped or self._stop_criteria.reached(
                 *position, self.metrics["AverageReturn"], self._eval_return
             )
             if reason or self._interrupted:
                 break
-            steps = self._collect()
+            steps = self._collect(position)
             if steps is None:
                 break
             summary = self._train_iter(steps)
@@ -275,9 +291,12 @@ class Trainer:
         seconds = 0.0 if self._first_trained is None else now - self._first_trained
         return Position(*self.counters.values(), seconds)
 
-    def _collect(self):
+    def _collect(self, position):
         """Collects for one train iteration; returns the environment steps, None after `interrupt`."""
         try:
+            self._collection.advance(position.num_iterations, position.num_env_steps)
+            if not self._collection.phase.collects:
+                return 0
             steps = sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
         except Exception:
             if self._interrupted:
@@ -288,7 +307,8 @@ class Trainer:
 
     def _train_iter(self, steps):
         """Trains on what is due after so many steps; returns the summary."""
-        summary = self.learner.train()
+        collects = self._collection.phase.collects
+        summary = self.learner.train() if collects else self.learner.train_from_replay()
         now = self._report.lap("training")
         self._checkpointer.iterations += 1
         if summary and self._first_trained is None:
@@ -318,6 +338,7 @@ class Trainer:
             "updates": int(progress.updates),
             "env steps": int(progress.env_steps),
             "episodes": self._episodes.count(),
+            **{name.replace("_", " "): n for name, n in self.learner.replayer.counts().items()},
         }
 
     def _values(self, summary, rates):
@@ -328,6 +349,7 @@ class Trainer:
         values |= {f"train/{name}": value for name, value in summary.items()}
         values |= {f"throughput/steps_per_second_{window}": rate for window, rate in rates.items()}
         values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
+        values |= {f"replay/{name}": n for name, n in self.learner.replayer.counts().items()}
         values["environments/worker_restarts"] = self.driver.num_restarts
         values["train/iterations"] = self._checkpointer.iterations
         return values

@@ -204,7 +204,11 @@ class Checking(Algorithm):
 
     def train_step(self, experience, state):
         observation = experience.observation
-        tf.nest.map_structure(tf.debugging.assert_equal, observation, experience.info)
+        # But row T, which no actor has seen yet.
+        before_last = lambda x: tf.nest.map_structure(lambda leaf: leaf[:-1], x)  # noqa: E731
+        tf.nest.map_structure(
+            tf.debugging.assert_equal, before_last(observation), before_last(experience.info)
+        )
         step = observation["observation"][..., 2]
         tf.debugging.assert_near(observation["episode_step"], tf.minimum(step, LIMIT) / LIMIT)
         tf.debugging.assert_equal(observation["prev_reward"], step)

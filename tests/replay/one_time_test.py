@@ -11,7 +11,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alf.data_structures import FIRST
 from alf.errors import ConfigError
+from alf.learner import ReplayTraining, UnrollTraining
 from alf.replay import (
     CyclicOneTimeReplayer,
     MixInReplayer,
@@ -97,8 +99,57 @@ def test_a_class_or_a_replayer_may_stand_for_a_name(streams):
         replayer = make(kind, streams)
         replayer.observe(streams.next_unrolls([0] * 5 + [1] * 5))
         assert replayer.num_steps() == num_steps
-    with pytest.raises(ConfigError, match="exp_replayer is 3: it must be one of"):
-        make(3, streams)
+    replayer = make(lambda **kwargs: UniformReplayer(**kwargs, capacity=18), streams)
+    assert replayer.max_steps == 5
+
+
+@pytest.mark.parametrize("scope", ["", "small/"])
+def test_a_gin_reference_may_stand_for_a_name(streams, scope):
+    gin.parse_config(f"""
+        small/UniformReplayer.capacity = 12
+        UniformReplayer.capacity = 24
+        alf.tests.holder.exp_replayer = @{scope}UniformReplayer
+    """)
+    assert make(hold(), streams).max_steps == (3 if scope else 6)
+
+
+@gin.configurable("holder", module="alf.tests")
+def hold(exp_replayer=None):
+    return exp_replayer
+
+
+def made(**changes):
+    """A uniform replayer made for the streams, but for the changes."""
+    streams = Streams(recurrent=True)
+    kwargs = dict(unroll_spec=streams.unroll_spec, num_envs=streams.num_envs, context=0)
+    return UniformReplayer(**{**kwargs, **changes})
+
+
+@pytest.mark.parametrize(
+    "make_replayer, message",
+    [
+        (lambda: 3, "exp_replayer is 3: it must be one of .*'uniform'.*or a replayer"),
+        (lambda: None, "exp_replayer is None: it must be one of"),
+        (lambda: dict, "exp_replayer is <class 'dict'>, which makes {}: it must be one of"),
+        (lambda: Streams, "which makes <tests.replay.streams.Streams .*: it must be one of"),
+        (lambda: made(num_envs=1), "a 'uniform' replayer that was made with num_envs = 1: num_envs = 2 is"),
+        (lambda: made(context=3), "a 'uniform' replayer that was made with context = 3: context = 0 is"),
+        (lambda: made(unroll_spec=Streams().unroll_spec), "'uniform' replayer .* another unroll_spec"),
+        (lambda: MixInReplayer(Streams().unroll_spec), "'mix_in' replayer .* another unroll_spec"),
+        (lambda: CyclicOneTimeReplayer(Streams().unroll_spec), "'cyclic_one_time' .* another unroll_spec"),
+    ],
+)
+def test_what_is_no_replayer_for_these_environments_is_refused(make_replayer, message, streams):
+    with pytest.raises(ConfigError, match=f"^exp_replayer is .*{message.removeprefix('exp_replayer is ')}"):
+        make(make_replayer(), streams)
+
+
+@pytest.mark.parametrize("wrong", ["uniform", OneTimeReplayer, 3])
+def test_a_training_takes_replayers_of_its_kind_alone(wrong):
+    with pytest.raises(ConfigError, match="UnrollTraining.replayer is .* must be an UnrollReplayer"):
+        UnrollTraining(wrong)
+    with pytest.raises(ConfigError, match="ReplayTraining.replayer is .* must be a SequenceReplayer"):
+        ReplayTraining(wrong)
 
 
 def test_unknown_replayer(streams):
@@ -127,7 +178,7 @@ def test_the_oldest_make_way_and_are_counted(max_unrolls, actions):
     streams = Streams()
     replayer = make_cyclic(max_unrolls)
     replayer.clear()
-    waiting, num_dropped = [], replayer.num_dropped
+    waiting, num_dropped, num_steps = [], replayer.num_dropped, replayer.num_dropped_steps
     for action in actions:
         if action == "clear":
             replayer.clear()
@@ -136,8 +187,9 @@ def test_the_oldest_make_way_and_are_counted(max_unrolls, actions):
             unrolls = streams.next_unrolls([i % 2 for i in range(action)])
             replayer.observe(unrolls)
             waiting += [tf.nest.map_structure(lambda x, q=q: x[q : q + 1], unrolls) for q in range(action)]
-            num_dropped += max(0, len(waiting) - max_unrolls)
-            waiting = waiting[-max_unrolls:]
+            dropped, waiting = waiting[:-max_unrolls], waiting[-max_unrolls:]
+            num_dropped += len(dropped)
+            num_steps += sum(int(np.count_nonzero(x.step_type[:, 1:] != FIRST)) for x in dropped)
         elif waiting:
             experience, num_fresh = replayer.replay_all()
             assert num_fresh == len(waiting)
@@ -145,7 +197,19 @@ def test_the_oldest_make_way_and_are_counted(max_unrolls, actions):
             waiting = []
         assert replayer.num_steps() == len(waiting) * 3 * 2
         assert replayer.num_dropped == num_dropped
-        assert replayer.num_dropped_steps == num_dropped * 3 * 2
+        assert replayer.num_dropped_steps == num_steps
+        assert replayer.counts() == {"dropped_steps": num_steps}
+
+
+def test_the_numbers_of_what_was_dropped_outlive_a_restart():
+    streams = Streams()
+    replayer = CyclicOneTimeReplayer(streams.unroll_spec, 1)
+    replayer.observe(streams.next_unrolls([0, 1, 0]))
+    again = CyclicOneTimeReplayer(streams.unroll_spec, 1)
+    again.set_state({})
+    again.set_state(json.loads(json.dumps(replayer.get_state())))
+    assert (again.num_dropped, again.counts()) == (2, replayer.counts())
+    assert again.num_dropped_steps > 0
 
 
 def first_rewards(experience):

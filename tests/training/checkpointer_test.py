@@ -347,7 +347,7 @@ class Replayer:
     def __init__(self):
         self.written, self.error, self.paths = threading.Event(), None, []
 
-    def save(self, path):
+    def save(self, path, compress):
         assert self.written.wait(60.0)
         self.paths.append(path)
         if self.error is not None:

@@ -10,6 +10,7 @@ import pytest
 from absl import logging
 
 from alf.training import progress_bar
+from alf.training.collection import Phase
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_report import EpisodeFigures
 from alf.training.stop_criteria import Position, StopCriteria
@@ -176,6 +177,26 @@ def test_the_time_that_is_left_is_that_of_the_criterion_that_comes_first(monkeyp
     assert progress.line().endswith("lag 0/1.3/3 | 01:20 left")
     progress.update(position(2000, 41.0), SUMMARY)  # 8,000 steps, 25 each second: 320 s
     assert progress.line().endswith("lag 0/1.3/3 | 00:59 left")
+
+
+def test_the_time_that_is_left_follows_the_phase(monkeypatch, clock):
+    limits = Position(None, None, None)
+    before = Phase(False, limits._replace(num_iterations=100), "until collection begins")
+    during = Phase(True, limits._replace(num_env_steps=1000), "until collection ends")
+    after = Phase(False, limits)
+    progress, _ = make_progress(monkeypatch, clock, isatty=False, num_iterations=1000)
+    progress.update(position(0, 1.0, iterations=1), SUMMARY, before)
+    progress.update(position(0, 11.0, iterations=51), SUMMARY, before)  # 5 iterations each second
+    assert progress.line().endswith(" | 00:09 until collection begins")
+    progress.update(position(0, 21.0, iterations=100), SUMMARY, during)
+    assert progress.line().endswith("lag 0/1.3/3"), "the speed of this phase is not known yet"
+    progress.update(position(100, 31.0, iterations=200), SUMMARY, during)  # 10 steps, 10 iterations a second
+    assert progress.line().endswith(" | 01:20 left")
+    progress.update(position(900, 41.0, iterations=201), SUMMARY, during)
+    assert progress.line().endswith(" | 00:02 until collection ends")
+    progress.update(position(1000, 50.0, iterations=400), SUMMARY, after)
+    progress.update(position(1000, 51.0, iterations=500), SUMMARY, after)
+    assert progress.line().endswith(" | 00:05 left")
 
 
 def test_a_bar_on_a_terminal_without_a_size(monkeypatch, clock):

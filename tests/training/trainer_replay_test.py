@@ -5,7 +5,10 @@ import functools
 import glob
 import math
 import os
+import re
+import shutil
 import time
+import zipfile
 from fractions import Fraction
 
 import gin
@@ -14,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.data_structures import count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
@@ -22,6 +26,7 @@ from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.training.trainer_test import read_events
 
 IMPALA = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
 
@@ -40,6 +45,7 @@ def make_trainer(
     offline_buffer=None,
     unroll_length=5,
     driver_ctor=SyncOffPolicyDriver,
+    offline_buffer_length=None,
     **kwargs,
 ):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
@@ -50,6 +56,7 @@ def make_trainer(
         algorithm_ctor=algorithm,
         exp_replayer=replayer,
         offline_buffer=offline_buffer,
+        offline_buffer_length=offline_buffer_length,
         learner_ctor=functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
         driver_ctor=driver_ctor,
         unroll_length=unroll_length,
@@ -93,17 +100,29 @@ def test_a_checkpoint_holds_no_buffer_unless_asked(tmp_path):
     assert not glob.glob(buffer_file(tmp_path) + "*")
 
 
+def test_a_compressed_buffer_is_a_setting(tmp_path):
+    run(tmp_path, checkpoint_replay_buffer="compressed")
+    with zipfile.ZipFile(buffer_file(tmp_path)) as file:
+        compressed = {info.filename for info in file.infolist() if info.compress_type != zipfile.ZIP_STORED}
+        assert {"step_type.npy", "action.npy", "prev_action.npy", "policy_version.npy"} == compressed
+    again = make_trainer(tmp_path, {"num_iterations": 6}, checkpoint_replay_buffer="compressed")
+    assert again.learner.replayer.num_steps() == 4 * 2 * 5 * 4
+    again.train()
+    with pytest.raises(ConfigError, match="is 'zip': it must be True, False or 'compressed'"):
+        make_trainer(tmp_path / "other", checkpoint_replay_buffer="zip")
+
+
 def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
     save = UniformReplayer.save
     observed = []
     at_start, at_end = [], []
 
-    def slow_save(self, path):
+    def slow_save(self, path, compress):
         at_start.append(len(observed))
         deadline = time.monotonic() + 60
         while len(observed) < min(at_start[-1] + 5, 8) and time.monotonic() < deadline:
             time.sleep(0.01)
-        save(self, path)
+        save(self, path, compress)
         at_end.append(len(observed))
 
     monkeypatch.setattr(UniformReplayer, "save", slow_save)
@@ -118,7 +137,7 @@ def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
 
 
 def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
-    def fail(self, path):
+    def fail(self, path, compress):
         raise OSError("no space left")
 
     monkeypatch.setattr(UniformReplayer, "save", fail)
@@ -169,6 +188,30 @@ def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
 
 
 @pytest.mark.parametrize("num_envs", [0, 2])
+@pytest.mark.parametrize("length, held", [(None, 20), (7, 7)])
+def test_several_files(tmp_path, recorded, num_envs, length, held):
+    other = str(tmp_path / "other.npz")
+    shutil.copy(recorded, other)
+    trainer = make_trainer(
+        tmp_path / "run",
+        num_envs=num_envs,
+        offline_buffer=[recorded, f"{other[:-4]}*"],
+        offline_buffer_length=length,
+    )
+    replayer = trainer.learner.replayer
+    offline = replayer.offline if num_envs else replayer
+    assert offline.num_steps() == 2 * 2 * 4 * held  # files, environments, sub-environments
+    trainer.train()
+
+
+def test_a_length_without_files(tmp_path):
+    with pytest.raises(ConfigError, match="Experiment.offline_buffer_length is set, but offline_buffer is"):
+        make_trainer(tmp_path, offline_buffer_length=3)
+    with pytest.raises(ConfigError, match="Experiment.offline_buffer_length is 0: it must be"):
+        make_trainer(tmp_path, offline_buffer="x", offline_buffer_length=0)
+
+
+@pytest.mark.parametrize("num_envs", [0, 2])
 def test_a_damaged_file(tmp_path, recorded, num_envs):
     with open(recorded, "rb") as file:
         content = file.read()
@@ -207,6 +250,40 @@ def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver_cto
     trainer.train()
     assert trainer.learner.train_step_counter == 4 * 3
     assert trainer.counters["env_steps"] > 0
+
+
+def test_what_a_cyclic_replayer_drops_is_counted_and_shown(tmp_path, caplog):
+    gin.parse_config("CyclicOneTimeReplayer.max_unrolls = 3")
+    kwargs = {**IMPALA, "replayer": "cyclic_one_time", "batches_per_train_iter": 4}  # of 2 unrolls
+    dropped, collected = [], 0
+    for stop in ({"num_iterations": 3}, {"num_iterations": 5}):  # the second run continues the first
+        trainer = make_trainer(tmp_path, stop, **kwargs)
+        collect, taken = trainer.driver.collect, []
+        trainer.driver.collect = lambda collect=collect, taken=taken: taken.append(collect()) or taken[-1]
+        with caplog.at_level("INFO"):
+            trainer.train()
+        collected += sum(taken)
+        dropped.append(trainer.learner.replayer.num_dropped_steps)
+        # Nothing waits after a train iteration.
+        assert collected == trainer.counters["env_steps"] + dropped[-1]
+    assert 0 < dropped[0] < dropped[1]
+    assert [value for _, value in read_events(tmp_path / "train")["replay/dropped_steps"]][-1] == dropped[1]
+    row = f"dropped steps +{dropped[1] - dropped[0]:,} +{dropped[1]:,}"
+    assert re.search(row, caplog.text), caplog.text
+
+
+def test_waiting_steps_are_neither_trained_nor_dropped(tmp_path):
+    gin.parse_config("CyclicOneTimeReplayer.max_unrolls = 3")
+    trainer = make_trainer(tmp_path, **{**IMPALA, "replayer": "cyclic_one_time"})
+    driver, learner, replayer = trainer.driver, trainer.learner, trainer.learner.replayer
+    driver.start()
+    collected = sum(driver.collect() for _ in range(3))
+    waiting, _ = replayer.replay_all()
+    assert collected == int(count_transitions(waiting.step_type)) + replayer.num_dropped_steps
+    replayer.observe(waiting)
+    learner.train()
+    assert collected == learner.progress.env_steps + replayer.num_dropped_steps
+    driver.stop()
 
 
 @pytest.mark.parametrize("saves_buffer", [True, False])

@@ -1,0 +1,146 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Collection: the part of a run in which its driver collects."""
+
+from typing import NamedTuple
+
+from absl import logging
+
+from alf.drivers import OfflineDriver
+from alf.errors import ConfigError, check_int
+from alf.training.stop_criteria import Position
+
+_NO_ENVIRONMENTS = "there are no environments, so nothing collects"
+
+
+class Phase(NamedTuple):
+    """A part of a run, before, during or after collection.
+
+    Attributes:
+        collects: whether the driver collects.
+        end: `Position` of the limits at the first of which the phase ends, None where there is no limit.
+        what_ends: what people read beside the time that is left of it.
+    """
+
+    collects: bool
+    end: Position
+    what_ends: str = ""
+
+
+class Collection:
+    """Starts a driver where collection begins, and stops it where collection ends.
+
+    Before and after, the learner trains from replay, and environments stand still: they are made with the
+    run, reset where collection begins, and closed where it ends.
+
+    Args:
+        driver: `Driver`, not started.
+        stop_criteria: `StopCriteria` of the run.
+        from_iteration, until_env_steps: as in `Trainer`, without "collect_".
+
+    Attributes:
+        phase: `Phase` of the run; None before the first `advance`.
+
+    Raises:
+        ConfigError: if the learner cannot train without collection, or if no stop criterion could be reached.
+    """
+
+    def __init__(self, driver, stop_criteria, from_iteration=0, until_env_steps=None):
+        check_int("Trainer.collect_from_iteration", from_iteration, at_least=0)
+        if until_env_steps is not None:
+            check_int("Trainer.collect_until_env_steps", until_env_steps)
+        if isinstance(driver, OfflineDriver) and driver.learner.needs_fresh_experience:
+            raise ConfigError(f"{_NO_ENVIRONMENTS}; this learner needs fresh experience, see ReplayTraining")
+        self.phase = None
+        self._driver = driver
+        self._from, self._until = from_iteration, until_env_steps
+        no_limit = Position(None, None, None)
+        before = no_limit._replace(num_iterations=from_iteration)
+        self._before = Phase(False, before, "until collection begins")
+        during = no_limit._replace(num_env_steps=until_env_steps)
+        self._during = Phase(True, during, "until collection ends")
+        self._after = Phase(False, no_limit)
+        for name, is_set in (
+            ("from_iteration", from_iteration > 0),
+            ("until_env_steps", until_env_steps is not None),
+        ):
+            if is_set:
+                _check_learner(f"Trainer.collect_{name}", driver)
+        if from_iteration > 0:
+            _check_offline_part(driver.learner)
+        if until_env_steps is not None:
+            _check_stop_criteria(until_env_steps, stop_criteria)
+
+    def check_buffer(self, iterations, env_steps):
+        """Raises ConfigError if a run goes on after its collection without the experience of that.
+
+        Arguments are as in `advance`.
+        """
+        is_over = self._find_phase(iterations, env_steps) is self._after
+        if self._until is not None and is_over and not self._driver.learner.replayer.num_steps():
+            raise ConfigError(
+                f"Trainer.collect_until_env_steps is {self._until}: collection has ended, and the replay "
+                "buffer is empty. Trainer.checkpoint_replay_buffer = True would have kept it; a higher "
+                "collect_until_env_steps collects again"
+            )
+
+    def advance(self, iterations, env_steps):
+        """Enters the phase of a run that has made so many train iterations, of so many environment steps."""
+        phase = self._find_phase(iterations, env_steps)
+        if phase is self.phase:
+            return
+        if self.phase is not None:
+            logging.info("collection %s", "begins" if phase is self._during else "ends")
+        self.phase = phase
+        if phase is self._during:
+            self._driver.start()
+        elif phase is self._after:
+            try:
+                self._driver.stop()
+            except Exception as error:
+                logging.error("collection has ended, but the driver did not stop as it should: %s", error)
+
+    def _find_phase(self, iterations, env_steps):
+        if isinstance(self._driver, OfflineDriver) or (self._until is not None and env_steps >= self._until):
+            return self._after
+        return self._before if iterations < self._from else self._during
+
+
+def _check_learner(setting, driver):
+    """Raises ConfigError unless the learner of a driver with environments can train without collection."""
+    if isinstance(driver, OfflineDriver):
+        raise ConfigError(f"{setting} is set: {_NO_ENVIRONMENTS}")
+    if driver.learner.needs_fresh_experience:
+        raise ConfigError(
+            f"{setting} is set: exp_replayer must be one to sample from then, such as 'uniform', not "
+            f"{driver.learner.replayer.name!r}, and ReplayTraining.clear_replay_buffer False"
+        )
+
+
+def _check_offline_part(learner):
+    """Raises ConfigError unless there is something to train on before collection begins."""
+    if learner.replayer.offline is None:
+        raise ConfigError(
+            "Trainer.collect_from_iteration is set: there is nothing to train on before collection begins; "
+            "set Experiment.offline_buffer"
+        )
+    if learner.policy.data_transformer.has_statistics:
+        raise ConfigError(
+            "Trainer.collect_from_iteration is set: data transformers that learn from fresh experience, such "
+            "as ObservationNormalizer, would have learned nothing before collection begins"
+        )
+
+
+def _check_stop_criteria(until_env_steps, criteria):
+    """Raises ConfigError if there are stop criteria, and none of them must be reached some day."""
+    steps = criteria.num_env_steps
+    if steps is not None and steps > until_env_steps:
+        raise ConfigError(
+            f"StopCriteria.num_env_steps is {steps}: collection ends at Trainer.collect_until_env_steps = "
+            f"{until_env_steps}, so it is never reached; set num_iterations or max_seconds in its place"
+        )
+    ends = steps, criteria.num_iterations, criteria.max_seconds, criteria.target_eval_return
+    if criteria.target_return is not None and all(limit is None for limit in ends):
+        raise ConfigError(
+            "Trainer.collect_until_env_steps is set: StopCriteria.target_return cannot be reached after the "
+            "end of collection; set num_iterations, max_seconds or target_eval_return, too"
+        )
