@@ -10,7 +10,7 @@ import tokenize
 import gin
 
 from alf.errors import ConfigError
-from alf.training.run_description import find_import_paths, list_own_paths
+from alf.training.run_description import find_import_paths, is_installed
 
 
 def parse_config(gin_files, gin_params):
@@ -83,9 +83,8 @@ def operative_config():
 
 def _is_own(name):
     """Whether a module is the user's."""
-    path = os.path.realpath(getattr(sys.modules.get(name), "__file__", None) or os.devnull)
-    is_own = any(path.startswith(os.path.join(folder, "")) for folder in list_own_paths())
-    return is_own and name.partition(".")[0] not in ("alf", "__main__")
+    path = getattr(sys.modules.get(name), "__file__", None)
+    return path is not None and not is_installed(path) and name.partition(".")[0] not in ("alf", "__main__")
 
 
 def check_dead_bindings(bindings=None):

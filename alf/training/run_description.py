@@ -79,10 +79,13 @@ def find_import_paths(root_dir):
     return [path for path in read_description(root_dir).import_paths if os.path.isdir(path)]
 
 
+def is_installed(path):
+    """Whether a path is one of Python's, or of installed packages."""
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    return os.path.realpath(path).startswith(tuple(os.path.join(os.path.realpath(p), "") for p in prefixes))
+
+
 def list_own_paths():
     """The folders from which this process imports, without those of Python and of installed packages."""
-    prefixes = tuple(
-        os.path.join(os.path.realpath(p), "") for p in {sys.prefix, sys.base_prefix, sys.exec_prefix}
-    )
-    paths = [os.path.realpath(path) for path in sys.path]
-    return [path for path in dict.fromkeys(paths) if os.path.isdir(path) and not path.startswith(prefixes)]
+    paths = dict.fromkeys(map(os.path.realpath, sys.path))
+    return [path for path in paths if os.path.isdir(path) and not is_installed(path)]
