@@ -89,7 +89,7 @@ def _trained(driver, seconds):
     process, memory = psutil.Process(), []
 
     def iterate():
-        steps = speed.collect_and_train(driver)
+        steps, _ = speed.collect_and_train(driver)
         memory.append(process.memory_info().rss / 2**20)
         return steps
 

@@ -44,6 +44,8 @@ class Speed(NamedTuple):
 def benchmark(driver, seconds, sample_only=False):
     """Measures sampling, in which nothing is learned, then training; shows the progress as a run does.
 
+    What comes first is not measured: graphs that run for the first time, and a warm-up.
+
     Args:
         driver: `Driver`, not started; the caller stops it.
         seconds: of each of the two.
@@ -58,15 +60,20 @@ def benchmark(driver, seconds, sample_only=False):
     driver.start()
     training = None
     with contextlib.closing(_Display(driver, seconds)) as display:
+        while not driver.sample():
+            pass
+        measure(driver, driver.sample, _WARM_UP * seconds)
         sampling = measure(driver, driver.sample, seconds, display.show)
     if not sample_only:
-        learn = lambda: collect_and_train(driver)  # noqa: E731
-        updates = driver.learner.progress.updates
-        before = int(updates)  # that the policy of a checkpoint has seen
-        while int(updates) == before:
-            learn()
-        measure(driver, learn, _WARM_UP * seconds)
         with contextlib.closing(_Display(driver, seconds)) as display:
+
+            def learn():
+                steps, display.summary = collect_and_train(driver)
+                return steps
+
+            while not display.summary:
+                learn()
+            measure(driver, learn, _WARM_UP * seconds)
             training = measure(driver, learn, seconds, display.show)
     metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
     average = metrics["AverageReturn"]
@@ -79,10 +86,8 @@ def benchmark(driver, seconds, sample_only=False):
 
 
 def collect_and_train(driver):
-    """Makes one train iteration; returns the environment steps that were collected."""
-    steps = driver.collect()
-    driver.learner.train()
-    return steps
+    """Makes one train iteration; returns the environment steps that were collected, and the summary."""
+    return driver.collect(), driver.learner.train()
 
 
 def measure(driver, iterate, seconds, show=None):
@@ -116,19 +121,19 @@ def cpu_seconds():
 
 
 class _Display:
-    """Shows how a measurement goes on, as a run shows its progress."""
+    """Shows how a measurement goes on, as a run shows its progress. `summary` is the last of the learner."""
 
     def __init__(self, driver, seconds):
         self._driver = driver
         metrics = {metric.name: metric for metric in driver.get_metrics()}
-        self._throughput, self._steps = Throughput(), 0
+        self._throughput, self._steps, self.summary = Throughput(), 0, None
         criteria = StopCriteria(max_seconds=seconds)
         self._bar = ProgressBar(self._throughput, criteria, EpisodeFigures(metrics))
 
     def show(self, steps, seconds):
         self._throughput.add(steps)
         self._steps += steps
-        self._bar.update(Position(0, self._steps, seconds), None)
+        self._bar.update(Position(0, self._steps, seconds), self.summary)
 
     def close(self):
         self._bar.close()
