@@ -348,7 +348,7 @@ def test_encoders_and_networks_are_configurable():
         ImpalaResEncoder.compute_dtype = "bfloat16"
     """)
     network = ActorCriticNetwork({"a": IMAGE, "b": VECTOR}, 3)
-    assert network._torso._encoder.size == 256 + 4
+    assert network._torso._encoder.size == 256 + 64
     assert network.state_spec == (tf.TensorSpec((8,)), tf.TensorSpec((8,)))
 
 

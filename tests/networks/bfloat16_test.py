@@ -185,12 +185,15 @@ def test_auto(monkeypatch, fast):
 def test_one_binding_does_it():
     gin.parse_config("ActorCriticNetwork.compute_dtype = 'bfloat16'")
     policy = ActorCriticPolicy(NESTED, tf.TensorSpec((2,), tf.float32))
-    assert products(policy._network, NESTED) == [4 + 2, 1]
+    assert products(policy._network, NESTED) == [
+        4 + 2 + 2,
+        1,
+    ]  # image, vectors, after both
 
 
 def test_an_encoder_may_choose_its_own():
     gin.parse_config("NatureEncoder.compute_dtype = 'bfloat16'")
-    assert products(ActorCriticNetwork(NESTED, 3), NESTED) == [4, 3]
+    assert products(ActorCriticNetwork(NESTED, 3), NESTED) == [4, 2 + 2 + 1]
 
 
 def test_a_checkpoint_fits_both(tmp_path):
