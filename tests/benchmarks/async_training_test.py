@@ -3,8 +3,11 @@
 
 import pytest
 
-from benchmarks.async_training import DRIVERS, make_config, row
 from benchmarks.one_run import Run, train
+from tests.benchmarks.conftest import import_program
+
+program = import_program("benchmarks.async_training")
+DRIVERS, make_config, row = program.DRIVERS, program.make_config, program.row
 
 TEXT = """Experiment.num_envs = 8
 Experiment.algorithm_ctor = @PPOAlgorithm

@@ -11,7 +11,10 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from benchmarks import curves, lines
+from benchmarks import lines
+from tests.benchmarks.conftest import import_program
+
+curves = import_program("benchmarks.curves")
 
 
 def write_run(root_dir, returns, start, steps_before=0, episodes_before=0):

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST
-from benchmarks import hybrid_training as hybrid
+from tests.benchmarks.conftest import import_program
+
+hybrid = import_program("benchmarks.hybrid_training")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,10 @@ import pytest
 
 from alf.bin import train as alf_train
 from benchmarks.one_run import Run, train
-from benchmarks.options import EXAMPLES, make_config, row
+from tests.benchmarks.conftest import import_program
+
+options = import_program("benchmarks.options")
+EXAMPLES, make_config, row = options.EXAMPLES, options.make_config, options.row
 
 
 @pytest.mark.parametrize("algorithm", EXAMPLES)

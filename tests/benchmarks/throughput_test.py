@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from benchmarks.throughput import _growth
+from tests.benchmarks.conftest import import_program
+
+throughput = import_program("benchmarks.throughput")
 
 COMMAND = [sys.executable, "-m", "benchmarks.throughput", "--seconds=1", "--unroll_length=4"]
 
@@ -35,8 +37,8 @@ def test_prints_and_writes_one_json_object(workload, tmp_path):
 
 def test_growth_of_memory_is_not_a_batch_in_flight():
     steady = [100.0 + 60.0 * (i % 5 == 0) for i in range(1000)]
-    assert _growth(steady) == 0
-    assert _growth([x + 0.02 * i for i, x in enumerate(steady)]) == pytest.approx(18, abs=1)
+    assert throughput._growth(steady) == 0
+    assert throughput._growth([x + 0.02 * i for i, x in enumerate(steady)]) == pytest.approx(18, abs=1)
 
 
 def test_refuses_an_unknown_workload():
