@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Measures the speed of a configuration: `alf-benchmark --gin_file=FILE [--seconds=N] [--sample_only]`.
+"""Measures the speed of a gin file: `alf-benchmark --gin_file=FILE [--measure_seconds=N] [--sample_only]`.
 
 First the environments and actors run alone, and nothing is learned; then the learner, too. Prints one JSON
 object: environment steps per second and CPU cores used of both, and updates per second. --sample_only leaves
@@ -28,7 +28,7 @@ from alf.training.saved_run import SavedRun
 
 for _module in (checkpoint_flags, config_flags, run_flags):
     flags.adopt_module_key_flags(_module)
-_SECONDS = flags.DEFINE_float("seconds", 20.0, "Seconds that each of the two is measured.", lower_bound=0.1)
+_SECONDS = flags.DEFINE_float("measure_seconds", 20.0, "Seconds that each of the two takes.", lower_bound=0.1)
 _SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Nothing is learned: without the learner.")
 
 

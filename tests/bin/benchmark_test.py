@@ -32,7 +32,7 @@ def bench(tmp_path, command):
             path.write_text("\n".join(line.strip() for line in config.splitlines()))
             values["gin_file"] = [str(path)]
         defaults = {"gin_file": [], "gin_param": [], "root_dir": None, "checkpoint": "newest"}
-        settings = {**defaults, "seconds": 0.3, "sample_only": False, **values}
+        settings = {**defaults, "measure_seconds": 0.3, "sample_only": False, **values}
         status, out, errors = command(benchmark, **settings)
         return status, json.loads(out) if out else None, errors
 
