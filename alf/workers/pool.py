@@ -52,7 +52,7 @@ class WorkerSplit:
 
     def hold(self, rows):
         """As in `EnvBatch`."""
-        for channel in self._channels:
+        for channel in self._channels.values():
             start, stop = (x - self._rows.start for x in (channel.rows.start, channel.rows.stop))
             held = [row - start for row in rows if start <= row < stop]
             if held:

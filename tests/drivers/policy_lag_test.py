@@ -296,7 +296,7 @@ def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
 
 def test_a_copy_has_statistics_and_a_counter_of_its_own():
     specs = make_specs(CountingEnvironment(2, 4))
-    transformer = Pipeline(specs[0], None, [ObservationNormalizer])
+    transformer = Pipeline(specs[0], tf.TensorSpec(()), [ObservationNormalizer])
     policy = ActorCriticPolicy(*specs, data_transformer=transformer)
     policy.progress.updates.assign(3)
     for variable in policy.variables:

@@ -129,6 +129,8 @@ def test_nothing_is_lost_and_no_unroll_goes_on_with_a_second_episode(
         np.testing.assert_array_equal(rows.observation[:, b, STEP], calls % (n + 1))
         for unroll in unrolls:
             # An episode that began at row 1, after one that ended in the unroll before, goes on.
+            if unroll_length > 1 and unroll.step_type[0, b] == LAST:
+                assert unroll.step_type[1, b] == FIRST != unroll.step_type[2, b]
             (begins,) = np.nonzero(unroll.step_type[2:, b] == FIRST)
             assert len(begins) == 0 or np.all(unroll.step_type[2 + begins[0] :, b] == FIRST)
         total += np.sum(step_type[1:] != FIRST)

@@ -102,12 +102,16 @@ def test_a_metric_gets_every_transition_once(needs):
 
 
 def test_an_episode_that_a_restart_breaks_off_does_not_count():
-    metric = TFAgentsMetric(py_metrics.AverageReturnMetric(), 1)
+    metric, recorder = TFAgentsMetric(py_metrics.AverageReturnMetric(), 1), Recorder()
     step_type = np.array([[FIRST], [MID], [FIRST], [MID], [LAST]], np.int32)
     reward = np.array([[0], [5], [9], [1], [2]], np.float32)
     assert np.isnan(metric.result())
-    metric(LogRecord(step_type, reward, np.ones((5, 1), np.float32), np.zeros(1, np.int32)))
+    record = LogRecord(step_type, reward, np.ones((5, 1), np.float32), np.zeros(1, np.int32))
+    metric(record)
+    TFAgentsMetric(recorder, 1)(record)
     assert metric.result() == 3.0
+    assert [float(t.reward[0]) for t in recorder.trajectories] == [5, 0, 1, 2]
+    assert [bool(t.is_boundary()[0]) for t in recorder.trajectories] == [False, True, False, False]
 
 
 def test_their_state_survives_a_checkpoint():

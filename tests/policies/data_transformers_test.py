@@ -318,8 +318,8 @@ class ComparesWhatWasSeen(Algorithm):
     def train_step(self, experience, state):
         seen = experience.info["seen"]
         pairs = (experience.observation, seen.observation), (experience.reward, seen.reward)
-        # But row T, which no actor has seen yet.
-        return tf.cast(tf.reduce_all([tf.reduce_all(tf.equal(x[:-1], y[:-1])) for x, y in pairs]), tf.float32)
+        # The last row is not answered yet.
+        return tf.cast(tf.reduce_all([tf.reduce_all(tf.equal(x, y)[:-1]) for x, y in pairs]), tf.float32)
 
     def calc_loss(self, experience, train_info):
         return LossInfo(train_info)
