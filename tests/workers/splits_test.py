@@ -230,3 +230,18 @@ def test_no_process_is_left_when_all_splits_are_forgotten():
     pids = pool.pids
     del pool
     wait_until(lambda: not any(alive(pid) for pid in pids))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_rows_that_are_held_are_those_of_the_split(num_workers):
+    with make([functools.partial(CountEnv, 9)] * 8, num_workers) as splits:
+        for split in splits:
+            split.reset()
+        splits[1].hold([0, 3])
+        for split in splits:
+            split.arrays.action[0][:] = 0
+            split.step()
+        assert splits[0].arrays.step_type.tolist() == [MID] * 4
+        assert splits[1].arrays.step_type.tolist() == [FIRST, MID, MID, FIRST]
+        splits[1].step()
+        assert observed(splits[1])[:, STEP].tolist() == [1, 2, 2, 1]
