@@ -37,7 +37,7 @@ def nest_from_json(value):
     if value["kind"] == "namedtuple":
         return collections.namedtuple(value["name"], children)(**children)
     if value["kind"] == "dict":
-        return children
+        return {key: children[key] for key in sorted(children)}  # TensorFlow sorts them, too
     return {"list": list, "tuple": tuple}[value["kind"]](children.values())
 
 

@@ -550,7 +550,12 @@ def test_the_importance_ratio_is_1_on_policy(make_env, kwargs):
         experience = merge_unrolls(driver.get_training_exps()[0])
     finally:
         driver.stop()
-    train_info, info = learner.algorithm.train_step(experience, ()), experience.info
+    train_info = learner.algorithm.train_step(experience, ())
+    # Row T is not answered yet.
+    experience, train_info = tf.nest.map_structure(
+        lambda x: x[:-1], (experience._replace(state=()), train_info)
+    )
+    info = experience.info
     log_probs = (learner.policy.actions.log_prob(p, info.raw) for p in (train_info.params, info.params))
     np.testing.assert_allclose(*log_probs, rtol=1e-5, atol=1e-5)
     for x, y in zip(tf.nest.flatten(train_info.params), tf.nest.flatten(info.params), strict=True):

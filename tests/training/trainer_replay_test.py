@@ -260,7 +260,7 @@ def test_what_a_cyclic_replayer_drops_is_counted_and_shown(tmp_path, caplog):
         trainer = make_trainer(tmp_path, stop, **kwargs)
         collect, taken = trainer.driver.collect, []
         trainer.driver.collect = lambda collect=collect, taken=taken: taken.append(collect()) or taken[-1]
-        with caplog.at_level("INFO"):
+        with caplog.at_level("INFO", "absl"):
             trainer.train()
         collected += sum(taken)
         dropped.append(trainer.learner.replayer.num_dropped_steps)
