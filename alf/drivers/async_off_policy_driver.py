@@ -103,11 +103,11 @@ class AsyncOffPolicyDriver(Driver):
                 f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
                 "because collect may wait for the environment that starts last"
             )
-        if parameter_update_period is not None:
-            check_int("parameter_update_period", parameter_update_period)
-        max_batches = float("inf")
+        check_int("parameter_update_period", parameter_update_period, optional=True)
+        self._max_batches = float("inf")
         if max_unroll_length is not None:
-            max_batches = check_int("max_unroll_length", max_unroll_length) * num_envs // learn_queue_cap
+            max_unrolls = check_int("max_unroll_length", max_unroll_length) * num_envs
+            self._max_batches = max_unrolls // learn_queue_cap
             if unroll_length != 0:
                 raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
         self.batch_shape = learn_queue_cap, self._unroll_length, specs.batch_size
@@ -115,7 +115,6 @@ class AsyncOffPolicyDriver(Driver):
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
-        self._max_batches = max_batches
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
@@ -150,7 +149,7 @@ class AsyncOffPolicyDriver(Driver):
         """
         self._check_starts()
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
-        with self._name_the_end(), single_threaded():
+        with single_threaded():
             first_frame = trace(self._unroller.first_frame, index)
             unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
             serve_actor = trace(self._serve, index, index)
@@ -192,7 +191,7 @@ class AsyncOffPolicyDriver(Driver):
 
     def _collect(self, observe):
         self._check_runs()
-        with self._name_the_end(), single_threaded():
+        with single_threaded():
             if self._update_period is not None:
                 age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
                 if age >= self._update_period:

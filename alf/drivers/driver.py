@@ -141,11 +141,11 @@ class Driver(abc.ABC):
             StallError: see `stall_timeout`.
             Exception: whatever ended a thread, as it was raised there.
         """
-        return self._collect(self.learner.observe)
+        return self._name_the_end(self._collect, self.learner.observe)
 
     def sample(self):
         """Takes a batch of unrolls as `collect` does, but the learner does not observe it: it is dropped."""
-        return self._collect(lambda experience: None)
+        return self._name_the_end(self._collect, lambda experience: None)
 
     @abc.abstractmethod
     def _collect(self, observe):
@@ -267,14 +267,15 @@ class Driver(abc.ABC):
             raise
         raise RuntimeError("the driver was interrupted")
 
-    @contextlib.contextmanager
-    def _name_the_end(self):
-        """Context of operations on queues: if they fail because the driver ends, it raises why it ends."""
+    def _name_the_end(self, function, *args):
+        """Calls a function; if it meets a closed queue because the driver ends, this raises why it ends."""
         try:
-            yield
-        except QUEUE_CLOSED:
-            self._raise_if_stopping()
-            raise
+            return function(*args)
+        except QUEUE_CLOSED as error:
+            closed = error
+        # Not in the handler: Python would show the closed queue as the context of the error of a thread.
+        self._raise_if_stopping()
+        raise closed
 
     def _start_threads(self, threads):
         if self._stall_timeout is not None:
