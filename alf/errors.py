@@ -45,11 +45,17 @@ def contain(error, name):
     return contained
 
 
-def check_int(name, value, at_least=1):
-    """Returns `value`; raises ConfigError unless it is an integer (no bool) that is large enough."""
+def check_int(name, value, at_least=1, optional=False):
+    """Returns `value`; raises ConfigError unless it is an integer (no bool) that is large enough.
+
+    None is right too if it is `optional`.
+    """
+    if value is None and optional:
+        return value
     is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_int or value < at_least:
-        raise ConfigError(f"{name} is {value!r}: it must be an integer, at least {at_least}")
+        end = ", or None" if optional else ""
+        raise ConfigError(f"{name} is {value!r}: it must be an integer, at least {at_least}{end}")
     return value
 
 

@@ -54,10 +54,11 @@ def zeros_from_spec(spec, *dims):
 
 
 def zero_where(condition, nest):
-    """Returns a nest of [B, ...] with zeros in the rows where `condition`, bool [B], holds."""
+    """Returns a nest of [B, ...] with zeros where `condition`, bool [B], holds; or of [T, B, ...], [T, B]."""
 
     def zero(x):
-        rows = tf.reshape(condition, (-1, *[1] * (x.shape.rank - 1)))
+        added = [1] * (x.shape.rank - condition.shape.rank)
+        rows = tf.reshape(condition, (-1, *condition.shape[1:], *added))
         return tf.where(rows, tf.zeros_like(x), x)
 
     return tf.nest.map_structure(zero, nest)

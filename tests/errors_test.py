@@ -18,6 +18,12 @@ def test_what_is_no_integer_of_at_least_one(value):
         check_int("size", value)
 
 
+def test_an_optional_integer_may_be_none():
+    assert check_int("size", None, optional=True) is None and check_int("size", 3, optional=True) == 3
+    with pytest.raises(ConfigError, match="^size is 0: it must be an integer, at least 1, or None$"):
+        check_int("size", 0, optional=True)
+
+
 def test_lower_bound_of_integers():
     check_int("seed", 0, at_least=0)
     with pytest.raises(ConfigError, match="seed is 2: .*at least 3"):

@@ -58,6 +58,8 @@ def test_rows_become_zero():
     a, b = zero_where(tf.constant([True, False, True]), nest)
     np.testing.assert_array_equal(a, [[0, 0], [1, 1], [0, 0]])
     np.testing.assert_array_equal(b, [0, 1, 0])
+    a = zero_where(tf.constant([[True, False, True], [False, False, True]]), tf.ones((2, 3, 1)))
+    np.testing.assert_array_equal(a[..., 0], [[0, 1, 0], [1, 1, 0]])
 
 
 def test_a_nest_that_fits_has_no_mismatch():

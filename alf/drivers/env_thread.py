@@ -13,9 +13,6 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
-from tensorflow.python.util.nest import flatten_with_joined_string_paths
-
 from alf.data_structures import Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
@@ -24,6 +21,7 @@ from alf.nest_utils import (
     add_leading_dims,
     find_mismatch,
     find_structure_mismatch,
+    list_leaves,
     zero_where,
     zeros_from_spec,
 )
@@ -399,7 +397,7 @@ def _check_holds(sticky, envs, batch_size):
 
 def _get_floats(unroll):
     """The pairs of name and tensor of an unroll's reward and of the floats in its observation."""
-    observation = flatten_with_joined_string_paths(unroll.observation)
+    observation = list_leaves(unroll.observation)
     named = [(f"observation {path}".strip(), x) for path, x in observation if x.dtype.is_floating]
     return [("reward", unroll.reward), *named]
 

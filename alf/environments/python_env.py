@@ -94,8 +94,7 @@ class PythonEnvironment(BatchedEnvironment):
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
         check_number("PythonEnvironment.restart_period", restart_period, above=0)
         check_number("PythonEnvironment.heartbeat_interval", heartbeat_interval, above=0)
-        if max_concurrent_starts is not None:
-            check_int("PythonEnvironment.max_concurrent_starts", max_concurrent_starts)
+        check_int("PythonEnvironment.max_concurrent_starts", max_concurrent_starts, optional=True)
         settings = WorkerSettings(
             start_timeout=start_timeout,
             step_timeout=step_timeout,

@@ -59,8 +59,7 @@ class Learner(tf.Module):
         train_step_counter=None,
     ):
         super().__init__(name="learner")
-        if max_policy_lag is not None:
-            check_int("Learner.max_policy_lag", max_policy_lag, at_least=0)
+        check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
         check_bool("Learner.jit_compile", jit_compile)
         self.algorithm = algorithm
         self.policy = algorithm.policy

@@ -52,8 +52,7 @@ class ReplayTraining:
             "ReplayTraining.whole_replay_buffer_training", whole_replay_buffer_training
         )
         self.needs_fresh_experience = check_bool("ReplayTraining.clear_replay_buffer", clear_replay_buffer)
-        if num_updates_per_train_iter is not None:
-            check_int("ReplayTraining.num_updates_per_train_iter", num_updates_per_train_iter)
+        check_int("ReplayTraining.num_updates_per_train_iter", num_updates_per_train_iter, optional=True)
         if replay_ratio is not None and (num_updates_per_train_iter is not None or self._takes_all):
             raise ConfigError(
                 "ReplayTraining.replay_ratio says how many updates there are: leave "

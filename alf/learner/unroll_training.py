@@ -41,9 +41,7 @@ class UnrollTraining:
             raise ConfigError(f"UnrollTraining.replayer is {replayer!r}: it must be an UnrollReplayer")
         self._num_epochs = check_int("UnrollTraining.num_epochs", num_epochs)
         self._num_minibatches = check_int("UnrollTraining.num_minibatches", num_minibatches)
-        self._recurrence = recurrence
-        if recurrence is not None:
-            check_int("UnrollTraining.recurrence", recurrence)
+        self._recurrence = check_int("UnrollTraining.recurrence", recurrence, optional=True)
 
     def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
         """Raises ConfigError if the settings do not fit the policy, or the batches.

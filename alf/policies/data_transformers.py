@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
-from alf.nest_utils import flatten_with_joined_paths
+from alf.nest_utils import list_leaves
 from alf.networks.images import channel_axis
 from alf.schedules import Progress, as_schedule
 
@@ -208,7 +208,7 @@ class FrameStacker(DataTransformer):
 
 def _find_leaves(setting, keys, observation_spec):
     """The numbers of the leaves that `keys` names by their paths, "a/b"; of all leaves if that is None."""
-    paths = [path for path, _ in flatten_with_joined_paths(observation_spec)]
+    paths = [path for path, _ in list_leaves(observation_spec)]
     if keys is None:
         return list(range(len(paths)))
     is_right = isinstance(keys, (tuple, list)) and keys and all(key in paths and key for key in keys)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int
-from alf.nest_utils import BoundedTensorSpec
+from alf.nest_utils import BoundedTensorSpec, zero_where
 from alf.policies.data_transformers import DataTransformer
 
 _MAX_CHOICES = 2**20  # a spec without real bounds has more: those of its dtype
@@ -38,10 +38,8 @@ class PreviousAction(DataTransformer):
 
     def transform(self, data):
         actions = tf.nest.flatten(data.prev_action)
-        encoded = [
-            _zero_where_first(data.step_type, encode(x))
-            for (_, encode), x in zip(self._parts, actions, strict=True)
-        ]
+        encoded = [encode(x) for (_, encode), x in zip(self._parts, actions, strict=True)]
+        encoded = zero_where(tf.equal(data.step_type, FIRST), encoded)
         entry = tf.nest.pack_sequence_as(data.prev_action, encoded)
         return data._replace(observation=_add(data.observation, "prev_action", entry))
 
@@ -60,7 +58,7 @@ class PreviousReward(DataTransformer):
         super().__init__(_add_to_spec(observation_spec, "prev_reward", spec), reward_spec)
 
     def transform(self, data):
-        reward = _zero_where_first(data.step_type, data.reward)
+        reward = zero_where(tf.equal(data.step_type, FIRST), data.reward)
         return data._replace(observation=_add(data.observation, "prev_reward", reward))
 
 
@@ -122,14 +120,6 @@ def _make_encoding(spec):
         return tf.cast(tf.equal(tf.cast(tf.gather(flat, element, axis=-1), tf.int64), values), tf.float32)
 
     return tf.TensorSpec((len(values),), tf.float32), encode
-
-
-def _zero_where_first(step_type, x):
-    """Returns `x` [..., *shape] with zeros where `step_type` [...] is FIRST."""
-    is_first = tf.equal(step_type, FIRST)
-    for _ in range(x.shape.rank - step_type.shape.rank):
-        is_first = is_first[..., tf.newaxis]
-    return tf.where(is_first, tf.zeros_like(x), x)
 
 
 def _add(observation, name, entry):

@@ -185,8 +185,7 @@ class NullEnvironment(BatchedEnvironment):
     def __init__(self, batch_size, observation_dim=4, episode_length=None):
         observation_spec = array_spec.ArraySpec((observation_dim,), np.float32, "observation")
         super().__init__(batch_size, observation_spec, _discrete_action(2))
-        if episode_length is not None:
-            check_int("episode_length", episode_length)
+        check_int("episode_length", episode_length, optional=True)
         self._episode_length = episode_length
         self._step_in_episode = 0
         step_types = [np.full([batch_size], step_type, np.int32) for step_type in (FIRST, MID, LAST)]

@@ -46,8 +46,7 @@ class Collection:
 
     def __init__(self, driver, stop_criteria, from_iteration=0, until_env_steps=None):
         check_int("Trainer.collect_from_iteration", from_iteration, at_least=0)
-        if until_env_steps is not None:
-            check_int("Trainer.collect_until_env_steps", until_env_steps)
+        check_int("Trainer.collect_until_env_steps", until_env_steps, optional=True)
         if isinstance(driver, OfflineDriver) and driver.learner.needs_fresh_experience:
             raise ConfigError(f"{_NO_ENVIRONMENTS}; this learner needs fresh experience, see ReplayTraining")
         self.phase = None

@@ -72,8 +72,7 @@ class Evaluator:
         check_int("Evaluator.batch_size", batch_size)
         check_bool("Evaluator.deterministic", deterministic)
         check_bool("Evaluator.own_process", own_process)
-        if seed is not None:
-            check_int("Evaluator.seed", seed, at_least=0)
+        check_int("Evaluator.seed", seed, at_least=0, optional=True)
         if own_process and env_ctor is not None:
             raise ConfigError(
                 "Evaluator.env_ctor is set: own_process makes environments by Experiment.env_ctor"

@@ -10,6 +10,7 @@ from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.driver import split_unroll_length
+from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
@@ -71,10 +72,9 @@ class Experiment:
         check_int("Experiment.num_envs", num_envs, at_least=0)
         if not num_envs and offline_buffer is None:
             raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
-        if offline_buffer_length is not None:
-            check_int("Experiment.offline_buffer_length", offline_buffer_length)
-            if offline_buffer is None:
-                raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
+        check_int("Experiment.offline_buffer_length", offline_buffer_length, optional=True)
+        if offline_buffer_length is not None and offline_buffer is None:
+            raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
         _check_behavior_ctor(behavior_ctor, num_envs)
         self.env_ctor = env_ctor
@@ -90,9 +90,7 @@ class Experiment:
         self._unroll_length = unroll_length
         self._behavior_ctor = behavior_ctor
         self._seed = seed
-        self._intra_op_threads = intra_op_threads
-        if intra_op_threads is not None:
-            check_int("Experiment.intra_op_threads", intra_op_threads)
+        self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
 
     def make_driver(self):
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
@@ -123,8 +121,7 @@ class Experiment:
                 return self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
             return OfflineDriver(learner)
         except BaseException:
-            for env in envs:
-                env.close()
+            close_all(envs)
             raise
 
     def make_policy(self, observation_spec, action_spec, reward_spec):

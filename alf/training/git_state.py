@@ -36,17 +36,20 @@ def read_git_state(folders, max_bytes=_MAX_BYTES):
         `GitState`, or None if no folder is in a repository with a commit, or git is missing or too slow.
     """
     for folder in folders:
-        found = _read_git(folder, "rev-parse", "--show-toplevel", "HEAD")
+        found = read_git(folder, "rev-parse", "--show-toplevel", "HEAD")
         if found is None or found.count(b"\n") != 2:
             continue
         root, commit = os.fsdecode(found).splitlines()
-        diff = _read_git(root, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD", size=max_bytes)
+        diff = read_git(root, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD", size=max_bytes)
         return None if diff is None else GitState(root, commit, diff)
     return None
 
 
-def _read_git(folder, *arguments, size=1 << 16):
-    """What a git command prints in a folder, cut after `size` bytes; None if it fails or takes too long."""
+def read_git(folder, *arguments, size=1 << 16):
+    """Reads what a git command prints in a folder; None if it fails or takes too long.
+
+    The result is bytes, cut after `size` of them.
+    """
     # Without optional locks it writes nothing in the repository.
     command = ["git", "--no-optional-locks", "-C", folder, *arguments]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import re
-import subprocess
 import tempfile
 import weakref
 
@@ -17,7 +16,7 @@ import alf
 from alf.errors import ConfigError
 from alf.files import replace_file
 from alf.training.config import operative_config, parse_settings
-from alf.training.git_state import read_git_state
+from alf.training.git_state import read_git, read_git_state
 from alf.training.run_description import RUN_FILE, describe_run, list_own_paths
 
 CONFIG_FILE = "operative_config.gin"
@@ -164,8 +163,5 @@ def _list_own_folders():
 
 def git_revision():
     """The commit of the code that runs, "-dirty" if it was changed since; "unknown" outside a repository."""
-    try:
-        command = ["git", "-C", os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40"]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
+    found = read_git(os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40")
+    return "unknown" if found is None else found.decode().strip()

@@ -87,7 +87,7 @@ class Trainer:
         self._run_dir = self._evaluator = self._eval_return = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
-            if checkpoint_replay_buffer not in (True, False, "compressed"):
+            if not isinstance(checkpoint_replay_buffer, bool) and checkpoint_replay_buffer != "compressed":
                 raise ConfigError(
                     f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it must be True, "
                     "False or 'compressed'"

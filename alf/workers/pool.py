@@ -340,10 +340,7 @@ class _Workers:
         self._next_heartbeat = now + self._settings.heartbeat_interval
         silent = [channel for channel in channels if not channel.has_reply()]
         if silent:
-            waits = [
-                f"{c.worker.name} (process {c.worker.process.pid}) for {now - c.sent_at:.0f} s"
-                for c in silent
-            ]
+            waits = [f"{c.worker.describe()} for {now - c.sent_at:.0f} s" for c in silent]
             logging.warning("no answer from %s", ", ".join(waits))
 
     def _count_restart(self, loss):
