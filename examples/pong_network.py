@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A small convolutional network for small images, as a Keras model. See appo_pong.gin."""
+"""A small convolutional network for small images, as a Keras model. See appo_pong_small.gin."""
 
 import gin
 import tensorflow as tf
