@@ -65,7 +65,7 @@ EXAMPLES = {
             # With the example's learning rate, 3e-3, a run of it collapsed.
             "GRU, segments of 8 steps": (
                 *_SHARED["GRU, segments of 8 steps"],
-                "Adam.learning_rate = 1e-3",
+                "Adam.learning_rate = 0.001",
             ),
             "without V-trace": ("ImpalaAlgorithm.vtrace = False",),
             "without the last step": ("ImpalaAlgorithm.drop_last_ts = True",),
