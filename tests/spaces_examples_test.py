@@ -102,14 +102,15 @@ def test_dicts_of_images_and_vectors(learn, tmp_path):
     env = gymnasium.make("Lamp-v0")
     observation, _ = env.reset(seed=1)
     rows, answers = [], []
-    for _ in range(9):
+    for _ in range(60):
         rows.append(observation)
         answers.append(env.unwrapped._answer)
         observation, *_ = env.step(0)
     assert set(answers) == {0, 1, 2, 3}
     batch = {key: np.stack([row[key] for row in rows]) for key in observation}
     action, _ = agent.predict(batch)
-    assert np.sum(action == answers) >= 8
+    # The target allows 3 wrong ones on average; without the picture, or the sign, there are 30.
+    assert np.sum(action == answers) >= 48
     exported, _model = export_function(agent, tmp_path / "exported")
     outputs = exported(**{f"observation_{key}": tf.constant(x) for key, x in batch.items()})
     np.testing.assert_array_equal(outputs["action"], action)
