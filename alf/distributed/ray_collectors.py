@@ -1,0 +1,222 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RayCollectors: collectors as Ray actors, anywhere in a cluster."""
+
+import time
+from typing import Any, NamedTuple
+
+import gin
+
+from alf.drivers.collector_thread import Collectors
+from alf.errors import ConfigError, EnvError, check_int, check_number
+from alf.restart_limit import RestartLimit
+
+_PLACEMENTS = ("DEFAULT", "SPREAD")
+
+
+class _Request(NamedTuple):
+    """What waits for an answer."""
+
+    index: int  # of the collector
+    actor: Any  # Ray's handle of the actor that was asked; its successor has another one
+    since: float  # seconds of `time.monotonic`
+
+
+@gin.configurable(module="alf.distributed")
+class RayCollectors(Collectors):
+    """Collectors in processes that Ray starts and places; the extra `ray` installs it.
+
+    Args:
+        make_collector: callable (index, num_restarts, num_envs, **kwargs of `Collector`) -> `Collector`,
+            which is called in the collector's process. Ray pickles it.
+        specs: `EnvSpecs` of the environments.
+        first_env_index: how many batched environments the learner's process has.
+        num_collectors: processes.
+        num_envs: batched environments of each.
+        num_unrolls: N, unrolls of an answer, at most `num_envs`; None: `num_envs`.
+        max_requests_in_flight: requests that a collector has at a time. 2 let it collect while an answer
+            travels; each bounds the memory by one answer.
+        broadcast_interval: updates after which collectors get new weights, with their next request.
+        weights_dtype: "float32", "float16" or "bfloat16", in which weights travel.
+        num_cpus, num_gpus, resources: what a collector occupies: numbers, and a dict of the cluster's own
+            resources. Ray starts it where they are free.
+        placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
+        max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
+            than `max_restarts` of these within `restart_period` seconds.
+        timeout: seconds after which a collector that does not answer is replaced, too. The first answer
+            takes longest: it includes the start.
+        ray_address: of a cluster, such as "auto" or "ray://host:10001"; None starts Ray on this machine
+            alone, unless the program has called `ray.init`.
+
+    Raises:
+        ConfigError: if a setting is wrong, or Ray is not installed or cannot be reached.
+    """
+
+    def __init__(
+        self,
+        make_collector,
+        specs,
+        first_env_index=0,
+        num_collectors=1,
+        num_envs=2,
+        num_unrolls=None,
+        max_requests_in_flight=2,
+        broadcast_interval=1,
+        weights_dtype="float32",
+        num_cpus=1,
+        num_gpus=0,
+        resources=None,
+        placement="SPREAD",
+        max_restarts=10,
+        restart_period=600.0,
+        timeout=300.0,
+        ray_address=None,
+    ):
+        for name in ("num_collectors", "num_envs", "max_requests_in_flight", "broadcast_interval"):
+            check_int(f"RayCollectors.{name}", locals()[name])
+        self.num_unrolls = check_int("RayCollectors.num_unrolls", num_unrolls, optional=True) or num_envs
+        if self.num_unrolls > num_envs:
+            raise ConfigError(
+                f"RayCollectors.num_unrolls is {num_unrolls}, more than num_envs = {num_envs}: a collector "
+                "would wait for several unrolls of the same environment"
+            )
+        if weights_dtype not in ("float32", "float16", "bfloat16"):
+            raise ConfigError(
+                f"RayCollectors.weights_dtype is {weights_dtype!r}: it must be 'float32', 'float16' or "
+                "'bfloat16'"
+            )
+        if placement not in _PLACEMENTS:
+            raise ConfigError(f"RayCollectors.placement is {placement!r}: it must be one of {_PLACEMENTS}")
+        check_number("RayCollectors.num_cpus", num_cpus, at_least=0)
+        check_number("RayCollectors.num_gpus", num_gpus, at_least=0)
+        self._timeout = check_number("RayCollectors.timeout", timeout, above=0)
+        self.specs = specs
+        self.num_collectors = num_collectors
+        self.num_envs = num_collectors * num_envs
+        self.max_requests_in_flight = max_requests_in_flight
+        self.broadcast_interval = broadcast_interval
+        self.weights_dtype = weights_dtype
+        self._make_collector = make_collector
+        self._first_env_index = first_env_index
+        self._envs_of_each = num_envs
+        self._options = dict(
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            resources=resources,
+            scheduling_strategy=placement,
+            max_restarts=0,  # of Ray's own, which would not count
+        )
+        self._restarts = RestartLimit(max_restarts, restart_period)
+        self._ray = _start_ray(ray_address)
+        self._weights = None  # a list of one reference
+        self._actors = []
+        self._counts = [0] * num_collectors  # restarts of each
+        self._requests = {}  # reference of an answer -> `_Request`, the oldest first
+
+    @property
+    def num_restarts(self):
+        """How many collectors were replaced, an int."""
+        return self._restarts.count
+
+    def publish(self, weights):
+        # In a list, so that Ray does not fetch them for a collector that has them already.
+        self._weights = [self._ray.put(weights)]
+
+    def start(self, unroll_length, max_waiting_batches):
+        self._settings = dict(
+            unroll_length=unroll_length,
+            num_unrolls=self.num_unrolls,
+            max_waiting_batches=max_waiting_batches,
+        )
+        self._actors = [self._start_actor(index) for index in range(self.num_collectors)]
+
+    def request(self, index):
+        actor = self._actors[index]
+        reference = actor.collect.remote(self._weights)
+        self._requests[reference] = _Request(index, actor, time.monotonic())
+
+    def receive(self, timeout):
+        if not self._requests:
+            time.sleep(timeout)
+            return None
+        ready, waiting = self._ray.wait(list(self._requests), num_returns=1, timeout=timeout)
+        if not ready:
+            self._replace_late(waiting)
+            return None
+        request = self._requests.pop(ready[0])
+        try:
+            return request.index, self._ray.get(ready[0])
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.as_instanceof_cause() from None
+        except self._ray.exceptions.RayError as error:
+            self._replace(request, f"{self._name(request.index)} has died: {_first_line(error)}")
+            return None
+
+    def close(self):
+        self._requests.clear()
+        actors, self._actors = self._actors, []
+        for actor in actors:
+            self._ray.kill(actor)
+
+    def _start_actor(self, index):
+        first_env = self._first_env_index + index * self._envs_of_each
+        kwargs = dict(self._settings, first_env_id=first_env * self.specs.batch_size)
+        arguments = index, self._counts[index], self._envs_of_each
+        actor_class = self._ray.remote(**self._options)(_RayCollector)
+        return actor_class.remote(self._make_collector, arguments, kwargs)
+
+    def _replace_late(self, waiting):
+        """Replaces the collector that has been waited for longer than the time-out, if there is one."""
+        request = self._requests[waiting[0]]
+        if time.monotonic() - request.since > self._timeout:
+            del self._requests[waiting[0]]
+            self._ray.kill(request.actor)
+            self._replace(request, f"{self._name(request.index)} has not answered for {self._timeout:g} s")
+
+    def _replace(self, request, loss):
+        """Replaces the collector that a failed request asked, unless it was replaced; asks the new one."""
+        index = request.index
+        if request.actor is self._actors[index]:
+            self._restarts.count_restart(loss, EnvError)
+            self._counts[index] += 1
+            self._actors[index] = self._start_actor(index)
+        self.request(index)
+
+    def _name(self, index):
+        return f"collector {index} of {self.num_collectors}"
+
+
+class _RayCollector:
+    """The Ray actor: makes its `Collector` when it is asked first, so that an error comes as an answer."""
+
+    def __init__(self, make_collector, arguments, kwargs):
+        self._make = lambda: make_collector(*arguments, **kwargs)
+        self._collector = None
+        self._weights = None  # the reference of those that the collector has
+
+    def collect(self, weights):
+        import ray
+
+        if self._collector is None:
+            self._collector = self._make()
+        is_new, self._weights = weights != self._weights, weights
+        return self._collector.collect(ray.get(weights[0]) if is_new else None)
+
+
+def _start_ray(address):
+    """Imports Ray and connects to a cluster, or starts one of this machine alone; returns the module."""
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError('RayCollectors needs Ray: pip install "alf-tf[ray]"') from None
+    if not ray.is_initialized():
+        # Nothing but this machine can reach what Ray opens.
+        local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        try:
+            ray.init(address=address, log_to_driver=True, logging_level="warning", **local)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ConfigError(f"RayCollectors.ray_address is {address!r}: {error}") from None
+    return ray
+
+
+def _first_line(error):
+    return str(error).strip().splitlines()[0]
