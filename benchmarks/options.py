@@ -20,8 +20,12 @@ _MAX_SECONDS = flags.DEFINE_integer("max_seconds", 600, "Gives up a run after th
 _SHARED = {
     "as the example": (),
     "layer norm": ("ActorCriticNetwork.layer_norm = True",),
-    # With tanh, the default, such layers learn it more slowly still.
-    "spectral norm": ("ActorCriticNetwork.spectral_norm = True", "ActorCriticNetwork.activation = 'relu'"),
+    # Such layers do not enlarge small observations, and tanh makes them smaller still.
+    "spectral norm": (
+        "ActorCriticNetwork.spectral_norm = True",
+        "ActorCriticNetwork.activation = 'relu'",
+        "Experiment.data_transformers = (@ObservationNormalizer, @RewardScaling)",
+    ),
     "segments of 8 steps": ("UnrollTraining.recurrence = 8",),
     "GRU": ("ActorCriticNetwork.rnn_ctor = @GRU",),
     "GRU, segments of 8 steps": ("ActorCriticNetwork.rnn_ctor = @GRU", "UnrollTraining.recurrence = 8"),
@@ -58,6 +62,11 @@ EXAMPLES = {
         3_000_000,
         {
             **_SHARED,
+            # With the example's learning rate, 3e-3, a run of it collapsed.
+            "GRU, segments of 8 steps": (
+                *_SHARED["GRU, segments of 8 steps"],
+                "Adam.learning_rate = 0.001",
+            ),
             "without V-trace": ("ImpalaAlgorithm.vtrace = False",),
             "without the last step": ("ImpalaAlgorithm.drop_last_ts = True",),
         },

@@ -37,12 +37,13 @@ def main():
     parser.add_argument("--env", default="FrozenLake-v1")
     parser.add_argument("--target", type=float, default=0.7)
     parser.add_argument("--num_env_steps", type=int, default=1_000_000)
+    parser.add_argument("--learning_rate", type=float, default=3e-4)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     model = PPO(
         "MlpPolicy",
         make_vec_env(arguments.env, n_envs=64, seed=arguments.seed),
-        learning_rate=1e-3,
+        learning_rate=arguments.learning_rate,
         n_steps=32,
         batch_size=256,
         n_epochs=4,
@@ -61,6 +62,7 @@ def main():
     outcome = {
         "env": arguments.env,
         "seed": arguments.seed,
+        "learning_rate": arguments.learning_rate,
         "env_steps_to_target": reached[0] if reached else None,
         "last_return": returns.curve[-1][1] if returns.curve else None,
         "seconds": round(time.monotonic() - start, 1),

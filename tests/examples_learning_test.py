@@ -25,6 +25,7 @@ MAX_ENV_STEPS = {
     "impala_acrobot": 330_000,
     "impala_cartpole": 2_000_000,
     "impala_memory": 1_500_000,
+    "impala_pendulum": 1_000_000,
     "sac_pendulum": 70_000,
 }
 
