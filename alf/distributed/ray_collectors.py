@@ -1,9 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """RayCollectors: collectors as Ray actors, anywhere in a cluster."""
 
+import collections
+import functools
+import sys
 import time
 from typing import Any, NamedTuple
 
+import cloudpickle
 import gin
 
 from alf.drivers.collector_thread import Collectors
@@ -16,6 +20,7 @@ _PLACEMENTS = ("DEFAULT", "SPREAD")
 class _Request(NamedTuple):
     """What waits for an answer."""
 
+    reference: Any  # Ray's, of the answer
     index: int  # of the collector
     actor: Any  # Ray's handle of the actor that was asked; its successor has another one
     since: float  # seconds of `time.monotonic`
@@ -42,8 +47,9 @@ class RayCollectors(Collectors):
         placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
         max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
             than `max_restarts` of these within `restart_period` seconds.
-        timeout: seconds after which a collector that does not answer is replaced, too. The first answer
-            takes longest: it includes the start.
+        timeout: seconds after which a collector that does not answer is replaced, too.
+        start_timeout: the same for its first answer, until which Ray starts the process, TensorFlow is
+            imported and the environments are made.
         ray_address: of a cluster, such as "auto" or "ray://host:10001"; None starts Ray on this machine
             alone, unless the program has called `ray.init`.
 
@@ -69,10 +75,13 @@ class RayCollectors(Collectors):
         max_restarts=10,
         restart_period=600.0,
         timeout=300.0,
+        start_timeout=300.0,
         ray_address=None,
     ):
-        for name in ("num_collectors", "num_envs", "max_requests_in_flight", "broadcast_interval"):
-            check_int(f"RayCollectors.{name}", locals()[name])
+        check_int("RayCollectors.num_collectors", num_collectors)
+        check_int("RayCollectors.num_envs", num_envs)
+        check_int("RayCollectors.max_requests_in_flight", max_requests_in_flight)
+        check_int("RayCollectors.broadcast_interval", broadcast_interval)
         self.num_unrolls = check_int("RayCollectors.num_unrolls", num_unrolls, optional=True) or num_envs
         if self.num_unrolls > num_envs:
             raise ConfigError(
@@ -88,7 +97,14 @@ class RayCollectors(Collectors):
             raise ConfigError(f"RayCollectors.placement is {placement!r}: it must be one of {_PLACEMENTS}")
         check_number("RayCollectors.num_cpus", num_cpus, at_least=0)
         check_number("RayCollectors.num_gpus", num_gpus, at_least=0)
+        if resources is not None and not isinstance(resources, dict):
+            raise ConfigError(
+                f"RayCollectors.resources is {resources!r}: it must be a dict of numbers by name"
+            )
+        check_int("RayCollectors.max_restarts", max_restarts, at_least=0)
+        check_number("RayCollectors.restart_period", restart_period, above=0)
         self._timeout = check_number("RayCollectors.timeout", timeout, above=0)
+        self._start_timeout = check_number("RayCollectors.start_timeout", start_timeout, above=0)
         self.specs = specs
         self.num_collectors = num_collectors
         self.num_envs = num_collectors * num_envs
@@ -110,7 +126,9 @@ class RayCollectors(Collectors):
         self._weights = None  # a list of one reference
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each
-        self._requests = {}  # reference of an answer -> `_Request`, the oldest first
+        self._has_answered = [False] * num_collectors  # since its last start
+        # Of each collector the requests that wait, the oldest first: Ray answers them in this order.
+        self._requests = [collections.deque() for _ in range(num_collectors)]
 
     @property
     def num_restarts(self):
@@ -132,27 +150,26 @@ class RayCollectors(Collectors):
     def request(self, index):
         actor = self._actors[index]
         reference = actor.collect.remote(self._weights)
-        self._requests[reference] = _Request(index, actor, time.monotonic())
+        self._requests[index].append(_Request(reference, index, actor, time.monotonic()))
 
     def receive(self, timeout):
-        if not self._requests:
-            time.sleep(timeout)
-            return None
-        ready, waiting = self._ray.wait(list(self._requests), num_returns=1, timeout=timeout)
+        self._replace_late()
+        oldest = {requests[0].reference: requests for requests in self._requests if requests}
+        ready, _ = self._ray.wait(list(oldest), num_returns=1, timeout=timeout)
         if not ready:
-            self._replace_late(waiting)
             return None
-        request = self._requests.pop(ready[0])
+        request = oldest[ready[0]].popleft()
         try:
-            return request.index, self._ray.get(ready[0])
+            experience = self._ray.get(request.reference)
         except self._ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
         except self._ray.exceptions.RayError as error:
             self._replace(request, f"{self._name(request.index)} has died: {_first_line(error)}")
             return None
+        self._has_answered[request.index] = True
+        return request.index, experience
 
     def close(self):
-        self._requests.clear()
         actors, self._actors = self._actors, []
         for actor in actors:
             self._ray.kill(actor)
@@ -161,35 +178,46 @@ class RayCollectors(Collectors):
         first_env = self._first_env_index + index * self._envs_of_each
         kwargs = dict(self._settings, first_env_id=first_env * self.specs.batch_size)
         arguments = index, self._counts[index], self._envs_of_each
+        make = functools.partial(self._make_collector, *arguments, **kwargs)
         actor_class = self._ray.remote(**self._options)(_RayCollector)
-        return actor_class.remote(self._make_collector, arguments, kwargs)
+        return actor_class.remote(cloudpickle.dumps(make), sys.path)
 
-    def _replace_late(self, waiting):
-        """Replaces the collector that has been waited for longer than the time-out, if there is one."""
-        request = self._requests[waiting[0]]
-        if time.monotonic() - request.since > self._timeout:
-            del self._requests[waiting[0]]
-            self._ray.kill(request.actor)
-            self._replace(request, f"{self._name(request.index)} has not answered for {self._timeout:g} s")
+    def _replace_late(self):
+        """Replaces collectors that have not answered within the time-out."""
+        now = time.monotonic()
+        for index, requests in enumerate(self._requests):
+            timeout = self._timeout if self._has_answered[index] else self._start_timeout
+            if requests and requests[0].since < now - timeout:
+                request = requests.popleft()
+                self._ray.kill(request.actor)
+                self._replace(request, f"{self._name(index)} has not answered for {timeout:g} s")
 
     def _replace(self, request, loss):
-        """Replaces the collector that a failed request asked, unless it was replaced; asks the new one."""
+        """Replaces the collector that a lost request asked, and asks the new one as often as it."""
         index = request.index
-        if request.actor is self._actors[index]:
-            self._restarts.count_restart(loss, EnvError)
-            self._counts[index] += 1
-            self._actors[index] = self._start_actor(index)
-        self.request(index)
+        self._restarts.count_restart(loss, EnvError)
+        self._counts[index] += 1
+        self._has_answered[index] = False
+        self._actors[index] = self._start_actor(index)
+        lost = [request, *self._requests[index]]
+        self._requests[index].clear()
+        for _ in lost:
+            self.request(index)
 
     def _name(self, index):
         return f"collector {index} of {self.num_collectors}"
 
 
 class _RayCollector:
-    """The Ray actor: makes its `Collector` when it is asked first, so that an error comes as an answer."""
+    """The Ray actor: makes its `Collector` when it is asked first, so that an error comes as an answer.
 
-    def __init__(self, make_collector, arguments, kwargs):
-        self._make = lambda: make_collector(*arguments, **kwargs)
+    Args:
+        make_collector: bytes, a pickled callable.
+        import_paths: `sys.path` of the learner's process. Those that exist here are added.
+    """
+
+    def __init__(self, make_collector, import_paths):
+        self._make_collector, self._import_paths = make_collector, import_paths
         self._collector = None
         self._weights = None  # the reference of those that the collector has
 
@@ -197,7 +225,8 @@ class _RayCollector:
         import ray
 
         if self._collector is None:
-            self._collector = self._make()
+            sys.path += [path for path in self._import_paths if path not in sys.path]
+            self._collector = cloudpickle.loads(self._make_collector)()
         is_new, self._weights = weights != self._weights, weights
         return self._collector.collect(ray.get(weights[0]) if is_new else None)
 

@@ -312,9 +312,9 @@ class Driver(abc.ABC):
         ]
         for closer in closers:
             closer.start()
-        if self._collectors is not None:
-            self._collectors.close()
         join_all([*closers, *self._threads, *self._watches], self._stop_timeout)
+        if self._collectors is not None:
+            self._collectors.close()  # the thread that asks them has ended
         stages = [call[0] if call else "step" for call in calls]
         complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
         stepping = {self._get_stepping_thread(i) for i in range(len(self._envs))}

@@ -2,7 +2,6 @@
 """Experiment: the parts of a run, made one from another."""
 
 import functools
-import sys
 
 import gin
 import numpy as np
@@ -22,7 +21,6 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.seeds import spawn_seeds
 from alf.tf_runtime import global_seed, set_intra_op_threads
-from alf.training.run_description import list_own_paths
 
 
 @gin.configurable(module="alf.training")
@@ -182,7 +180,7 @@ class Experiment:
             close_all(envs)
 
     def _make_collectors(self, specs, first_env_index):
-        make = functools.partial(make_collector, gin.config_str(), list_own_paths())
+        make = functools.partial(make_collector, gin.config_str())
         return self._collectors_ctor(make, specs, first_env_index)
 
     def _make_learner(self, specs, num_envs):
@@ -233,15 +231,13 @@ class Experiment:
         return replay.HybridReplayer(replayer, offline)
 
 
-def make_collector(config, import_paths, *args, **kwargs):
+def make_collector(config, *args, **kwargs):
     """Makes a `Collector` in another process, from the text of a gin configuration.
 
     Args:
         config: text.
-        import_paths: list of folders where its modules may be.
         *args, **kwargs: of `Experiment.make_collector`.
     """
-    sys.path += [path for path in import_paths if path not in sys.path]
     gin.clear_config()
     gin.parse_config(config)
     return Experiment().make_collector(*args, **kwargs)
