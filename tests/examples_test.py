@@ -2,15 +2,13 @@
 """Every gin file in examples/ trains for a few iterations, and continues from the weights that it saved."""
 
 import sys
-from pathlib import Path
 
-import gin
 import numpy as np
 import pytest
 
-from alf.bin import train
+from tests.example_runs import EXAMPLES, build
 
-EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("**/*.gin"))
+GIN_FILES = sorted(EXAMPLES.glob("**/*.gin"))
 
 
 # By a word of the gin file: what makes it short.
@@ -22,10 +20,10 @@ SHORTER = {
 
 
 def test_there_are_examples():
-    assert "impala_cartpole.gin" in [path.name for path in EXAMPLES]
+    assert "impala_cartpole.gin" in [path.name for path in GIN_FILES]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", GIN_FILES, ids=lambda path: path.stem)
 def test_example_trains_and_continues(path, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
     changes = [change for word, shorter in SHORTER.items() if word in path.read_text() for change in shorter]
@@ -43,9 +41,3 @@ def test_example_trains_and_continues(path, tmp_path, monkeypatch):
     assert again.counters["iterations"] == 3
     assert again.counters["env_steps"] > 0
     assert again.learner.train_step_counter > 0
-
-
-def build(path, root_dir, changes):
-    gin.clear_config()
-    train.parse_config([str(path)], changes)
-    return train.build(str(root_dir))

@@ -8,15 +8,12 @@ termination, the value loss is missing, or V-trace corrects towards the wrong po
 """
 
 import functools
-from pathlib import Path
 
-import gin
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm
-from alf.bin import train
 from alf.data_structures import PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver
 from alf.learner import Learner
@@ -24,11 +21,11 @@ from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
+from tests.example_runs import EXAMPLES, build
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5
 BEST_VALUE = 1 / (1 - DISCOUNT)
-CARTPOLE = str(Path(__file__).resolve().parent.parent / "examples" / "impala_cartpole.gin")
 
 
 class FromOthers(ActorCriticPolicy):
@@ -110,10 +107,8 @@ def test_learns_from_the_actions_of_another_policy():
 
 def train_cartpole(root_dir, **stop_criteria):
     """Trains as the example says, with other stop criteria; returns what ended it."""
-    gin.clear_config()
     bindings = [f"StopCriteria.{name} = {value}" for name, value in stop_criteria.items()]
-    train.parse_config([CARTPOLE], bindings)
-    finished, reason = train.build(str(root_dir)).train()
+    finished, reason = build(EXAMPLES / "impala_cartpole.gin", root_dir, bindings).train()
     assert finished
     return reason
 

@@ -1,19 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Discrete(start=n), tuples and dicts with images, end to end: training, an agent, an export."""
 
-from pathlib import Path
-
-import gin
 import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import alf
-from alf.bin import train
 from alf.training.export import export
-
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+from tests.example_runs import EXAMPLES, build
 
 
 @pytest.fixture
@@ -23,9 +18,8 @@ def learn(tmp_path, monkeypatch):
 
     def learn(text):
         (tmp_path / "own.gin").write_text(text)
-        gin.clear_config()
-        train.parse_config([str(tmp_path / "own.gin")], ["StopCriteria.num_env_steps = 60_000"])
-        finished, reason = train.build(str(tmp_path / "run")).train()
+        limit = "StopCriteria.num_env_steps = 60_000"
+        finished, reason = build(tmp_path / "own.gin", tmp_path / "run", [limit]).train()
         assert finished and reason.startswith("target_return"), reason
         return alf.load_agent(str(tmp_path / "run"))
 
@@ -102,14 +96,15 @@ def test_dicts_of_images_and_vectors(learn, tmp_path):
     env = gymnasium.make("Lamp-v0")
     observation, _ = env.reset(seed=1)
     rows, answers = [], []
-    for _ in range(9):
+    for _ in range(60):
         rows.append(observation)
         answers.append(env.unwrapped._answer)
         observation, *_ = env.step(0)
     assert set(answers) == {0, 1, 2, 3}
     batch = {key: np.stack([row[key] for row in rows]) for key in observation}
     action, _ = agent.predict(batch)
-    assert np.sum(action == answers) >= 8
+    # Greedy, it answers all but a few; without the picture, or the sign, it would answer one half.
+    assert np.sum(action == answers) >= 54
     exported, _model = export_function(agent, tmp_path / "exported")
     outputs = exported(**{f"observation_{key}": tf.constant(x) for key, x in batch.items()})
     np.testing.assert_array_equal(outputs["action"], action)

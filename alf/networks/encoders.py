@@ -10,7 +10,7 @@ An image is uint8 [channels, height, width] or [height, width, channels], see `a
 import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError, check_bool, check_int
 from alf.nest_utils import zeros_from_spec
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
@@ -24,9 +24,10 @@ _NATURE_PIXELS = 36  # what one number after these layers sees of an image, in h
 class _ImageEncoder(CopyableModule):
     """Convolutions, `_convolve` in the subclass, and after them `_dense`, a hidden layer."""
 
-    def __init__(self, observation_spec, channels):
+    def __init__(self, observation_spec, channels, standardize):
         super().__init__()
         name = type(self).__name__
+        self._standardizes = check_bool(f"{name}.standardize", standardize)
         if not is_image(observation_spec):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
@@ -37,7 +38,8 @@ class _ImageEncoder(CopyableModule):
         """uint8 [N, *shape of the image] -> float32 [N, size]."""
         # CPUs convolve with the channels last.
         x = observation if self._order == (0, 1, 2, 3) else tf.transpose(observation, self._order)
-        x = self._convolve(tf.cast(x, tf.float32) / 255.0)
+        x = tf.image.per_image_standardization(x) if self._standardizes else tf.cast(x, tf.float32) / 255.0
+        x = self._convolve(x)
         return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
 
 
@@ -45,8 +47,8 @@ class _ImageEncoder(CopyableModule):
 class NatureEncoder(_ImageEncoder):
     """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
 
-    Numbers of 0 to 255 become 0 to 1. Where strides do not divide an image evenly, zeros at its lower and
-    right edges make it fit, so that every pixel counts; 84 x 84 pixels fit as they are.
+    Where strides do not divide an image evenly, zeros at its lower and right edges make it fit, so that every
+    pixel counts; 84 x 84 pixels fit as they are.
 
     Args:
         observation_spec: unbatched tensor spec of an image of at least 36 x 36 pixels.
@@ -54,6 +56,8 @@ class NatureEncoder(_ImageEncoder):
             Variables and features are float32.
         channels: "first" or "last" says which axis of the image holds the channels. "auto": the shorter one
             of the first and the last axis.
+        standardize: whether each image gets mean 0 and deviation 1, over all of its numbers. A bright ground
+            would hide what is small, such as a ball of some pixels. If not, 0 to 255 becomes 0 to 1.
         seed: of the initializers; None draws one.
 
     Raises:
@@ -62,8 +66,8 @@ class NatureEncoder(_ImageEncoder):
 
     size = 512
 
-    def __init__(self, observation_spec, compute_dtype=None, channels="auto", seed=None):
-        super().__init__(observation_spec, channels)
+    def __init__(self, observation_spec, compute_dtype=None, channels="auto", standardize=True, seed=None):
+        super().__init__(observation_spec, channels, standardize)
         if min(self._shape[:2]) < _NATURE_PIXELS:
             raise ConfigError(
                 f"NatureEncoder needs at least {_NATURE_PIXELS} x {_NATURE_PIXELS} pixels, and the image is "
@@ -100,8 +104,8 @@ class ImpalaResEncoder(_ImageEncoder):
 
     size = 256
 
-    def __init__(self, observation_spec, compute_dtype=None, channels="auto", seed=None):
-        super().__init__(observation_spec, channels)
+    def __init__(self, observation_spec, compute_dtype=None, channels="auto", standardize=True, seed=None):
+        super().__init__(observation_spec, channels, standardize)
         height, width, channels = self._shape
         *seeds, dense_seed = split_seed(seed, 16)
         seeds, self._sections = iter(seeds), []

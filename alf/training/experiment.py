@@ -2,6 +2,7 @@
 """Experiment: the parts of a run, made one from another."""
 
 import functools
+import random
 
 import gin
 import numpy as np
@@ -270,9 +271,10 @@ def seed_continued_run(driver, iterations):
 
 
 def seed_everything(seed, num_envs):
-    """Seeds TensorFlow and NumPy with an int, or not with None; returns a seed for each environment."""
+    """Seeds TensorFlow, Keras and NumPy, but not with None; returns a seed (int) for each environment."""
     if seed is not None:
         check_int("Experiment.seed", seed, at_least=0)
         tf.random.set_seed(seed)
+        random.seed(seed)  # Keras draws the seeds of initial weights from it
         np.random.seed(seed % 2**32)  # noqa: NPY002 (environments and algorithms may draw from it)
     return spawn_seeds(seed, num_envs)

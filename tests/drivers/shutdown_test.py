@@ -178,6 +178,17 @@ def test_error_of_an_environment(make_driver, raise_at, error):
     assert_ended(driver, envs)
 
 
+def test_error_of_an_environment_is_shown_with_its_own_causes_alone(make_driver):
+    """Not with the queue that its end closed, for which the learner waits."""
+    error = OwnError("outer")
+    error.__context__ = KeyError("inner")
+    driver = make_driver([RaisingEnvironment(2, raise_at=1, error=error)])
+    driver.start()
+    raised, _ = run_until_it_fails(driver)
+    assert raised is error and repr(raised.__context__) == "KeyError('inner')"
+    assert raised.__context__.__context__ is None
+
+
 def test_error_of_an_environment_whose_actor_waits_for_others(make_driver):
     """The actor of two environments waits for the one that is gone."""
     envs = [RaisingEnvironment(2, raise_at=2), FakeEnvironment(2, env_index=1)]

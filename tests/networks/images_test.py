@@ -42,6 +42,12 @@ def test_res_parameters_by_hand():
     assert RES_PARAMETERS == 592 + 9280 + 4640 + 36992 + 9248 + 36992 + 991488
 
 
+def standardize(images):
+    """Images [N, ...] with mean 0 and deviation 1 each, float64."""
+    axes = tuple(range(1, images.ndim))
+    return (images - images.mean(axes, keepdims=True)) / images.std(axes, keepdims=True)
+
+
 def convolve(x, layer):
     return tf.nn.conv2d(x, layer.kernel, layer.strides, layer.padding.upper()) + layer.bias
 
@@ -54,7 +60,7 @@ def test_res_encoder_is_the_literal_network():
     convolutions = tf.nest.flatten(encoder._sections)
     dense = encoder._dense
     observation = images(spec)
-    x = np.moveaxis(observation.numpy(), 1, 3).astype(np.float32) / 255
+    x = standardize(np.moveaxis(observation.numpy(), 1, 3)).astype(np.float32)
     for _ in range(3):
         first, *blocks = (convolutions.pop(0) for _ in range(5))
         x = tf.nn.max_pool2d(convolve(x, first), 3, 2, "SAME")
@@ -74,6 +80,26 @@ def test_bfloat16_has_float32_variables_and_close_features(encoder_ctor, num_lay
     a, b = (encoder(images(spec)).numpy() for encoder in (exact, rough))
     assert a.dtype == b.dtype == np.float32
     assert 0 < distance(b, a) < max_distance(num_layers)
+
+
+@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
+def test_standardized_images_have_mean_0_and_deviation_1(encoder_ctor):
+    spec = tf.TensorSpec((36, 40, 2), tf.uint8)
+    encoder = encoder_ctor(spec, seed=0)
+    dark = images(spec) // 3
+    bright = 2 * dark + 50
+    np.testing.assert_allclose(encoder(dark), encoder(bright), rtol=1e-4, atol=1e-4)
+    x = standardize(dark.numpy())
+    expected = encoder._dense(tf.reshape(encoder._convolve(tf.constant(x, tf.float32)), (len(x), -1)))
+    np.testing.assert_allclose(encoder(dark), expected, rtol=1e-4, atol=1e-4)
+    assert np.isfinite(encoder(tf.zeros((1, 36, 40, 2), tf.uint8))).all()  # no deviation
+    gin.parse_config(f"{encoder_ctor.__name__}.standardize = False")
+    plain = encoder_ctor(spec, seed=0)
+    assert not np.allclose(plain(dark), plain(bright), rtol=0.1)
+    expected = plain._dense(tf.reshape(plain._convolve(tf.cast(dark, tf.float32) / 255), (3, -1)))
+    np.testing.assert_allclose(plain(dark), expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ConfigError, match=f"{encoder_ctor.__name__}.standardize is 1: it must be True or"):
+        encoder_ctor(spec, standardize=1)
 
 
 @pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])

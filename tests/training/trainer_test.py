@@ -641,3 +641,18 @@ def test_seeds():
     drawn = tf.random.normal(()).numpy()
     seed_everything(3, 1)
     assert tf.random.normal(()).numpy() == drawn
+
+
+@pytest.mark.parametrize("num_iterations", [0, 5])
+def test_weights_follow_from_the_seed(tmp_path, num_iterations):
+    def train(name, seed):
+        settings = {"seed": seed, "driver_ctor": SyncOffPolicyDriver}
+        stop = {"num_iterations": num_iterations or None}
+        trainer = make_trainer(tmp_path / name, stop=stop, experiment=settings)
+        if num_iterations:
+            trainer.train()
+        return np.concatenate([np.ravel(w) for w in trainer.learner.algorithm.policy.trainable_variables])
+
+    np.testing.assert_array_equal(train("a", 3), train("b", 3))
+    assert (train("c", 3) != train("d", 4)).mean() > 0.5  # biases begin at 0
+    assert (train("e", None) != train("f", None)).mean() > 0.5

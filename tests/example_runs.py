@@ -1,0 +1,17 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Runs of the gin files in examples/."""
+
+from pathlib import Path
+
+import gin
+
+from alf.bin import train
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def build(gin_file, root_dir, changes):
+    """Makes the `Trainer` of a gin file, with a list of further bindings and no others."""
+    gin.clear_config()
+    train.parse_config([str(gin_file)], changes)
+    return train.build(str(root_dir))
