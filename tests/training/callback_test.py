@@ -13,10 +13,10 @@ from absl.testing import flagsaver
 from alf.bin import train
 from alf.errors import ConfigError
 from alf.training import Callback, Evaluator
-from tests.examples_test import EXAMPLES
+from tests.example_runs import EXAMPLES
 from tests.training.trainer_test import EPISODE_LENGTH, Environment, checkpoints, fail, make_trainer
 
-EXAMPLE = next(path for path in EXAMPLES if path.stem == "own_callback")
+EXAMPLE = EXAMPLES / "own_callback.gin"
 
 
 class Recorder(Callback):
