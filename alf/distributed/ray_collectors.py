@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import cloudpickle
 import gin
 
+from alf.distributed.cluster import connect
+from alf.distributed.collector_actor import CollectorActor
 from alf.drivers.collector_thread import Collectors
 from alf.errors import ConfigError, EnvError, check_int, check_number
 from alf.restart_limit import RestartLimit
@@ -28,14 +30,14 @@ class _Request(NamedTuple):
 
 @gin.configurable(module="alf.distributed")
 class RayCollectors(Collectors):
-    """Collectors in processes that Ray starts and places; the extra `ray` installs it.
+    """Collectors in processes that Ray starts and places; the extra `ray` installs it, `connect` starts it.
 
     Args:
         make_collector: callable (index, num_restarts, num_envs, **kwargs of `Collector`) -> `Collector`,
             which is called in the collector's process. Ray pickles it.
         specs: `EnvSpecs` of the environments.
-        first_env_index: how many batched environments the learner's process has.
         num_collectors: processes.
+        first_env_index: how many batched environments the learner's process has.
         num_envs: batched environments of each.
         num_unrolls: N, unrolls of an answer, at most `num_envs`; None: `num_envs`.
         max_requests_in_flight: requests that a collector has at a time. 2 let it collect while an answer
@@ -50,19 +52,17 @@ class RayCollectors(Collectors):
         timeout: seconds after which a collector that does not answer is replaced, too.
         start_timeout: the same for its first answer, until which Ray starts the process, TensorFlow is
             imported and the environments are made.
-        ray_address: of a cluster, such as "auto" or "ray://host:10001"; None starts Ray on this machine
-            alone, unless the program has called `ray.init`.
 
     Raises:
-        ConfigError: if a setting is wrong, or Ray is not installed or cannot be reached.
+        ConfigError: if a setting is wrong, or see `connect`.
     """
 
     def __init__(
         self,
         make_collector,
         specs,
+        num_collectors,
         first_env_index=0,
-        num_collectors=1,
         num_envs=2,
         num_unrolls=None,
         max_requests_in_flight=2,
@@ -76,9 +76,8 @@ class RayCollectors(Collectors):
         restart_period=600.0,
         timeout=300.0,
         start_timeout=300.0,
-        ray_address=None,
     ):
-        check_int("RayCollectors.num_collectors", num_collectors)
+        check_int("num_collectors", num_collectors)
         check_int("RayCollectors.num_envs", num_envs)
         check_int("RayCollectors.max_requests_in_flight", max_requests_in_flight)
         check_int("RayCollectors.broadcast_interval", broadcast_interval)
@@ -122,7 +121,7 @@ class RayCollectors(Collectors):
             max_restarts=0,  # of Ray's own, which would not count
         )
         self._restarts = RestartLimit(max_restarts, restart_period)
-        self._ray = _start_ray(ray_address)
+        self._ray = connect()
         self._weights = None  # a list of one reference
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each
@@ -160,14 +159,14 @@ class RayCollectors(Collectors):
             return None
         request = oldest[ready[0]].popleft()
         try:
-            experience = self._ray.get(request.reference)
+            leaves = self._ray.get(request.reference)
         except self._ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
         except self._ray.exceptions.RayError as error:
             self._replace(request, f"{self._name(request.index)} has died: {_first_line(error)}")
             return None
         self._has_answered[request.index] = True
-        return request.index, experience
+        return request.index, leaves
 
     def close(self):
         actors, self._actors = self._actors, []
@@ -179,7 +178,7 @@ class RayCollectors(Collectors):
         kwargs = dict(self._settings, first_env_id=first_env * self.specs.batch_size)
         arguments = index, self._counts[index], self._envs_of_each
         make = functools.partial(self._make_collector, *arguments, **kwargs)
-        actor_class = self._ray.remote(**self._options)(_RayCollector)
+        actor_class = self._ray.remote(**self._options)(CollectorActor)
         return actor_class.remote(cloudpickle.dumps(make), sys.path)
 
     def _replace_late(self):
@@ -206,45 +205,6 @@ class RayCollectors(Collectors):
 
     def _name(self, index):
         return f"collector {index} of {self.num_collectors}"
-
-
-class _RayCollector:
-    """The Ray actor: makes its `Collector` when it is asked first, so that an error comes as an answer.
-
-    Args:
-        make_collector: bytes, a pickled callable.
-        import_paths: `sys.path` of the learner's process. Those that exist here are added.
-    """
-
-    def __init__(self, make_collector, import_paths):
-        self._make_collector, self._import_paths = make_collector, import_paths
-        self._collector = None
-        self._weights = None  # the reference of those that the collector has
-
-    def collect(self, weights):
-        import ray
-
-        if self._collector is None:
-            sys.path += [path for path in self._import_paths if path not in sys.path]
-            self._collector = cloudpickle.loads(self._make_collector)()
-        is_new, self._weights = weights != self._weights, weights
-        return self._collector.collect(ray.get(weights[0]) if is_new else None)
-
-
-def _start_ray(address):
-    """Imports Ray and connects to a cluster, or starts one of this machine alone; returns the module."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError('RayCollectors needs Ray: pip install "alf-tf[ray]"') from None
-    if not ray.is_initialized():
-        # Nothing but this machine can reach what Ray opens.
-        local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        try:
-            ray.init(address=address, log_to_driver=True, logging_level="warning", **local)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"RayCollectors.ray_address is {address!r}: {error}") from None
-    return ray
 
 
 def _first_line(error):

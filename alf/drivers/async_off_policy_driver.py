@@ -192,7 +192,8 @@ class AsyncOffPolicyDriver(Driver):
             keep_bounds=False,
             with_env_info=bool(self._specs.info_keys),
         )
-        hand_over = trace(self._hand_over_all, add_leading_dims(spec, self._collectors.num_unrolls))
+        spec = add_leading_dims(spec, self._collectors.num_unrolls)
+        hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
         self._publish_weights()
         self._collectors.start(self._unroll_length, 0 if self._is_lockstep else 1)
         orders = self._tf_queues.collector_orders if self._is_lockstep else None
@@ -289,9 +290,9 @@ class AsyncOffPolicyDriver(Driver):
         with tf.control_dependencies([queues.log_queue.enqueue(record)]):
             return queues.learn_queue.enqueue(self._for_learner(unroll))
 
-    def _hand_over_all(self, unrolls):
-        """Hands an `Experience` of [N, T+1, B, ...] over, one unroll after another."""
-        done = []
+    def _hand_over_all(self, spec, leaves):
+        """Hands an `Experience` over that a collector sent, one unroll after another."""
+        unrolls, done = tf.nest.pack_sequence_as(spec, leaves), []
         for index in range(self._collectors.num_unrolls):
             with tf.control_dependencies(done):
                 unroll = tf.nest.map_structure(lambda x: tf.identity(x[index]), unrolls)  # noqa: B023

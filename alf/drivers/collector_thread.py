@@ -38,7 +38,7 @@ class Collectors(abc.ABC):
         """Waits for an answer at most `timeout` seconds.
 
         Returns:
-            the collector's index, and its `Experience` of arrays [N, T+1, B, ...]; or None.
+            the collector's index, and what `Collector.collect` returned; or None.
 
         Raises:
             EnvError: if collectors are lost more often than the settings allow.
@@ -57,7 +57,7 @@ class CollectorThread(DriverThread):
     Args:
         coord, queues: as in `DriverThread`.
         collectors: `Collectors`.
-        hand_over: traced function of an `Experience` [N, T+1, B, ...].
+        hand_over: traced function of what `Collector.collect` returns.
         orders: in lockstep a `NestFIFOQueue`: each item asks for one answer of each collector; else None.
     """
 
@@ -92,7 +92,7 @@ class CollectorThread(DriverThread):
         while not self._coord.should_stop():
             answer = self._collectors.receive(_RECEIVE_SECONDS)
             if answer is not None:
-                index, experience = answer
-                self._hand_over(experience)
+                index, leaves = answer
+                self._hand_over(leaves)
                 return index
         return None

@@ -11,6 +11,7 @@ import tensorflow as tf
 from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
+from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
 from alf.drivers.driver import split_unroll_length
@@ -51,8 +52,9 @@ class Experiment:
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
             from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
             `Algorithm.needs_own_actions`. Environments for evaluation are without. None: the policy acts.
-        collectors_ctor: callable (make_collector, specs, first_env_index) -> `Collectors`, such as
-            `@RayCollectors`: processes that collect, too, or alone if `num_envs` is 0. None: there are none.
+        num_collectors: processes, anywhere in a cluster, that collect beside this one, or alone if `num_envs`
+            is 0. Each has environments and actors of its own.
+        collectors_ctor: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
         seed: of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
@@ -72,14 +74,16 @@ class Experiment:
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
         behavior_ctor=None,
-        collectors_ctor=None,
+        num_collectors=0,
+        collectors_ctor=RayCollectors,
         seed=None,
         intra_op_threads=None,
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
-        if not num_envs and offline_buffer is None and collectors_ctor is None:
+        check_int("Experiment.num_collectors", num_collectors, at_least=0)
+        if not num_envs and not num_collectors and offline_buffer is None:
             raise ConfigError(
-                "Experiment.num_envs is 0: without them there must be an offline_buffer or collectors_ctor"
+                "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
             )
         check_int("Experiment.offline_buffer_length", offline_buffer_length, optional=True)
         if offline_buffer_length is not None and offline_buffer is None:
@@ -98,6 +102,7 @@ class Experiment:
         self._driver_ctor = driver_ctor
         self._unroll_length = unroll_length
         self._behavior_ctor = behavior_ctor
+        self._num_collectors = num_collectors
         self._collectors_ctor = collectors_ctor
         self._seed = seed
         self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
@@ -119,7 +124,7 @@ class Experiment:
                 behavior, settings = self._behavior_ctor(), {"overwrite_policy_output": True}
                 envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
             specs = EnvSpecs(envs) if envs else None
-            if self._collectors_ctor is not None:
+            if self._num_collectors:
                 specs = specs or self._find_specs()
                 collectors = self._make_collectors(specs, len(envs))
                 settings["collectors"] = collectors
@@ -182,7 +187,7 @@ class Experiment:
 
     def _make_collectors(self, specs, first_env_index):
         make = functools.partial(make_collector, gin.config_str())
-        return self._collectors_ctor(make, specs, first_env_index)
+        return self._collectors_ctor(make, specs, self._num_collectors, first_env_index)
 
     def _make_learner(self, specs, num_envs):
         """Makes the learner and its parts.

@@ -8,80 +8,60 @@ import time
 import numpy as np
 import pytest
 
-from alf.distributed import RayCollectors, ray_collectors
+from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
+from tests.distributed.stand_ins import Recorded
 
 ray = pytest.importorskip("ray")
 
-B = 2
+B, UNROLL_LENGTH = 2, 4
 ROW = 1  # of the observation of `CountingEnvironment`
-PID = "pid"
-
-
-class WithPid(CountingEnvironment):
-    """Writes the id of its process into a file when it is made."""
-
-    def __init__(self, batch_size, episode_length, env_index, folder):
-        super().__init__(batch_size, episode_length, env_index)
-        with open(os.path.join(folder, f"{PID}{env_index}"), "w") as file:
-            file.write(str(os.getpid()))
-
-
-class Broken(CountingEnvironment):
-    def _step(self, action):
-        raise KeyError("my own bug")
-
-
-class Hangs(CountingEnvironment):
-    """Hangs after some steps."""
-
-    def _step(self, action):
-        if self._num_steps_before[0] == 10:
-            time.sleep(3600)
-        return super()._step(action)
+NUM_ANSWERS = 300
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
     """One Ray for all tests of this file: to start it takes seconds."""
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     yield
     ray.shutdown()
 
 
-class MakeCollector:
-    """Makes collectors of counting environments; `classes` by number of restarts, the last one for more."""
-
-    def __init__(self, classes, **kwargs):
-        self._classes, self._kwargs = classes, kwargs
-
-    def __call__(self, index, num_restarts, num_envs, first_env_id, **settings):
-        cls = self._classes[min(num_restarts, len(self._classes) - 1)]
-        first_env = first_env_id // B
-        envs = make_counting_envs(first_env + num_envs, B, cls=cls, **self._kwargs)[first_env:]
-        return Collector(envs, FrozenPolicy(envs[0]), first_env_id, **settings)
+@pytest.fixture(scope="module")
+def answers():
+    """What a collector of one environment sends, for two of them."""
+    recorded = []
+    for index in range(2):
+        collector = make_collector(index, 0, 1, index * B, unroll_length=UNROLL_LENGTH)
+        recorded.append([collector.collect() for _ in range(NUM_ANSWERS)])
+        collector.close()
+    return recorded
 
 
-def make_driver(
-    classes=(CountingEnvironment,), num_collectors=2, learn_queue_cap=2, env_kwargs=None, **kwargs
-):
-    make = MakeCollector(classes, **(env_kwargs or {}))
+def make_collector(index, num_restarts, num_envs, first_env_id, **settings):
+    envs = make_counting_envs(index + 1, B)[index:]
+    return Collector(envs, FrozenPolicy(envs[0]), first_env_id, **settings)
+
+
+def make_driver(make, num_collectors=2, learn_queue_cap=1, **kwargs):
     env = CountingEnvironment(B)
-    collectors = RayCollectors(
-        make, EnvSpecs([env]), num_collectors=num_collectors, num_envs=1, num_cpus=0, **kwargs
-    )
+    settings = dict(num_collectors=num_collectors, num_envs=1, num_cpus=0, **kwargs)
     learner = RecordingLearner(FrozenPolicy(env))
     driver = AsyncOffPolicyDriver(
-        [], learner, unroll_length=4, learn_queue_cap=learn_queue_cap, collectors=collectors
+        [],
+        learner,
+        unroll_length=UNROLL_LENGTH,
+        learn_queue_cap=learn_queue_cap,
+        collectors=RayCollectors(make, EnvSpecs([env]), **settings),
     )
     return driver, learner
 
 
-def run(driver, learner, done, timeout=120):
+def run(driver, learner, done, timeout=200):
     deadline = time.monotonic() + timeout
     try:
         driver.start()
@@ -98,7 +78,7 @@ def is_contiguous(unrolls):
 
 
 def test_unrolls_arrive_once_and_in_order():
-    driver, learner = make_driver()
+    driver, learner = make_driver(make_collector, learn_queue_cap=2)
     run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
     for env, unrolls in enumerate(learner.unrolls(2)):
         assert all(is_contiguous(unrolls))
@@ -106,17 +86,19 @@ def test_unrolls_arrive_once_and_in_order():
         assert (unrolls[0].env_id == env * B + np.arange(B)).all()
 
 
-def test_a_collector_that_is_killed_is_replaced(tmp_path):
-    driver, learner = make_driver((WithPid,), env_kwargs={"folder": str(tmp_path)})
+def test_a_collector_that_is_killed_is_replaced(answers, tmp_path):
+    driver, learner = make_driver(Recorded(answers, str(tmp_path)))
     kills = []
 
     def done():
         unrolls = learner.unrolls(2)
-        if len(kills) < 2 and len(unrolls[1]) > 3 * (len(kills) + 1):
+        num_starts = sum(unroll.observation[0, 0, ROW] == 0 for unroll in unrolls[1])
+        if len(unrolls[1]) < 5 * num_starts:
+            return False
+        if num_starts == len(kills) + 1 < 3:
             kills.append(len(unrolls[1]))
-            os.kill(int((tmp_path / f"{PID}1").read_text()), signal.SIGKILL)
-        broken = is_contiguous(unrolls[1]).count(False)
-        return len(kills) == 2 and broken == 2 and len(unrolls[1]) > kills[-1] + 5
+            os.kill(int((tmp_path / "pid1").read_text()), signal.SIGKILL)
+        return num_starts == 3
 
     run(driver, learner, done)
     assert driver.num_restarts == 2
@@ -129,22 +111,32 @@ def test_a_collector_that_is_killed_is_replaced(tmp_path):
         assert all(is_contiguous(second[start:end]))
 
 
-def test_a_collector_that_does_not_answer_is_replaced():
-    driver, learner = make_driver((Hangs, CountingEnvironment), timeout=3.0, learn_queue_cap=1)
-    run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 2)
+def test_a_collector_that_does_not_answer_is_replaced(answers):
+    make = Recorded(answers, fault="hang", faulty_starts=1)
+    driver, learner = make_driver(make, timeout=2.0)
+    run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
     assert driver.num_restarts >= 2
 
 
-def test_too_many_losses_end_the_run():
-    driver, learner = make_driver((Hangs,), num_collectors=1, learn_queue_cap=1, timeout=3.0, max_restarts=1)
-    with pytest.raises(
-        EnvError, match="collector 0 of 1 has not answered for 3 s; max_restarts=1 is reached"
-    ):
+def test_too_many_losses_end_the_run(answers):
+    driver, learner = make_driver(
+        Recorded(answers, fault="hang"), num_collectors=1, timeout=2.0, max_restarts=1
+    )
+    message = "collector 0 of 1 has not answered for 2 s; max_restarts=1 is reached"
+    with pytest.raises(EnvError, match=message):
         run(driver, learner, lambda: False)
 
 
-def test_what_an_environment_raises_ends_the_run():
-    driver, learner = make_driver((Broken,))
+def test_a_collector_that_does_not_start_is_named(answers):
+    driver, learner = make_driver(
+        Recorded(answers), num_collectors=1, resources={"nowhere": 1}, start_timeout=2.0, max_restarts=0
+    )
+    with pytest.raises(EnvError, match="collector 0 of 1 has not answered for 2 s"):
+        run(driver, learner, lambda: False)
+
+
+def test_what_an_environment_raises_ends_the_run(answers):
+    driver, learner = make_driver(Recorded(answers, fault="raise"))
     with pytest.raises(KeyError, match="my own bug"):
         run(driver, learner, lambda: False)
 
@@ -152,7 +144,7 @@ def test_what_an_environment_raises_ends_the_run():
 @pytest.mark.parametrize(
     "kwargs, message",
     [
-        ({"num_collectors": 0}, "RayCollectors.num_collectors is 0: it must be an integer, at least 1"),
+        ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
         ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
         ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
         ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
@@ -170,10 +162,4 @@ def test_what_an_environment_raises_ends_the_run():
 )
 def test_wrong_settings(kwargs, message):
     with pytest.raises(ConfigError, match=message):
-        RayCollectors(None, EnvSpecs([CountingEnvironment(B)]), **kwargs)
-
-
-def test_without_ray_there_is_one_line(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(ConfigError, match=r'^RayCollectors needs Ray: pip install "alf-tf\[ray\]"$'):
-        ray_collectors._start_ray(None)
+        RayCollectors(None, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
