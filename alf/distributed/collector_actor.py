@@ -5,6 +5,8 @@ import sys
 
 import cloudpickle
 
+from alf.startup import start_tensorflow
+
 
 class CollectorActor:
     """Makes its `Collector` when it is asked first, so that an error comes as an answer.
@@ -28,6 +30,7 @@ class CollectorActor:
         import ray  # here, because ALF works without it
 
         if self._collector is None:
+            start_tensorflow()
             sys.path += [path for path in self._import_paths if path not in sys.path]
             self._collector = cloudpickle.loads(self._make_collector)()
         is_new, self._weights = weights != self._weights, weights

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A training run: its parts, its loop, its directory, its checkpoints and what it shows."""
 
-from alf.distributed import RayCollectors
+from alf.distributed.ray_collectors import RayCollectors
 from alf.training.callback import Callback
 from alf.training.evaluator import Evaluator
 from alf.training.experiment import Experiment
