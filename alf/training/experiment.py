@@ -89,7 +89,7 @@ class Experiment:
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
-        _check_behavior_ctor(behavior_ctor, num_envs)
+        _check_behavior_ctor(behavior_ctor, num_envs or num_collectors)
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -117,12 +117,10 @@ class Experiment:
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
         reserve_threads(2 * self._num_envs + 8)
-        envs, settings, collectors = [], {}, None
+        envs, collectors = [], None
         try:
             self._make_envs(seed_everything(self._seed, self._num_envs), envs)
-            if self._behavior_ctor is not None:
-                behavior, settings = self._behavior_ctor(), {"overwrite_policy_output": True}
-                envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
+            settings = self._add_behavior(envs)
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
                 specs = specs or self._find_specs()
@@ -157,9 +155,10 @@ class Experiment:
         envs = []
         try:
             self._make_envs(seed_everything(seed, num_envs), envs)
+            driver_ctor = functools.partial(self._driver_ctor, **self._add_behavior(envs))
             specs = EnvSpecs(envs)
             policy = self.make_policy(specs.observation, specs.action, specs.reward)
-            return Collector(envs, policy, driver_ctor=self._driver_ctor, **kwargs)
+            return Collector(envs, policy, driver_ctor=driver_ctor, **kwargs)
         except BaseException:
             close_all(envs)
             raise
@@ -175,6 +174,14 @@ class Experiment:
             made = self.env_ctor(seed=seed)
             envs += made if isinstance(made, list) else [made]
         reserve_threads(2 * len(envs) + 8)
+
+    def _add_behavior(self, envs):
+        """Lets the behavior act in `envs`, if there is one; returns what the driver must be told for that."""
+        if self._behavior_ctor is None:
+            return {}
+        behavior = self._behavior_ctor()
+        envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
+        return {"overwrite_policy_output": True}
 
     def _find_specs(self):
         """Makes an environment to see its `EnvSpecs`, where this process has none of its own."""

@@ -57,7 +57,7 @@ def find_children(process):
 
 
 def test_the_learner_dies_and_the_run_goes_on(tmp_path):
-    gin_file, root_dir = write_config(tmp_path, "cartpole"), tmp_path / "run"
+    gin_file, root_dir = write_config(tmp_path, "own"), tmp_path / "run"
     process = start(gin_file, root_dir)
     try:
         wait_until(lambda: newest(root_dir) >= 5)
