@@ -48,6 +48,8 @@ EXTRAS = {
     "mujoco": ["gymnasium[mujoco]"],
     # Brings ffmpeg, which writes the videos of alf-play frame by frame.
     "video": ["imageio-ffmpeg>=0.5"],
+    # Collectors on other machines. Its actor API alone; tune and train would bring pandas and pyarrow.
+    "ray": ["ray>=2.40"],
     # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
     "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
 }

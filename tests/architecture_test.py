@@ -13,7 +13,7 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 # From the lowest to the highest; modules of one entry may import each other.
 LAYERS = [
     {"version", "errors", "startup"},
-    {"nest_utils", "seeds", "credit", "tf_patches", "files"},
+    {"nest_utils", "seeds", "credit", "tf_patches", "files", "restart_limit"},
     {"spec_json"},
     {"data_structures", "schedules", "tf_runtime", "workers"},
     {"ops"},
@@ -22,6 +22,7 @@ LAYERS = [
     {"algorithms"},
     {"learner"},
     {"drivers"},
+    {"distributed"},
     {"training"},
     {"bin"},
 ]

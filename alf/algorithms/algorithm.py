@@ -111,7 +111,10 @@ class Algorithm(tf.Module, abc.ABC):
         optimizer.apply(gradients)
 
     def after_update(self, experience, train_info):
-        """Runs in the graph after each update, for example to move a target network."""
+        """Runs in the graph after each update, for example to move a target network.
+
+        Arguments as in `summarize_train`.
+        """
 
     def summarize_rollout(self, experience):
         """Computes further scalars to show of fresh experience: a dict of scalars by name. Default: none.
@@ -131,7 +134,8 @@ class Algorithm(tf.Module, abc.ABC):
 
         Args:
             experience: `Experience` of [T+1, B, ...], as in `train_step`.
-            train_info, loss_info: what `train_step` and `calc_loss` returned, before the weights change.
+            train_info, loss_info: what `train_step` and `calc_loss` returned, before the weights change. With
+                `Learner.strategy`, `train_info` is a tuple of what it returned in each replica.
         """
         return {}
 

@@ -15,6 +15,7 @@ from alf.bin.command import exit_after, make_main, start, wrong_calls_are_config
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import on_signal
+from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config
@@ -22,6 +23,11 @@ from alf.training.config import parse_config
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)
 
+RAY_ADDRESS = flags.DEFINE_string(
+    "ray_address",
+    None,
+    "Ray cluster of the collectors, such as 'auto'; without it Ray starts on this machine.",
+)
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 
 
@@ -47,6 +53,8 @@ def run():
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *_hangups()), stop):
         parse_config(GIN_FILE.value, GIN_PARAM.value)
+        if RAY_ADDRESS.value is not None:
+            connect(RAY_ADDRESS.value)
         trainer = build(ROOT_DIR.value)
         if signals:
             return 128 + signals[0]

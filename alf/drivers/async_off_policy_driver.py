@@ -8,13 +8,15 @@ import tensorflow as tf
 
 from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
+from alf.drivers.collector_thread import CollectorThread
 from alf.drivers.driver import Driver
-from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
 from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.tf_queues import TFQueues
+from alf.drivers.weights import get_weights
 from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.nest_utils import add_leading_dims
 from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 # Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
@@ -60,6 +62,8 @@ class AsyncOffPolicyDriver(Driver):
         start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
             unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
             start at once.
+        collectors: `Collectors` in other processes, whose unrolls enter the same learn queue; `envs` may be
+            empty then. None: there are none.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
 
     Raises:
@@ -88,14 +92,17 @@ class AsyncOffPolicyDriver(Driver):
         stall_timeout=300.0,
         on_stall="error",
         statistics_ctor=EpisodeStatistics,
+        collectors=None,
     ):
-        ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
-        self._specs = specs = EnvSpecs(self._envs)
-        num_envs = specs.num_envs
-        _check_waits(
-            num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches, unroll_length
-        )
+        rest = stop_timeout, stall_timeout, on_stall, statistics_ctor, collectors
+        super().__init__(envs, learner, unroll_length, observers, metrics, *rest)
+        specs, num_envs = self._specs, len(self._envs)
+        if specs is None:
+            raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
+        if num_envs:
+            _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches)
+        _check_learn_queue(self._num_sources, learn_queue_cap, max_waiting_batches, unroll_length)
+        self._published = None  # how many updates the weights of the collectors have seen
         check_bool("one_env_at_a_time", one_env_at_a_time)
         self._start_spread = check_number("start_spread", start_spread, at_least=0)
         if stall_timeout is not None and start_spread >= stall_timeout:
@@ -106,7 +113,7 @@ class AsyncOffPolicyDriver(Driver):
         check_int("parameter_update_period", parameter_update_period, optional=True)
         self._max_batches = float("inf")
         if max_unroll_length is not None:
-            max_unrolls = check_int("max_unroll_length", max_unroll_length) * num_envs
+            max_unrolls = check_int("max_unroll_length", max_unroll_length) * self._num_sources
             self._max_batches = max_unrolls // learn_queue_cap
             if unroll_length != 0:
                 raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
@@ -130,16 +137,21 @@ class AsyncOffPolicyDriver(Driver):
             unroll_spec,
             self._record_spec,
             num_envs,
-            num_actor_queues,
+            num_actor_queues if num_envs else 0,
             actor_queue_cap,
             capacity,
+            # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
+            4 * self._num_sources,
         )
         self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
-        self._unroller = EnvUnroller(
-            self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn, sticky
-        )
+        if num_envs:
+            self._unroller = EnvUnroller(
+                self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn, sticky
+            )
         self._env_threads = []
+        collector_orders = [] if collectors is None else [queues.collector_orders]
+        self._orders = [*queues.unroll_orders, *collector_orders]
 
     def start(self):
         """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
@@ -148,24 +160,44 @@ class AsyncOffPolicyDriver(Driver):
             RuntimeError: if called twice, or after `stop`.
         """
         self._check_starts()
-        queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
-        with single_threaded():
-            first_frame = trace(self._unroller.first_frame, index)
-            unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
-            serve_actor = trace(self._serve, index, index)
         if self._update_period is not None:  # The learner may have loaded a checkpoint.
             self._policy.assign(self.learner.policy)
-        common = self._coord, queues
-        threads = [
-            LogThread(*common, self._log),
-            *(ActorThread(*common, i, serve_actor) for i in range(len(queues.actor_queues))),
-        ]
-        unroller, num_envs = self._unroller, len(self._envs)
+        threads = [LogThread(self._coord, self._tf_queues, self._log)]
+        with single_threaded():
+            if self._envs:
+                threads += self._make_sampling_threads()
+            if self._collectors is not None:
+                threads.append(self._make_collector_thread())
+        self._start_threads(threads)
+
+    def _make_sampling_threads(self):
+        """Makes the threads of actors and environments."""
+        queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
+        first_frame = trace(self._unroller.first_frame, index)
+        unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
+        serve_actor = trace(self._serve, index, index)
+        common, num_envs = (self._coord, queues), len(self._envs)
         self._env_threads = [
-            EnvThread(*common, i, unroller, first_frame, unroll, self._start_spread * i / num_envs)
+            EnvThread(*common, i, self._unroller, first_frame, unroll, self._start_spread * i / num_envs)
             for i in range(num_envs)
         ]
-        self._start_threads([*threads, *self._env_threads])
+        actors = [ActorThread(*common, i, serve_actor) for i in range(len(queues.actor_queues))]
+        return [*actors, *self._env_threads]
+
+    def _make_collector_thread(self):
+        """Starts the collectors in other processes, and makes the thread that receives what they send."""
+        spec = self._specs.unroll_spec(
+            self._policy,
+            self._unroll_length,
+            keep_bounds=False,
+            with_env_info=bool(self._specs.info_keys),
+        )
+        spec = add_leading_dims(spec, self._collectors.num_unrolls)
+        hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
+        self._publish_weights()
+        self._collectors.start(self._unroll_length, 0 if self._is_lockstep else 1)
+        orders = self._tf_queues.collector_orders if self._is_lockstep else None
+        return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, orders)
 
     @tf.function
     def get_training_exps(self):
@@ -182,9 +214,9 @@ class AsyncOffPolicyDriver(Driver):
         if not self._is_lockstep:
             experience = queues.learn_queue.dequeue_many(self._learn_queue_cap)
         else:
-            ordered = [orders.enqueue(True) for orders in queues.unroll_orders]
+            ordered = [orders.enqueue(True) for orders in self._orders]
             with tf.control_dependencies(ordered):
-                experience = queues.learn_queue.dequeue_many(self._specs.num_envs)
+                experience = queues.learn_queue.dequeue_many(self._num_sources)
             by_env = tf.argsort(experience.env_id[:, 0, 0])
             experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
@@ -197,6 +229,10 @@ class AsyncOffPolicyDriver(Driver):
                 if age >= self._update_period:
                     with self._waiting():
                         self._copy_weights()
+            if self._collectors is not None:
+                age = int(self.learner.progress.updates) - self._published
+                if age >= self._collectors.broadcast_interval:
+                    self._publish_weights()
             total = 0
             for _ in range(self._count_due_batches()):
                 with self._waiting():
@@ -244,26 +280,51 @@ class AsyncOffPolicyDriver(Driver):
             with tf.control_dependencies([queues.unroll_orders[env_index].dequeue()]):
                 frame = tf.nest.map_structure(tf.identity, frame)
         frame, unroll = self._unroller.unroll(env_index, frame)
-        record = make_log_record(unroll, self._policy, self._record_spec)
-        with tf.control_dependencies([queues.log_queue.enqueue(record)]):
-            learned = queues.learn_queue.enqueue(self._for_learner(unroll))
-        with tf.control_dependencies([learned]):
+        with tf.control_dependencies([self._hand_over(unroll)]):
             return tf.nest.map_structure(tf.identity, frame)
 
+    def _hand_over(self, unroll):
+        """Hands an unroll to the log and to the learner, in the graph; returns the last operation."""
+        queues = self._tf_queues
+        record = make_log_record(unroll, self._policy, self._record_spec)
+        with tf.control_dependencies([queues.log_queue.enqueue(record)]):
+            return queues.learn_queue.enqueue(self._for_learner(unroll))
 
-def _check_waits(
-    num_envs, num_actor_queues, learn_queue_cap, actor_queue_cap, max_waiting_batches, unroll_length
-):
-    """Raises ConfigError if a capacity is wrong, or somebody would wait for ever."""
+    def _hand_over_all(self, spec, leaves):
+        """Hands an `Experience` over that a collector sent, one unroll after another."""
+        unrolls, done = tf.nest.pack_sequence_as(spec, leaves), []
+        for index in range(self._collectors.num_unrolls):
+            with tf.control_dependencies(done):
+                unroll = tf.nest.map_structure(lambda x: tf.identity(x[index]), unrolls)  # noqa: B023
+                done = [self._hand_over(unroll)]
+
+    def _publish_weights(self):
+        """Gives the collectors the learner's weights, for what they do from now on."""
+        self._published = int(self.learner.progress.updates)
+        self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
+
+
+def _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches):
+    """Raises ConfigError if an actor would wait for ever."""
     check_int("num_actor_queues", num_actor_queues)
-    check_int("learn_queue_cap", learn_queue_cap)
     check_int("actor_queue_cap", actor_queue_cap)
-    check_int("max_waiting_batches", max_waiting_batches, at_least=0)
     if num_envs < num_actor_queues * actor_queue_cap:
         raise ConfigError(
             f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actor_queues} * "
             f"{actor_queue_cap}: an actor would wait for ever for more environments than it has"
         )
+    if max_waiting_batches == 0 and actor_queue_cap > 1 and actor_queue_cap * num_actor_queues != num_envs:
+        raise ConfigError(
+            "max_waiting_batches is 0: actor_queue_cap must be 1 then, or num_envs / num_actor_queues = "
+            f"{num_envs} / {num_actor_queues}, not {actor_queue_cap}: an actor would wait for environments "
+            "that have collected"
+        )
+
+
+def _check_learn_queue(num_envs, learn_queue_cap, max_waiting_batches, unroll_length):
+    """Raises ConfigError if a capacity is wrong, or the learner would wait for ever."""
+    check_int("learn_queue_cap", learn_queue_cap)
+    check_int("max_waiting_batches", max_waiting_batches, at_least=0)
     if learn_queue_cap > num_envs:
         raise ConfigError(
             f"learn_queue_cap is {learn_queue_cap}, more than num_envs = {num_envs}: the learner would wait "
@@ -279,10 +340,4 @@ def _check_waits(
         raise ConfigError(
             "max_waiting_batches is 0: learn_queue_cap must be num_envs = "
             f"{num_envs} then, not {learn_queue_cap}"
-        )
-    if actor_queue_cap > 1 and actor_queue_cap * num_actor_queues != num_envs:
-        raise ConfigError(
-            "max_waiting_batches is 0: actor_queue_cap must be 1 then, or num_envs / num_actor_queues = "
-            f"{num_envs} / {num_actor_queues}, not {actor_queue_cap}: an actor would wait for environments "
-            "that have collected"
         )

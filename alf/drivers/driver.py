@@ -12,7 +12,7 @@ from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
-from alf.drivers.env_specs import close_all, get_info_keys, make_envs, name_env, to_py_envs
+from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
@@ -48,6 +48,7 @@ class Driver(abc.ABC):
         on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
         statistics_ctor: callable (reward_shape=, info_keys=) -> `EpisodeStatistics`, whose metrics are the
             driver's.
+        collectors: `Collectors` in other processes, or None.
 
     Attributes:
         batch_shape: Q, T and B of what a call of `collect` lets the learner observe; None without
@@ -67,6 +68,7 @@ class Driver(abc.ABC):
         stall_timeout=300.0,
         on_stall="error",
         statistics_ctor=EpisodeStatistics,
+        collectors=None,
     ):
         self._unroll_length, rate = split_unroll_length("unroll_length", unroll_length)
         if rate != 1 and learner.needs_fresh_experience:
@@ -83,15 +85,17 @@ class Driver(abc.ABC):
         self._collections = Credit(rate)
         self._envs = to_py_envs(envs)
         counts = EnvironmentSteps(), NumberOfEpisodes()
-        reward_shape = tuple(self._envs[0].reward_spec().shape) if self._envs else ()
-        info_keys = get_info_keys(self._envs[0]) if self._envs else ()
+        self._collectors = collectors
+        self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
+        self._specs = specs = self._make_specs()
+        reward_shape, info_keys = (tuple(specs.reward.shape), specs.info_keys) if specs else ((), ())
         statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys)
-        num_rows = sum(env.batch_size for env in self._envs)
+        num_rows = self._num_sources * specs.batch_size if specs else 0
         metrics = [as_metric(metric, num_rows) for metric in metrics]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
         self._observers = [*counts, statistics, *metrics, *observers]
-        self._log_fields = _find_log_fields(self._observers, learner.policy) if self._envs else ()
+        self._log_fields = _find_log_fields(self._observers, learner.policy) if specs else ()
         self._unroller = None  # the `EnvUnroller` of a driver that has environments
         self._threads = []
         self._watches = []  # a `StallWatch`, or nothing
@@ -204,8 +208,8 @@ class Driver(abc.ABC):
 
     @property
     def num_restarts(self):
-        """How often worker processes of the environments were restarted, an int."""
-        return sum(getattr(env, "num_restarts", 0) for env in self._envs)
+        """How often worker processes of the environments, and collectors, were replaced, an int."""
+        return sum(getattr(part, "num_restarts", 0) for part in [*self._envs, self._collectors])
 
     def get_step_metrics(self):
         """The metrics that count: environment steps and episodes."""
@@ -278,7 +282,7 @@ class Driver(abc.ABC):
         raise closed
 
     def _start_threads(self, threads):
-        if self._stall_timeout is not None:
+        if self._stall_timeout is not None and self._unroller is not None:
             on_error = self._end if self._on_stall == "error" else None
             calls, waiting_since = self._unroller.calls, lambda: self._waiting_since
             watched = self._coord, self._envs, calls, waiting_since, self.queue_sizes
@@ -309,6 +313,8 @@ class Driver(abc.ABC):
         for closer in closers:
             closer.start()
         join_all([*closers, *self._threads, *self._watches], self._stop_timeout)
+        if self._collectors is not None:
+            self._collectors.close()  # the thread that asks them has ended
         stages = [call[0] if call else "step" for call in calls]
         complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
         stepping = {self._get_stepping_thread(i) for i in range(len(self._envs))}
@@ -319,6 +325,12 @@ class Driver(abc.ABC):
         error = RuntimeError(f"after stop_timeout={self._stop_timeout:g} seconds: {'; '.join(complaints)}")
         error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
         return error
+
+    def _make_specs(self):
+        """The `EnvSpecs` of all environments; None without environments."""
+        if self._envs:
+            return EnvSpecs(self._envs)
+        return self._collectors.specs if self._collectors else None
 
     def _count_due_batches(self):
         """Counts one call of `collect`; returns how many batches it takes."""

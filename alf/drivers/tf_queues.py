@@ -16,6 +16,7 @@ class TFQueues:
         num_envs: batched environments.
         num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
         learn_queue_capacity: unrolls that may wait for the learner.
+        log_queue_capacity: records that may wait for the log.
 
     Attributes:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
@@ -24,13 +25,23 @@ class TFQueues:
         log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
+        collector_orders: `NestFIFOQueue` of bools: the same for all collectors in other processes together.
         env_turn: `Semaphore` with one permit: to step, where environments take turns.
         weights: `Semaphore` with a permit for each actor: to read the actors' weights. Who has all permits
             may write them.
     """
 
     def __init__(
-        self, frame, reply, unroll, record, num_envs, num_actor_queues, actor_queue_cap, learn_queue_capacity
+        self,
+        frame,
+        reply,
+        unroll,
+        record,
+        num_envs,
+        num_actor_queues,
+        actor_queue_cap,
+        learn_queue_capacity,
+        log_queue_capacity,
     ):
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
         request = ActionRequest(index, frame.time_step, frame.state)
@@ -38,9 +49,9 @@ class TFQueues:
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
         self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll, "learn_queue")
-        # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is, too.
-        self.log_queue = NestFIFOQueue(4 * num_envs, record, "log_queue")
+        self.log_queue = NestFIFOQueue(log_queue_capacity, record, "log_queue")
         self.unroll_orders = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
+        self.collector_orders = NestFIFOQueue(1, order, "collector_orders")
         self.env_turn = Semaphore(1, "env_turn")
         self.weights = Semaphore(num_actor_queues, "weights")
 

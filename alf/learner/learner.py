@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: from observed experience to updated weights."""
 
+import contextlib
 import re
 
 import gin
@@ -11,6 +12,7 @@ from alf.data_structures import FIRST
 from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
+from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
 from alf.tf_runtime import single_threaded
 
@@ -36,6 +38,8 @@ class Learner(tf.Module):
             are counted in `dropped_steps`; None keeps all.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
+        strategy: `tf.distribute` strategy whose replicas share each update, see `Replicas`; in gin,
+            `@MirroredStrategy()`. None: one device makes the updates.
         train_step_counter: `tf.Variable`, an int64 scalar of the user's own that counts updates, too, from
             the value that it has. Checkpoints hold it. None for none.
 
@@ -56,6 +60,7 @@ class Learner(tf.Module):
         max_grad_norm=None,
         max_policy_lag=None,
         jit_compile=False,
+        strategy=None,
         train_step_counter=None,
     ):
         super().__init__(name="learner")
@@ -88,6 +93,9 @@ class Learner(tf.Module):
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
         self.needs_fresh_experience = self._training.needs_fresh_experience
+        self._replicas = None if strategy is None else Replicas(strategy, self._loss_and_gradients)
+        if jit_compile and strategy is not None:
+            raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
         if jit_compile:
             compiled = tf.function(self._loss_and_gradients, autograph=False, jit_compile=True)
             self._loss_and_gradients = compiled
@@ -106,7 +114,7 @@ class Learner(tf.Module):
 
     def observe(self, experience):
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
-        with single_threaded():
+        with self._executor():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)
             if self._summarizes_rollout:
@@ -145,7 +153,7 @@ class Learner(tf.Module):
 
     def _train(self, train):
         """Calls a method of the training; returns what `train` does."""
-        with single_threaded():
+        with self._executor():
             try:
                 summary, experience = train(self)
             except tf.errors.InvalidArgumentError as error:
@@ -202,7 +210,8 @@ class Learner(tf.Module):
 
         Returns a dict of float32 scalars to show, and `LossInfo.priority`.
         """
-        train_info, loss_info, gradients = self._loss_and_gradients(batch)
+        compute = self._replicas.compute if self._replicas else self._loss_and_gradients
+        train_info, loss_info, gradients = compute(batch)
         optimizer, loss = self._optimizer, loss_info.loss
         if optimizer is None:
             learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
@@ -232,6 +241,10 @@ class Learner(tf.Module):
     @tf.function(autograph=False, reduce_retracing=True)
     def _summarize_rollout(self, experience):
         return _add_scalars({}, self.algorithm.summarize_rollout(experience), "summarize_rollout")
+
+    def _executor(self):
+        """The context for functions of the learner. Replicas wait for each other, so they need threads."""
+        return contextlib.nullcontext() if self._replicas else single_threaded()
 
     def _loss_and_gradients(self, batch):
         """Returns what `train_step` and `calc_loss` return, and a dict of each group's gradients."""

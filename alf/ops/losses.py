@@ -8,6 +8,7 @@ too: reduce with `weighted_mean` and the `weight` of the `Experience`.
 
 import tensorflow as tf
 
+from alf.ops.replicas import mean_over_replicas
 from alf.ops.returns import check_time_major
 
 # The logit of a forbidden action: its probability is 0 in float32, yet sums of its log-probability and the
@@ -124,22 +125,27 @@ def normalize_advantages(advantages, mask):
     """Shifts and scales to mean 0 and standard deviation 1 over the mask, bool [T, B]; 0 elsewhere.
 
     `(A - mean) / (std + 1e-8)` with the standard deviation of the population: equal numbers, or a single one,
-    become 0. Outside the mask, advantages may be infinite or NaN.
+    become 0. Outside the mask, advantages may be infinite or NaN. In a replica of a `tf.distribute` strategy
+    the moments are those over all replicas.
     """
     (advantages,) = check_time_major(advantages=advantages)
     (mask,) = check_time_major(advantages.shape, dtype=tf.bool, mask=mask)
-    count = tf.maximum(tf.reduce_sum(tf.cast(mask, tf.float64)), 1.0)
+    count = mean_over_replicas(tf.reduce_sum(tf.cast(mask, tf.float64)))
     # In float64 the mean of equal float32 numbers is that number. A rounding error would be scaled up to 1.
     x = tf.where(mask, tf.cast(advantages, tf.float64), 0.0)
-    x = tf.where(mask, x - tf.reduce_sum(x) / count, 0.0)
-    std = tf.sqrt(tf.reduce_sum(tf.square(x)) / count)
-    return tf.cast(x / (std + 1e-8), tf.float32)
+    mean = tf.math.divide_no_nan(mean_over_replicas(tf.reduce_sum(x)), count)
+    x = tf.where(mask, x - mean, 0.0)
+    variance = tf.math.divide_no_nan(mean_over_replicas(tf.reduce_sum(tf.square(x))), count)
+    return tf.cast(x / (tf.sqrt(variance) + 1e-8), tf.float32)
 
 
 def weighted_mean(x, weight):
     """Mean of `weight * x` over the rows whose weight is above 0, float32 scalar; 0 if there are none.
 
     `sum(weight * x) / count(weight > 0)`
+
+    In a replica of a `tf.distribute` strategy the count is the average over the replicas. So the average of
+    the results is the mean over the rows of all replicas, also if some have fewer.
 
     Args:
         x: may be infinite or NaN where the weight is 0.
@@ -149,4 +155,5 @@ def weighted_mean(x, weight):
     (weight,) = check_time_major(x.shape, weight=weight)
     counts = weight > 0
     total = tf.reduce_sum(tf.where(counts, weight * x, tf.zeros_like(x)))
-    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(counts, tf.float32)))
+    count = mean_over_replicas(tf.reduce_sum(tf.cast(counts, tf.float32)))
+    return tf.math.divide_no_nan(total, count)

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Experiment: the parts of a run, made one from another."""
 
+import functools
 import random
 
 import gin
@@ -10,7 +11,9 @@ import tensorflow as tf
 from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
+from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
+from alf.drivers.collector import Collector
 from alf.drivers.driver import split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
@@ -49,6 +52,9 @@ class Experiment:
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
             from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
             `Algorithm.needs_own_actions`. Environments for evaluation are without. None: the policy acts.
+        num_collectors: processes, anywhere in a cluster, that collect beside this one, or alone if `num_envs`
+            is 0. Each has environments and actors of its own.
+        collectors_ctor: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
         seed: of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
@@ -68,17 +74,22 @@ class Experiment:
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
         behavior_ctor=None,
+        num_collectors=0,
+        collectors_ctor=RayCollectors,
         seed=None,
         intra_op_threads=None,
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
-        if not num_envs and offline_buffer is None:
-            raise ConfigError("Experiment.num_envs is 0: without them there must be an offline_buffer")
+        check_int("Experiment.num_collectors", num_collectors, at_least=0)
+        if not num_envs and not num_collectors and offline_buffer is None:
+            raise ConfigError(
+                "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
+            )
         check_int("Experiment.offline_buffer_length", offline_buffer_length, optional=True)
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
-        _check_behavior_ctor(behavior_ctor, num_envs)
+        _check_behavior_ctor(behavior_ctor, num_envs or num_collectors)
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -91,6 +102,8 @@ class Experiment:
         self._driver_ctor = driver_ctor
         self._unroll_length = unroll_length
         self._behavior_ctor = behavior_ctor
+        self._num_collectors = num_collectors
+        self._collectors_ctor = collectors_ctor
         self._seed = seed
         self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
 
@@ -104,24 +117,48 @@ class Experiment:
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
         reserve_threads(2 * self._num_envs + 8)
-        envs, settings = [], {}
+        envs, collectors = [], None
         try:
-            for env_seed in seed_everything(self._seed, self._num_envs):
-                made = self.env_ctor(seed=env_seed)
-                envs += made if isinstance(made, list) else [made]
-            reserve_threads(2 * len(envs) + 8)
-            if self._behavior_ctor is not None:
-                behavior, settings = self._behavior_ctor(), {"overwrite_policy_output": True}
-                envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
-            learner = self._make_learner(EnvSpecs(envs) if envs else None)
-            if settings and learner.algorithm.needs_own_actions:
+            self._make_envs(seed_everything(self._seed, self._num_envs), envs)
+            settings = self._add_behavior(envs)
+            specs = EnvSpecs(envs) if envs else None
+            if self._num_collectors:
+                specs = specs or self._find_specs()
+                collectors = self._make_collectors(specs, len(envs))
+                settings["collectors"] = collectors
+            learner = self._make_learner(specs, len(envs) + (collectors.num_envs if collectors else 0))
+            if self._behavior_ctor is not None and learner.algorithm.needs_own_actions:
                 raise ConfigError(
                     f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns from the "
                     "actions of its own policy alone"
                 )
-            if envs:
+            if specs is not None:
                 return self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
             return OfflineDriver(learner)
+        except BaseException:
+            close_all(envs)
+            raise
+
+    def make_collector(self, index, num_restarts, num_envs, **kwargs):
+        """Makes a `Collector` with environments of its own, in the process where it works.
+
+        Args:
+            index: int; of the collector.
+            num_restarts: int; how often it was replaced. Another one draws other random numbers.
+            num_envs: batched environments.
+            **kwargs: of `Collector`.
+        """
+        seed = self._seed
+        if seed is not None:
+            (seed,) = spawn_seeds([seed, index + 1, num_restarts], 1)
+        reserve_threads(2 * num_envs + 8)
+        envs = []
+        try:
+            self._make_envs(seed_everything(seed, num_envs), envs)
+            driver_ctor = functools.partial(self._driver_ctor, **self._add_behavior(envs))
+            specs = EnvSpecs(envs)
+            policy = self.make_policy(specs.observation, specs.action, specs.reward)
+            return Collector(envs, policy, driver_ctor=driver_ctor, **kwargs)
         except BaseException:
             close_all(envs)
             raise
@@ -131,13 +168,46 @@ class Experiment:
         transformer = Pipeline(observation_spec, reward_spec, self._data_transformers, action_spec)
         return self._policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
 
-    def _make_learner(self, specs):
-        """Makes the learner and its parts; `specs`: `EnvSpecs`, or None without environments."""
+    def _make_envs(self, seeds, envs):
+        """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
+        for seed in seeds:
+            made = self.env_ctor(seed=seed)
+            envs += made if isinstance(made, list) else [made]
+        reserve_threads(2 * len(envs) + 8)
+
+    def _add_behavior(self, envs):
+        """Lets the behavior act in `envs`, if there is one; returns what the driver must be told for that."""
+        if self._behavior_ctor is None:
+            return {}
+        behavior = self._behavior_ctor()
+        envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
+        return {"overwrite_policy_output": True}
+
+    def _find_specs(self):
+        """Makes an environment to see its `EnvSpecs`, where this process has none of its own."""
+        envs = []
+        try:
+            self._make_envs([self._seed], envs)
+            return EnvSpecs(envs)
+        finally:
+            close_all(envs)
+
+    def _make_collectors(self, specs, first_env_index):
+        make = functools.partial(make_collector, gin.config_str())
+        return self._collectors_ctor(make, specs, self._num_collectors, first_env_index)
+
+    def _make_learner(self, specs, num_envs):
+        """Makes the learner and its parts.
+
+        Args:
+            specs: `EnvSpecs`, or None without environments.
+            num_envs: batched environments of all processes.
+        """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
         policy = self.make_policy(rows.observation, rows.action, rows.reward)
         algorithm = self._algorithm_ctor(policy)
-        replayer = self._make_replayer(policy, specs, files, algorithm.needs_env_info)
+        replayer = self._make_replayer(policy, specs, num_envs, files, algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         learner = self._learner_ctor(algorithm, training=training)
@@ -153,7 +223,7 @@ class Experiment:
             )
         return learner
 
-    def _make_replayer(self, policy, specs, files, with_env_info):
+    def _make_replayer(self, policy, specs, num_envs, files, with_env_info):
         """Makes the replayer: of fresh experience, of files, or of both."""
         context = policy.data_transformer.context
         if specs is None:
@@ -167,11 +237,23 @@ class Experiment:
             replay.check_same_rows(needed, replayer.row_spec)
             return replayer
         unroll_spec = specs.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
-        replayer = replay.make_replayer(self._exp_replayer, unroll_spec, specs.num_envs, context)
+        replayer = replay.make_replayer(self._exp_replayer, unroll_spec, num_envs, context)
         if not files:
             return replayer
         offline = replay.load_replayer(files, context, self._offline_buffer_length)
         return replay.HybridReplayer(replayer, offline)
+
+
+def make_collector(config, *args, **kwargs):
+    """Makes a `Collector` in another process, from the text of a gin configuration.
+
+    Args:
+        config: text.
+        *args, **kwargs: of `Experiment.make_collector`.
+    """
+    gin.clear_config()
+    gin.parse_config(config)
+    return Experiment().make_collector(*args, **kwargs)
 
 
 def _check_behavior_ctor(behavior_ctor, num_envs):

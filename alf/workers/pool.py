@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """WorkerPool: environments in worker processes, which are watched and restarted."""
 
-import collections
 import itertools
 import mmap
 import os
@@ -15,6 +14,7 @@ import numpy as np
 from absl import logging
 
 from alf.errors import ConfigError, EnvError
+from alf.restart_limit import RestartLimit
 from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
 from alf.workers.process import HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
@@ -189,15 +189,14 @@ class _Workers:
         split_rows: list of the slice of each split's environments.
         seeds: list of B ints.
         layout: the `Layout` of all environments.
-        num_restarts: int, how often a worker was restarted.
         num_replaced: int, how often `replace` has put new workers into `running`.
     """
 
     def __init__(self, env_fns, seeds, max_random_steps, info_keys, num_workers, settings, num_splits):
         self._env_fns, self.seeds, self._rest_of_job = env_fns, seeds, (max_random_steps, info_keys)
         self._settings, self._size = settings, len(env_fns)
-        self.num_restarts = self.num_replaced = 0
-        self._restart_times = collections.deque()  # those within the last `restart_period`
+        self.num_replaced = 0
+        self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
         self._replacing = threading.Lock()
         self._next_heartbeat = 0.0
         self._memory_file, self._memory = _open_memory_file(), None
@@ -274,6 +273,11 @@ class _Workers:
         with self._replacing:
             return self.num_replaced, list(self.running)
 
+    @property
+    def num_restarts(self):
+        """How often a worker was restarted, an int."""
+        return self._restarts.count
+
     def replace(self, lost):
         """Replaces lost workers, unless another split has done so.
 
@@ -292,7 +296,7 @@ class _Workers:
             if not lost:
                 return 0
             for worker in lost.values():
-                self._count_restart(worker.loss)
+                self._restarts.count_restart(worker.loss, WorkerError)
             # Other seeds than before, because the same ones would repeat the same episodes.
             seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self.seeds]
             for index, layouts in self._start(list(lost), seeds).items():
@@ -317,7 +321,7 @@ class _Workers:
             replies, losses = self.receive_replies({i: self.running[i].channels[0] for i in indices})
             layouts.update(replies)
             for index, loss in losses.items():
-                self._count_restart(loss)
+                self._restarts.count_restart(loss, WorkerError)
                 self.running[index].close_channels()
             waiting += losses
         for index in layouts:
@@ -342,18 +346,6 @@ class _Workers:
         if silent:
             waits = [f"{c.worker.describe()} for {now - c.sent_at:.0f} s" for c in silent]
             logging.warning("no answer from %s", ", ".join(waits))
-
-    def _count_restart(self, loss):
-        """Counts a restart and logs it. Raises WorkerError if there were too many."""
-        max_restarts, period = self._settings.max_restarts, self._settings.restart_period
-        times, now = self._restart_times, time.monotonic()
-        while times and times[0] <= now - period:
-            times.popleft()
-        if len(times) >= max_restarts:
-            raise WorkerError(f"{loss}; max_restarts={max_restarts} is reached within {period:g} s")
-        times.append(now)
-        self.num_restarts += 1
-        logging.warning("%s: restart %d of %d within %g s", loss, len(times), max_restarts, period)
 
 
 def _open_memory_file():

@@ -11,7 +11,7 @@ import tensorflow as tf
 import alf
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.data_structures import FIRST
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.environments import BehaviorEnvironment
 from alf.errors import ConfigError, EnvError
 from alf.learner import Learner
@@ -199,3 +199,20 @@ def test_a_run_that_is_missing(tmp_path):
         load_behavior(str(tmp_path))
     with pytest.raises(ConfigError, match="load_behavior.deterministic is 1"):
         load_behavior(str(tmp_path), deterministic=1)
+
+
+def test_it_acts_in_the_environments_of_collectors():
+    env_ctor = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
+    experiment = make_experiment(env_ctor, behavior_ctor=Script)
+    collector = experiment.make_collector(0, 0, num_envs=1, unroll_length=9)
+    try:
+        leaves = collector.collect()
+    finally:
+        collector.close()
+    specs = EnvSpecs([env_ctor(0)])
+    policy = experiment.make_policy(specs.observation, specs.action, specs.reward)
+    experience = tf.nest.pack_sequence_as(specs.unroll_spec(policy, 9), leaves)
+    leads_on = experience.step_type[:, 1:] != FIRST
+    scripted = experience.observation[:, :-1, :, 2] % 3 == 0
+    np.testing.assert_array_equal(experience.action[:, :-1][leads_on], scripted[leads_on])
+    assert scripted[leads_on].any() and not scripted[leads_on].all()

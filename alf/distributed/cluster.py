@@ -1,0 +1,62 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The Ray cluster of this process."""
+
+import os
+import signal
+import socket
+import threading
+
+from alf.errors import ConfigError
+
+_ANSWER_SECONDS = 10.0
+
+
+def connect(address=None):
+    """Connects to a Ray cluster, or starts Ray on this machine; does nothing after a call of `ray.init`.
+
+    Ray that is started here has no dashboard. It listens on the loopback address alone, unless the program
+    has imported Ray before: no other machine can reach it.
+
+    Args:
+        address: of a cluster, such as "auto" or "10.0.0.1:6379". None takes that in the environment variable
+            RAY_ADDRESS, and starts Ray if there is none.
+
+    Returns:
+        the module `ray`.
+
+    Raises:
+        ConfigError: if Ray is not installed, or no cluster answers.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    settings = {}
+    if address == "local":
+        settings = {"include_dashboard": False}
+        # Ray reads it when it is imported, and takes the loopback address then; `_node_ip_address` does not.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError('Ray is not installed: pip install "alf-tf[ray]"') from None
+    if ray.is_initialized():
+        return ray
+    _check_answer(address)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address, logging_level="warning", **settings)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
+    finally:
+        # Ray's own handler would end the process before the run is saved.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+    return ray
+
+
+def _check_answer(address):
+    """Raises ConfigError if nothing listens at HOST:PORT. Ray itself would try it for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+        except OSError as error:
+            raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None

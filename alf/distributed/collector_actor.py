@@ -1,0 +1,37 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""CollectorActor: a `Collector` as a Ray actor. Without TensorFlow, which the `Collector` itself imports."""
+
+import sys
+
+import cloudpickle
+
+from alf.startup import start_tensorflow
+
+
+class CollectorActor:
+    """Makes its `Collector` when it is asked first, so that an error comes as an answer.
+
+    Args:
+        make_collector: bytes, a pickled callable.
+        import_paths: `sys.path` of the learner's process. Those that exist here are added.
+    """
+
+    def __init__(self, make_collector, import_paths):
+        self._make_collector, self._import_paths = make_collector, import_paths
+        self._collector = None
+        self._weights = None  # the reference of those that the collector has
+
+    def collect(self, weights):
+        """What `Collector.collect` does.
+
+        Args:
+            weights: list of Ray's reference of the weights. They are fetched if they are new.
+        """
+        import ray  # here, because ALF works without it
+
+        if self._collector is None:
+            start_tensorflow()
+            sys.path += [path for path in self._import_paths if path not in sys.path]
+            self._collector = cloudpickle.loads(self._make_collector)()
+        is_new, self._weights = weights != self._weights, weights
+        return self._collector.collect(ray.get(weights[0]) if is_new else None)

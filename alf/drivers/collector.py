@@ -1,0 +1,98 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Collector: environments and actors whose learner is elsewhere. NumPy arrays go in and out."""
+
+import numpy as np
+import tensorflow as tf
+
+from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
+from alf.drivers.weights import set_weights
+
+
+class Collector:
+    """Makes unrolls for a learner in another process.
+
+    Its actors act with a copy of the policy, which gets new weights between two answers, never within one.
+
+    Args:
+        envs: list of batched environments, as in `Driver`. The collector closes them.
+        policy: `Policy`, for these environments; its variables are replaced by those of the learner.
+        first_env_id: int; `Experience.env_id` of the first sub-environment, so that those of several
+            collectors differ.
+        driver_ctor: callable (envs, learner, unroll_length=, learn_queue_cap=, max_waiting_batches=,
+            parameter_update_period=) -> `AsyncOffPolicyDriver`.
+        unroll_length: T, transitions of an unroll.
+        num_unrolls: N, unrolls that `collect` returns; at most the number of environments.
+        max_waiting_batches: how many times N unrolls may wait for the next call of `collect`. With 0 the
+            environments stand still between two calls; N must be their number then.
+    """
+
+    def __init__(
+        self,
+        envs,
+        policy,
+        first_env_id=0,
+        driver_ctor=AsyncOffPolicyDriver,
+        unroll_length=8,
+        num_unrolls=1,
+        max_waiting_batches=1,
+    ):
+        self._outbox = _Outbox(policy, any(getattr(env, "info_keys", ()) for env in envs))
+        self._first_env_id = first_env_id
+        self._driver = driver_ctor(
+            envs,
+            self._outbox,
+            unroll_length=unroll_length,
+            learn_queue_cap=num_unrolls,
+            max_waiting_batches=max_waiting_batches,
+            parameter_update_period=1,
+        )
+        self._is_started = False
+
+    def collect(self, weights=None):
+        """Waits for N unrolls.
+
+        Args:
+            weights: list of arrays, what `get_weights` returned of the learner's policy. None keeps those
+                that are there.
+
+        Returns:
+            list of arrays, which travel faster than a nest: the leaves of an `Experience` [N, T+1, B, ...]
+            (`state` [N, B, ...]), as `tf.nest.flatten` orders them. Its `env_info` is what the environments
+            have, whether the learner needs it or not.
+
+        Raises:
+            ConfigError: if the weights are those of another policy.
+            Exception: what `Driver.collect` raises.
+        """
+        if weights is not None:
+            set_weights(self._outbox.policy, weights)
+        if not self._is_started:
+            self._driver.start()
+            self._is_started = True
+        self._driver.collect()
+        experience = self._outbox.take()
+        experience = experience._replace(env_id=experience.env_id + np.int32(self._first_env_id))
+        return [x.numpy() for x in tf.nest.flatten(experience)]
+
+    def close(self):
+        """Ends all threads and closes the environments, see `Driver.stop`."""
+        self._driver.stop()
+
+
+class _Outbox:
+    """Has the place of a driver's learner: keeps what it observes until it is taken."""
+
+    needs_fresh_experience = True
+
+    def __init__(self, policy, uses_env_info):
+        self.policy = policy
+        self.progress = policy.progress
+        self.uses_env_info = uses_env_info
+        self._experience = None
+
+    def observe(self, experience):
+        self._experience = experience
+
+    def take(self):
+        experience, self._experience = self._experience, None
+        return experience

@@ -1,0 +1,34 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The weights of a policy as NumPy arrays, which travel to other processes."""
+
+import numpy as np
+import tensorflow as tf
+
+from alf.errors import ConfigError
+
+
+def get_weights(policy, dtype="float32"):
+    """Returns the values of a policy's variables for `Collector.collect`, a list of arrays.
+
+    Args:
+        policy: `Policy`.
+        dtype: "float32", "float16" or "bfloat16", in which trainable float32 variables travel. Others, such
+            as counters and the statistics of data transformers, keep theirs.
+    """
+    trainable = {id(v) for v in policy.trainable_variables}
+    short = tf.as_dtype(dtype).as_numpy_dtype
+
+    def get(variable):
+        value = variable.numpy()
+        return value.astype(short) if id(variable) in trainable and value.dtype == np.float32 else value
+
+    return [get(variable) for variable in policy.variables]
+
+
+def set_weights(policy, weights):
+    """Gives a policy what `get_weights` returned; a ConfigError if that was of another policy."""
+    ours, theirs = [v.shape for v in policy.variables], [np.shape(x) for x in weights]
+    if ours != theirs:
+        raise ConfigError(f"the weights are of another policy: their shapes are {theirs}, not {ours}")
+    for variable, value in zip(policy.variables, weights, strict=True):
+        variable.assign(value.astype(variable.dtype.as_numpy_dtype, copy=False))

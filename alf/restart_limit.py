@@ -1,0 +1,36 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RestartLimit: how often lost processes may be replaced."""
+
+import collections
+import time
+
+from absl import logging
+
+
+class RestartLimit:
+    """Counts restarts within a sliding window of time, and logs them.
+
+    Args:
+        max_restarts: int, the most restarts within the window.
+        period: float, seconds; length of the window.
+
+    Attributes:
+        count: int, all restarts so far.
+    """
+
+    def __init__(self, max_restarts, period):
+        self.count = 0
+        self._max_restarts, self._period = max_restarts, period
+        self._times = collections.deque()  # of the restarts within the window
+
+    def count_restart(self, loss, error_class):
+        """Counts a restart after a `loss`, a text; raises an `error_class` if there were too many."""
+        times, now = self._times, time.monotonic()
+        while times and times[0] <= now - self._period:
+            times.popleft()
+        limit = self._max_restarts
+        if len(times) >= limit:
+            raise error_class(f"{loss}; max_restarts={limit} is reached within {self._period:g} s")
+        times.append(now)
+        self.count += 1
+        logging.warning("%s: restart %d of %d within %g s", loss, len(times), limit, self._period)

@@ -1,0 +1,67 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The Ray cluster of this process: what starts it, who can reach it, what is wrong."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from alf.distributed.cluster import connect
+from alf.errors import ConfigError
+
+pytest.importorskip("ray")
+
+# Prints where the processes that Ray starts listen.
+LISTEN = """
+import psutil
+from alf.distributed.cluster import connect
+
+ray = connect()
+
+@ray.remote(num_cpus=0)
+class Actor:
+    def answer(self):
+        return 1
+
+actor = Actor.remote()
+ray.get(actor.answer.remote())
+for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+    for connection in process.net_connections():
+        if connection.status == psutil.CONN_LISTEN:
+            print(process.name(), connection.laddr.ip)
+"""
+
+
+def test_no_other_machine_can_reach_what_starts_here(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    done = subprocess.run([sys.executable, "-c", LISTEN], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = [line.split() for line in done.stdout.splitlines()]
+    names, addresses = {words[0] for words in found}, {words[-1] for words in found}
+    assert {"gcs_server", "raylet"} <= names and not any("dashboard" in name.lower() for name in names)
+    assert all(address.removeprefix("::ffff:").startswith("127.") for address in addresses), found
+
+
+def test_the_handler_of_sigterm_stays(monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert connect() is ray
+        assert signal.getsignal(signal.SIGTERM) is handler
+        assert connect("10.0.0.1:6379") is ray  # it is there already
+    finally:
+        ray.shutdown()
+
+
+def test_without_ray_there_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r'^Ray is not installed: pip install "alf-tf\[ray\]"$'):
+        connect()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
+def test_no_cluster_answers(address):
+    with pytest.raises(ConfigError, match=f"^no Ray cluster answers at '{address}': "):
+        connect(address)

@@ -1,0 +1,165 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Collectors as Ray actors: processes that are killed, late, or whose environments raise."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from alf.distributed.ray_collectors import RayCollectors
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
+from alf.drivers.collector import Collector
+from alf.errors import ConfigError, EnvError
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.testing.toy_environments import CountingEnvironment
+from tests.distributed.stand_ins import Recorded
+
+ray = pytest.importorskip("ray")
+
+B, UNROLL_LENGTH = 2, 4
+ROW = 1  # of the observation of `CountingEnvironment`
+NUM_ANSWERS = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """One Ray for all tests of this file: to start it takes seconds."""
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """What a collector of one environment sends, for two of them."""
+    recorded = []
+    for index in range(2):
+        collector = make_collector(index, 0, 1, index * B, unroll_length=UNROLL_LENGTH)
+        recorded.append([collector.collect() for _ in range(NUM_ANSWERS)])
+        collector.close()
+    return recorded
+
+
+def make_collector(index, num_restarts, num_envs, first_env_id, **settings):
+    envs = make_counting_envs(index + 1, B)[index:]
+    return Collector(envs, FrozenPolicy(envs[0]), first_env_id, **settings)
+
+
+def make_driver(make, num_collectors=2, learn_queue_cap=1, **kwargs):
+    env = CountingEnvironment(B)
+    settings = dict(num_collectors=num_collectors, num_envs=1, num_cpus=0, **kwargs)
+    learner = RecordingLearner(FrozenPolicy(env))
+    driver = AsyncOffPolicyDriver(
+        [],
+        learner,
+        unroll_length=UNROLL_LENGTH,
+        learn_queue_cap=learn_queue_cap,
+        collectors=RayCollectors(make, EnvSpecs([env]), **settings),
+    )
+    return driver, learner
+
+
+def run(driver, learner, done, timeout=200):
+    deadline = time.monotonic() + timeout
+    try:
+        driver.start()
+        while not done():
+            driver.collect()
+            assert time.monotonic() < deadline, "a collector starves"
+    finally:
+        driver.stop()
+
+
+def is_contiguous(unrolls):
+    """Whether each unroll begins with the row that the one before ended with."""
+    return [(a.observation[-1, 0, ROW] == b.observation[0, 0, ROW]) for a, b in zip(unrolls, unrolls[1:])]
+
+
+def test_unrolls_arrive_once_and_in_order():
+    driver, learner = make_driver(make_collector, learn_queue_cap=2)
+    run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
+    for env, unrolls in enumerate(learner.unrolls(2)):
+        assert all(is_contiguous(unrolls))
+        assert unrolls[0].observation[0, 0, ROW] == 0
+        assert (unrolls[0].env_id == env * B + np.arange(B)).all()
+
+
+def test_a_collector_that_is_killed_is_replaced(answers, tmp_path):
+    driver, learner = make_driver(Recorded(answers, str(tmp_path)))
+    kills = []
+
+    def done():
+        unrolls = learner.unrolls(2)
+        num_starts = sum(unroll.observation[0, 0, ROW] == 0 for unroll in unrolls[1])
+        if len(unrolls[1]) < 5 * num_starts:
+            return False
+        if num_starts == len(kills) + 1 < 3:
+            kills.append(len(unrolls[1]))
+            os.kill(int((tmp_path / "pid1").read_text()), signal.SIGKILL)
+        return num_starts == 3
+
+    run(driver, learner, done)
+    assert driver.num_restarts == 2
+    first, second = learner.unrolls(2)
+    assert all(is_contiguous(first))
+    # Nothing is learned twice: a new process begins at its row 0, and no row comes again before that.
+    starts = [i for i, unroll in enumerate(second) if unroll.observation[0, 0, ROW] == 0]
+    assert len(starts) == 3 and starts[0] == 0
+    for start, end in zip(starts, [*starts[1:], len(second)]):
+        assert all(is_contiguous(second[start:end]))
+
+
+def test_a_collector_that_does_not_answer_is_replaced(answers):
+    make = Recorded(answers, fault="hang", faulty_starts=1)
+    driver, learner = make_driver(make, timeout=2.0)
+    run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
+    assert driver.num_restarts >= 2
+
+
+def test_too_many_losses_end_the_run(answers):
+    driver, learner = make_driver(
+        Recorded(answers, fault="hang"), num_collectors=1, timeout=2.0, max_restarts=1
+    )
+    message = "collector 0 of 1 has not answered for 2 s; max_restarts=1 is reached"
+    with pytest.raises(EnvError, match=message):
+        run(driver, learner, lambda: False)
+
+
+def test_a_collector_that_does_not_start_is_named(answers):
+    driver, learner = make_driver(
+        Recorded(answers), num_collectors=1, resources={"nowhere": 1}, start_timeout=2.0, max_restarts=0
+    )
+    with pytest.raises(EnvError, match="collector 0 of 1 has not answered for 2 s"):
+        run(driver, learner, lambda: False)
+
+
+def test_what_an_environment_raises_ends_the_run(answers):
+    driver, learner = make_driver(Recorded(answers, fault="raise"))
+    with pytest.raises(KeyError, match="my own bug"):
+        run(driver, learner, lambda: False)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
+        ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
+        ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
+        ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
+        ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
+        ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
+        ({"placement": "PACK"}, "RayCollectors.placement is 'PACK'"),
+        ({"num_cpus": -1}, "RayCollectors.num_cpus is -1"),
+        ({"num_gpus": -1}, "RayCollectors.num_gpus is -1"),
+        ({"timeout": 0}, "RayCollectors.timeout is 0"),
+        ({"start_timeout": 0}, "RayCollectors.start_timeout is 0"),
+        ({"max_restarts": -1}, "RayCollectors.max_restarts is -1"),
+        ({"restart_period": 0}, "RayCollectors.restart_period is 0"),
+        ({"resources": 3}, "RayCollectors.resources is 3"),
+    ],
+)
+def test_wrong_settings(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        RayCollectors(None, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})

@@ -1,0 +1,41 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Stand-ins of collectors, which send what was recorded. They start at once: they import no TensorFlow."""
+
+import os
+import time
+
+
+class Recorded:
+    """Sends recorded answers in their order, those of collector `index`; it notes its process in a file.
+
+    Args:
+        answers: list by collector of lists of answers.
+        folder: where to write the file "pid<index>"; None writes none.
+        fault: "hang" or "raise" after 2 answers, and always again when it is asked; None: no fault.
+        faulty_starts: how many starts have the fault.
+    """
+
+    def __init__(self, answers, folder=None, fault=None, faulty_starts=10**9):
+        self._answers, self._folder, self._fault = answers, folder, fault
+        self._faulty_starts = faulty_starts
+
+    def __call__(self, index, num_restarts, num_envs, **settings):
+        if self._folder is not None:
+            with open(os.path.join(self._folder, f"pid{index}"), "w") as file:
+                file.write(str(os.getpid()))
+        fault = self._fault if num_restarts < self._faulty_starts else None
+        return _Collector(self._answers[index], fault)
+
+
+class _Collector:
+    def __init__(self, answers, fault):
+        self._answers, self._fault = iter(answers), fault
+        self._count = 0
+
+    def collect(self, weights=None):
+        self._count += 1
+        if self._fault == "hang" and self._count > 2:
+            time.sleep(3600)
+        if self._fault == "raise":
+            raise KeyError("my own bug")
+        return next(self._answers)

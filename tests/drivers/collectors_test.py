@@ -1,0 +1,264 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Collectors whose unrolls enter the learn queue of a driver, here in threads in place of processes."""
+
+import queue
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
+from alf.drivers.collector import Collector
+from alf.drivers.collector_thread import Collectors
+from alf.drivers.weights import get_weights, set_weights
+from alf.errors import ConfigError
+from alf.testing.fakes import (
+    FrozenPolicy,
+    RecordingLearner,
+    RecordingObserver,
+    assert_equal_nests,
+    make_counting_envs,
+)
+from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
+
+B = 3
+ENV_ID, ROW, STEP = range(3)  # of the observation of `CountingEnvironment`
+
+
+class ThreadCollectors(Collectors):
+    """Collectors in threads of this process.
+
+    Attributes:
+        num_waiting: the largest number of answers that waited at a time.
+    """
+
+    def __init__(self, make_collector, specs, num_collectors, num_envs, num_unrolls=None, in_flight=2):
+        self.specs = specs
+        self.num_collectors = num_collectors
+        self.num_envs = num_collectors * num_envs
+        self.num_unrolls = num_unrolls or num_envs
+        self.max_requests_in_flight = in_flight
+        self.broadcast_interval = 1
+        self.weights_dtype = "float32"
+        self.num_waiting = 0
+        self.published = []
+        self._make_collector = make_collector
+        self._requests = [queue.SimpleQueue() for _ in range(num_collectors)]
+        self._answers = queue.SimpleQueue()
+        self._threads = []
+
+    def start(self, unroll_length, max_waiting_batches):
+        settings = dict(unroll_length=unroll_length, max_waiting_batches=max_waiting_batches)
+        for index in range(self.num_collectors):
+            collector = self._make_collector(index, num_unrolls=self.num_unrolls, **settings)
+            thread = threading.Thread(target=self._work, args=(index, collector), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def publish(self, weights):
+        self.published.append(weights)
+
+    def request(self, index):
+        self._requests[index].put(self.published[-1])
+
+    def receive(self, timeout):
+        self.num_waiting = max(self.num_waiting, self._answers.qsize())
+        try:
+            answer = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(answer[1], BaseException):
+            raise answer[1]
+        return answer
+
+    def close(self):
+        for requests in self._requests:
+            requests.put(None)
+        for thread in self._threads:
+            thread.join(20)
+
+    def _work(self, index, collector):
+        while (weights := self._requests[index].get()) is not None:
+            try:
+                self._answers.put((index, collector.collect(weights)))
+            except Exception as error:
+                self._answers.put((index, error))
+        collector.close()
+
+
+def make_counting(first_env, num_envs):
+    envs = make_counting_envs(first_env + num_envs, B)[first_env:]
+    return envs, FrozenPolicy(envs[0], counts_steps=True)
+
+
+def make_driver(num_local, num_collectors, num_envs, unroll_length=4, make=make_counting, **kwargs):
+    """A driver with `num_local` environments, and collectors of `num_envs` each."""
+    driver_kwargs = {
+        name: kwargs.pop(name)
+        for name in ("learn_queue_cap", "max_waiting_batches", "observers", "stop_timeout")
+        if name in kwargs
+    }
+
+    def make_collector(index, **settings):
+        first_env = num_local + index * num_envs
+        envs, policy = make(first_env, num_envs)
+        return Collector(envs, policy, first_env_id=first_env * B, **settings)
+
+    envs, policy = make(0, max(num_local, 1))
+    collectors = ThreadCollectors(make_collector, EnvSpecs(envs[:1]), num_collectors, num_envs, **kwargs)
+    learner = RecordingLearner(policy)
+    driver = AsyncOffPolicyDriver(
+        envs[:num_local], learner, unroll_length=unroll_length, collectors=collectors, **driver_kwargs
+    )
+    return driver, learner, collectors
+
+
+def run(driver, learner, done, counts_updates=False):
+    """Collects until `done()`; returns the environment steps."""
+    steps, deadline = 0, time.monotonic() + 60
+    try:
+        driver.start()
+        while not done():
+            steps += driver.collect()
+            if counts_updates:
+                learner.progress.updates.assign_add(1)
+            assert time.monotonic() < deadline, "an environment starves"
+    finally:
+        driver.stop()
+    return steps
+
+
+@pytest.mark.parametrize(
+    "num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap",
+    [(0, 1, 1, 1, 1), (0, 2, 2, 2, 3), (2, 2, 1, 1, 2), (1, 1, 3, 2, 4)],
+)
+def test_every_step_arrives_once_and_in_order(
+    num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap
+):
+    observer = RecordingObserver()
+    driver, learner, _ = make_driver(
+        num_local,
+        num_collectors,
+        num_envs,
+        num_unrolls=num_unrolls,
+        learn_queue_cap=learn_queue_cap,
+        observers=[observer],
+    )
+    total = num_local + num_collectors * num_envs
+    steps = run(driver, learner, lambda: min(map(len, learner.unrolls(total))) >= 5)
+    transitions = 0
+    for env, unrolls in enumerate(learner.unrolls(total)):
+        for i, unroll in enumerate(unrolls):
+            ids = np.tile(env * B + np.arange(B), (5, 1))
+            np.testing.assert_array_equal(unroll.env_id, ids)
+            np.testing.assert_array_equal(unroll.observation[..., ENV_ID], ids)
+            rows = np.arange(4 * i, 4 * i + 5)[:, np.newaxis].repeat(B, axis=1)
+            np.testing.assert_array_equal(unroll.observation[..., ROW], rows)
+            transitions += np.count_nonzero(unroll.step_type[1:])
+        # The log gets what the learner gets, and perhaps more.
+        records = observer.of_env(env)
+        assert len(records) >= len(unrolls)
+        for unroll, record in zip(unrolls, records):
+            np.testing.assert_array_equal(record.reward, unroll.reward[:-1])
+            np.testing.assert_array_equal(record.env_id, unroll.env_id[0])
+    assert steps == transitions
+
+
+def make_match(first_env, num_envs):
+    envs = [MatchObservationEnvironment(B, episode_length=7, seed=first_env + i) for i in range(num_envs)]
+    return envs, FrozenPolicy(envs[0], counts_steps=True)
+
+
+def without_ids(unrolls):
+    """Unrolls without the env ids that the policy was shown: in a collector they count from 0."""
+    strip = lambda u: u._replace(info={**u.info, "seen": u.info["seen"]._replace(env_id=())})  # noqa: E731
+    return [[strip(u) for u in of_env] for of_env in unrolls]
+
+
+@pytest.mark.parametrize("num_local", [0, 2])
+def test_lockstep_collects_what_a_driver_without_collectors_does(num_local):
+    settings = dict(learn_queue_cap=4, max_waiting_batches=0, unroll_length=5)
+    envs, policy = make_match(0, 4)
+    expected = RecordingLearner(policy)
+    run(
+        AsyncOffPolicyDriver(envs, expected, **settings),
+        expected,
+        lambda: len(expected.observed) == 6,
+        counts_updates=True,
+    )
+    driver, learner, _ = make_driver(num_local, (4 - num_local) // 2, 2, make=make_match, **settings)
+    run(driver, learner, lambda: len(learner.observed) == 6, counts_updates=True)
+    for ours, theirs in zip(learner.observed, expected.observed, strict=True):
+        np.testing.assert_array_equal(ours.env_id, theirs.env_id)
+    assert_equal_nests(without_ids(learner.unrolls(4)), without_ids(expected.unrolls(4)))
+
+
+def test_lockstep_has_no_lag():
+    driver, learner, _ = make_driver(1, 1, 2, learn_queue_cap=3, max_waiting_batches=0)
+    run(driver, learner, lambda: len(learner.observed) == 4, counts_updates=True)
+    for updates, experience in enumerate(learner.observed):
+        assert (experience.policy_version[:, :-1] == updates).all()
+
+
+def test_a_slow_learner_bounds_what_is_under_way():
+    driver, learner, collectors = make_driver(0, 2, 1, learn_queue_cap=1, in_flight=2)
+    try:
+        driver.start()
+        driver.collect()
+        time.sleep(1.0)
+        assert collectors.num_waiting <= 2 * 2
+    finally:
+        driver.stop()
+
+
+def test_weights_are_published_once_in_an_interval():
+    driver, learner, collectors = make_driver(0, 1, 1)
+    collectors.broadcast_interval = 3
+    run(driver, learner, lambda: len(learner.observed) == 9, counts_updates=True)
+    updates = learner.policy.progress.updates
+    (place,) = [i for i, v in enumerate(learner.policy.variables) if v is updates]
+    assert [int(weights[place]) for weights in collectors.published] == [0, 3, 6]
+
+
+def test_what_an_environment_raises_ends_the_run():
+    class Broken(CountingEnvironment):
+        def _step(self, action):
+            raise KeyError("my own bug")
+
+    def make(first_env, num_envs):
+        envs = make_counting_envs(num_envs, B, cls=Broken)
+        return envs, FrozenPolicy(envs[0], counts_steps=True)
+
+    driver, learner, _ = make_driver(0, 1, 1, make=make)
+    with pytest.raises(KeyError, match="my own bug"):
+        run(driver, learner, lambda: False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_weights_travel(dtype):
+    class WithWeights(FrozenPolicy):
+        def __init__(self, env):
+            super().__init__(env)
+            self.kernel = tf.Variable([0.1, -1.0, 3000.25])
+            self.statistics = tf.Variable([0.1], trainable=False)
+
+    env = CountingEnvironment(B)
+    ours, theirs = WithWeights(env), WithWeights(env)
+    ours.kernel.assign([0.2, 0.3, -4.0])
+    ours.statistics.assign([0.7])
+    ours.progress.updates.assign(2**40 + 1)
+    weights = get_weights(ours, dtype)
+    set_weights(theirs, weights)
+    tolerance = {"float32": 0, "float16": 2**-11, "bfloat16": 2**-8}[dtype]
+    np.testing.assert_allclose(theirs.kernel, ours.kernel, rtol=tolerance, atol=0)
+    assert (theirs.kernel.numpy() == ours.kernel.numpy()).all() == (dtype == "float32")
+    np.testing.assert_array_equal(theirs.statistics, ours.statistics)
+    assert int(theirs.progress.updates) == 2**40 + 1
+
+
+def test_weights_of_another_policy_are_refused():
+    policy = FrozenPolicy(CountingEnvironment(B))
+    with pytest.raises(ConfigError, match="weights are of another policy"):
+        set_weights(policy, [*get_weights(policy), np.zeros(3)])
