@@ -20,7 +20,7 @@ ray = pytest.importorskip("ray")
 
 B, UNROLL_LENGTH = 2, 4
 ROW = 1  # of the observation of `CountingEnvironment`
-NUM_ANSWERS = 300
+NUM_ANSWERS = 20
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -224,7 +224,7 @@ def test_a_damaged_file(tmp_path, recorded, num_envs):
 
 
 def test_nothing_to_learn_from(tmp_path):
-    with pytest.raises(ConfigError, match="Experiment.num_envs is 0: .* there must be an offline_buffer"):
+    with pytest.raises(ConfigError, match="Experiment.num_envs is 0: .* num_collectors or an offline_buffer"):
         make_trainer(tmp_path, num_envs=0)
 
 

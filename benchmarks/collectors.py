@@ -1,0 +1,90 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Measures the way from collectors to the learn queue: `python -m benchmarks.collectors [--collectors=1,4]`.
+
+The collectors are stand-ins, processes without TensorFlow: each sends a recorded unroll as often as a batch
+of environments would whose step takes `--step_ms`. Nothing is learned. Prints a Markdown table. "Ideal" is
+what environments of that speed make; the CPU time is that of the learner's process alone.
+"""
+
+import statistics
+import time
+
+from absl import app, flags
+
+from alf.algorithms import ImpalaAlgorithm
+from alf.distributed.cluster import connect
+from alf.distributed.ray_collectors import RayCollectors
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
+from alf.drivers.collector import Collector
+from alf.learner import Learner
+from alf.learner.optimizers import SGD
+from alf.policies import ActorCriticPolicy
+from alf.testing.toy_environments import NullEnvironment
+from benchmarks.stand_in import StandIn
+
+_COLLECTORS = flags.DEFINE_list("collectors", ["1", "4", "16"], "How many, one row of the table for each.")
+_STEP_MS = flags.DEFINE_float("step_ms", 10.0, "Milliseconds of a step of the batch; 0: at full speed.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Environments of a collector.", lower_bound=1)
+_UNROLL_LENGTH = flags.DEFINE_integer("unroll_length", 32, "Steps of an unroll.", lower_bound=1)
+_OBSERVATION_DIM = flags.DEFINE_integer(
+    "observation_dim", 8, "Floats of an observation; 7056 are as large as 4 frames of Atari.", lower_bound=1
+)
+_SECONDS = flags.DEFINE_float("seconds", 10.0, "Of each measurement.", lower_bound=1.0)
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each row.", lower_bound=1)
+
+
+def make_policy(specs):
+    return ActorCriticPolicy(specs.observation, specs.action)
+
+
+def record(env, policy):
+    """Returns what a collector of this environment sends."""
+    collector = Collector([env], policy, unroll_length=_UNROLL_LENGTH.value)
+    answer = collector.collect()
+    collector.close()
+    return answer
+
+
+def make_driver(num_collectors):
+    """Makes a driver whose collectors are stand-ins; returns it, and the bytes of an answer."""
+    env = NullEnvironment(_BATCH_SIZE.value, _OBSERVATION_DIM.value, episode_length=1000)
+    specs = EnvSpecs([env])
+    answer = record(env, make_policy(specs))
+    stand_in = StandIn(answer, _UNROLL_LENGTH.value * _STEP_MS.value / 1000)
+    collectors = RayCollectors(stand_in, specs, num_collectors, num_envs=1, num_cpus=0)
+    learner = Learner(ImpalaAlgorithm(make_policy(specs)), SGD(0.0))
+    driver = AsyncOffPolicyDriver(
+        [], learner, unroll_length=_UNROLL_LENGTH.value, learn_queue_cap=1, collectors=collectors
+    )
+    return driver, sum(x.nbytes for x in answer)
+
+
+def measure(driver):
+    """Samples for a while; returns steps and CPU seconds of this process, each for a second."""
+    steps, cpu, start = 0, time.process_time(), time.monotonic()
+    while (seconds := time.monotonic() - start) < _SECONDS.value:
+        steps += driver.sample()
+    return steps / seconds, (time.process_time() - cpu) / seconds
+
+
+def main(argv):
+    del argv
+    connect()
+    print("| collectors | steps/s | of the ideal | MB/s | CPU, µs a step |\n| --- | --- | --- | --- | --- |")
+    for num_collectors in map(int, _COLLECTORS.value):
+        driver, num_bytes = make_driver(num_collectors)
+        driver.start()
+        try:
+            for _ in range(5 * num_collectors):  # until all have started
+                driver.sample()
+            rates, cpu = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
+        finally:
+            driver.stop()
+        ideal = num_collectors * _BATCH_SIZE.value * 1000 / _STEP_MS.value if _STEP_MS.value else float("nan")
+        megabytes = rates * num_bytes / (_UNROLL_LENGTH.value * _BATCH_SIZE.value) / 1e6
+        cells = f"{rates:,.0f}", f"{rates / ideal:.2f}", f"{megabytes:.1f}", f"{1e6 * cpu / rates:.2f}"
+        print(f"| {num_collectors} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    app.run(main)

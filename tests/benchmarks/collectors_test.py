@@ -1,0 +1,33 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The benchmark of the way from collectors to the learn queue."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run(*args):
+    done = subprocess.run([sys.executable, *args], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_row_for_each_number_of_collectors():
+    settings = ["--collectors=1,2", "--step_ms=20", "--seconds=1", "--rounds=1", "--observation_dim=3"]
+    head, _, *rows = run("-m", "benchmarks.collectors", *settings).splitlines()
+    assert head.startswith("| collectors | steps/s | of the ideal |")
+    for num_collectors, row in zip((1, 2), rows, strict=True):
+        count, rate, share, *_ = (float(cell.replace(",", "")) for cell in row.strip("| ").split(" | "))
+        # 16 environments with 50 steps a second; unrolls of 0.64 s come in whole numbers.
+        assert count == num_collectors and 0 < rate < 3 * 800 * num_collectors
+        assert share == pytest.approx(rate / (800 * num_collectors), abs=0.01)
+
+
+def test_stand_ins_do_not_import_tensorflow():
+    assert run("-c", "import sys, benchmarks.stand_in; print('tensorflow' in sys.modules)") == "False\n"
