@@ -22,6 +22,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
+from tests.drivers.policy_lag_test import Twins
 
 B = 3
 ENV_ID, ROW, STEP = range(3)  # of the observation of `CountingEnvironment`
@@ -220,6 +221,26 @@ def test_weights_are_published_once_in_an_interval():
     updates = learner.policy.progress.updates
     (place,) = [i for i, v in enumerate(learner.policy.variables) if v is updates]
     assert [int(weights[place]) for weights in collectors.published] == [0, 3, 6]
+
+
+def test_each_action_is_chosen_by_weights_of_one_version():
+    def make(first_env, num_envs):
+        envs = make_counting_envs(first_env + num_envs, B)[first_env:]
+        return envs, Twins(envs[0])
+
+    driver, learner, _ = make_driver(0, 2, 2, make=make)
+    try:
+        driver.start()
+        for _ in range(20):
+            driver.collect()
+            learner.policy.update()
+    finally:
+        driver.stop()
+    versions = np.concatenate([e.policy_version.ravel() for e in learner.observed])
+    twins = np.concatenate([e.info["twins"].reshape(-1, 2) for e in learner.observed])
+    np.testing.assert_array_equal(twins[:, 0], twins[:, 1])
+    np.testing.assert_array_equal(versions, twins[:, 0])
+    assert len(set(versions)) > 3
 
 
 def test_what_an_environment_raises_ends_the_run():
