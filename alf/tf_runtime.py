@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import functools
 
 import tensorflow as tf
 
@@ -20,16 +21,34 @@ def single_threaded():
     control dependencies forbid it: say explicitly that an answer is awaited after its request. The context
     belongs to the thread that enters it. A function with a loop in it that was traced outside cannot run
     inside: enter it for every call, or for none.
+
+    With several devices, a CPU and a GPU for instance, the context changes nothing: a loop could not compute
+    on another device than its queues are on, and a function of two devices could wait for itself for ever.
     """
+    if _has_several_devices():
+        return contextlib.nullcontext()
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
 
+@functools.cache
+def _has_several_devices():
+    return len(tf.config.list_logical_devices()) > 1
+
+
 def trace(function, *signature):
-    """Makes a `tf.function` that is traced now, in this thread, and never again."""
-    function = tf.function(function, input_signature=signature, autograph=False)
-    function.get_concrete_function()
+    """Makes a `tf.function` that is traced now, in this thread, and never again.
+
+    Its operations are on the CPU, as the queues are, unless `function` chooses another device for them.
+    """
+
+    def on_cpu(*args):
+        with tf.device("CPU:0"):
+            return function(*args)
+
+    traced = tf.function(on_cpu, input_signature=signature, autograph=False)
+    traced.get_concrete_function()
     # Not the concrete function: its call would format every argument as text first, in milliseconds.
-    return function
+    return traced
 
 
 def reserve_threads(num_threads):

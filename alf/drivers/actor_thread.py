@@ -25,13 +25,15 @@ def act(policy, time_step, state):
         return policy.rollout(time_step, state), version
 
 
-def serve(policy, specs, tf_queues, num_requests, guards_weights, actor_index, num_batches):
+def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_index, num_batches):
     """Answers batches of requests in the graph, which one trace serves for all actor queues.
 
     It takes the requests that come first, calls the policy once for all of them and sends the answers.
 
     Args:
-        policy, specs, tf_queues: `Policy`, `EnvSpecs` of the environments, `TFQueues`.
+        policy: `Policy`.
+        device: where it acts; None leaves the choice to TensorFlow.
+        specs, tf_queues: `EnvSpecs` of the environments, `TFQueues`.
         num_requests: K, int; requests that are answered at a time.
         guards_weights: whether it holds a permit of `TFQueues.weights` while it acts, so that the weights
             do not change in the middle of an answer.
@@ -51,7 +53,11 @@ def serve(policy, specs, tf_queues, num_requests, guards_weights, actor_index, n
         time_step, state = tf.nest.map_structure(
             lambda x: tf.reshape(x, (-1, *x.shape[2:])), (time_step, requests.state)
         )
-        call = lambda: act(policy, time_step, state)  # noqa: E731
+
+        def call():
+            with tf.device(device):
+                return act(policy, time_step, state)
+
         policy_step, version = (
             tf_queues.weights.hold(1, (time_step, state), call) if guards_weights else call()
         )

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
 
+import contextlib
 import functools
 
 import gin
@@ -48,6 +49,8 @@ class AsyncOffPolicyDriver(Driver):
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
             change at any time.
+        actor_device: TensorFlow device that has this copy and where the policy acts, such as "GPU:1". None
+            leaves the choice to TensorFlow.
         overwrite_policy_output: whether the environments say which actions were taken in place of the
             policy's, by `taken_action()` -> nest of [B, ...], the actions of their last step: those of a
             person or a script, for instance. `Experience.action` and `prev_action` are these then. For
@@ -84,6 +87,7 @@ class AsyncOffPolicyDriver(Driver):
         max_waiting_batches=1,
         max_unroll_length=None,
         parameter_update_period=None,
+        actor_device=None,
         overwrite_policy_output=False,
         sticky=False,
         one_env_at_a_time=False,
@@ -125,7 +129,9 @@ class AsyncOffPolicyDriver(Driver):
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
-        self._policy = policy = learner.policy.copy() if copies else learner.policy
+        _check_device(actor_device, copies)
+        with tf.device(actor_device) if actor_device else contextlib.nullcontext():
+            self._policy = policy = learner.policy.copy() if copies else learner.policy
         length, capacity = self._unroll_length, learn_queue_cap * max(max_waiting_batches, 1)
         unroll_spec = specs.unroll_spec(
             policy, length, keep_bounds=False, with_env_info=learner.uses_env_info
@@ -143,7 +149,7 @@ class AsyncOffPolicyDriver(Driver):
             # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
             4 * self._num_sources,
         )
-        self._serve = functools.partial(serve, policy, specs, queues, actor_queue_cap, copies)
+        self._serve = functools.partial(serve, policy, actor_device, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
         if num_envs:
             self._unroller = EnvUnroller(
@@ -302,6 +308,19 @@ class AsyncOffPolicyDriver(Driver):
         """Gives the collectors the learner's weights, for what they do from now on."""
         self._published = int(self.learner.progress.updates)
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
+
+
+def _check_device(actor_device, copies_weights):
+    """Raises ConfigError unless the actors can act on this device."""
+    if actor_device is None:
+        return
+    if not copies_weights:
+        raise ConfigError(
+            f"actor_device is {actor_device!r}: the weights must be copied there; set parameter_update_period"
+        )
+    known = [device.name.partition("device:")[2] for device in tf.config.list_logical_devices()]
+    if actor_device not in known:
+        raise ConfigError(f"actor_device is {actor_device!r}: this process has {', '.join(known)}")
 
 
 def _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches):

@@ -1,0 +1,53 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Weights on another device than the queues, as on a machine with a GPU; actors on a device of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alf.drivers import AsyncOffPolicyDriver
+from alf.errors import ConfigError
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(which):
+    command = [sys.executable, "-m", "tests.devices_program", which]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_the_learner_is_on_another_device_than_the_queues():
+    results = run("learner")
+    assert len(results) == 4
+    for result in results:
+        assert result["learner"] == result["actors"] == ["CPU:1"]
+        assert result["updates"] > 0
+
+
+def test_the_actors_are_on_a_device_of_their_own():
+    (result,) = run("actors")
+    assert result["learner"] == ["CPU:0"] and result["actors"] == result["rollout"] == ["CPU:1"]
+    assert result["updates"] == 20 * 4
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({}, "actor_device is 'CPU:0': the weights must be copied there; set parameter_update_period"),
+        (
+            {"parameter_update_period": 1, "actor_device": "GPU:7"},
+            "actor_device is 'GPU:7': this process has CPU:0",
+        ),
+    ],
+)
+def test_wrong_actor_devices(settings, message):
+    envs = make_counting_envs(1)
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    with pytest.raises(ConfigError, match=message):
+        AsyncOffPolicyDriver(envs, learner, **{"actor_device": "CPU:0", **settings})
