@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: from observed experience to updated weights."""
 
-import contextlib
 import re
 
 import gin
@@ -114,7 +113,7 @@ class Learner(tf.Module):
 
     def observe(self, experience):
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
-        with self._executor():
+        with single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)
             if self._summarizes_rollout:
@@ -153,7 +152,7 @@ class Learner(tf.Module):
 
     def _train(self, train):
         """Calls a method of the training; returns what `train` does."""
-        with self._executor():
+        with single_threaded():
             try:
                 summary, experience = train(self)
             except tf.errors.InvalidArgumentError as error:
@@ -241,10 +240,6 @@ class Learner(tf.Module):
     @tf.function(autograph=False, reduce_retracing=True)
     def _summarize_rollout(self, experience):
         return _add_scalars({}, self.algorithm.summarize_rollout(experience), "summarize_rollout")
-
-    def _executor(self):
-        """The context for functions of the learner. Replicas wait for each other, so they need threads."""
-        return contextlib.nullcontext() if self._replicas else single_threaded()
 
     def _loss_and_gradients(self, batch):
         """Returns what `train_step` and `calc_loss` return, and a dict of each group's gradients."""

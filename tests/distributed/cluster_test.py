@@ -10,7 +10,7 @@ import pytest
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 
 # Prints where the processes that Ray starts listen.
 LISTEN = """
@@ -44,7 +44,6 @@ def test_no_other_machine_can_reach_what_starts_here(monkeypatch):
 
 
 def test_the_handler_of_sigterm_stays(monkeypatch):
-    ray = pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     handler = signal.getsignal(signal.SIGTERM)
     try:
