@@ -1,1 +1,0 @@
-# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
