@@ -5,6 +5,7 @@ import sys
 
 import cloudpickle
 
+from alf.distributed import answers
 from alf.startup import start_tensorflow
 
 
@@ -14,10 +15,12 @@ class CollectorActor:
     Args:
         make_collector: bytes, a pickled callable.
         import_paths: `sys.path` of the learner's process. Those that exist here are added.
+        compresses: whether to compress its answers.
     """
 
-    def __init__(self, make_collector, import_paths):
+    def __init__(self, make_collector, import_paths, compresses=False):
         self._make_collector, self._import_paths = make_collector, import_paths
+        self._compresses = compresses
         self._collector = None
         self._weights = None  # the reference of those that the collector has
 
@@ -26,6 +29,10 @@ class CollectorActor:
 
         Args:
             weights: list of Ray's reference of the weights. They are fetched if they are new.
+
+        Returns:
+            the answer, and the id of the node where it is, a string. They are two objects of Ray: the second
+            one is small, so that the learner knows at once of the first one, wherever that is.
         """
         import ray  # here, because ALF works without it
 
@@ -34,4 +41,6 @@ class CollectorActor:
             sys.path += [path for path in self._import_paths if path not in sys.path]
             self._collector = cloudpickle.loads(self._make_collector)()
         is_new, self._weights = weights != self._weights, weights
-        return self._collector.collect(ray.get(weights[0]) if is_new else None)
+        answer = self._collector.collect(ray.get(weights[0]) if is_new else None)
+        answer = answers.compress(answer) if self._compresses else answer
+        return answer, ray.get_runtime_context().get_node_id()

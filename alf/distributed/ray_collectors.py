@@ -5,27 +5,18 @@ import collections
 import functools
 import sys
 import time
-from typing import Any, NamedTuple
 
 import cloudpickle
 import gin
 
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
+from alf.distributed.transfers import LostError, Request, Transfers, first_line, is_ready
 from alf.drivers.collector_thread import Collectors
-from alf.errors import ConfigError, EnvError, check_int, check_number
+from alf.errors import ConfigError, EnvError, check_bool, check_int, check_number
 from alf.restart_limit import RestartLimit
 
 _PLACEMENTS = ("DEFAULT", "SPREAD")
-
-
-class _Request(NamedTuple):
-    """What waits for an answer."""
-
-    reference: Any  # Ray's, of the answer
-    index: int  # of the collector
-    actor: Any  # Ray's handle of the actor that was asked; its successor has another one
-    since: float  # seconds of `time.monotonic`
 
 
 @gin.configurable(module="alf.distributed")
@@ -44,6 +35,10 @@ class RayCollectors(Collectors):
             travels; each bounds the memory by one answer.
         broadcast_interval: updates after which collectors get new weights, with their next request.
         weights_dtype: "float32", "float16" or "bfloat16", in which weights travel.
+        max_joined_answers: answers of the collectors on one node that an aggregation actor there joins, at
+            most. Those that come while one is on its way to the learner travel together after it. 1: each
+            answer travels alone.
+        compress: whether integers and bools travel compressed, such as images: level 1 of zlib.
         num_cpus, num_gpus, resources: what a collector occupies: numbers, and a dict of the cluster's own
             resources. Ray starts it where they are free.
         placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
@@ -68,6 +63,8 @@ class RayCollectors(Collectors):
         max_requests_in_flight=2,
         broadcast_interval=1,
         weights_dtype="float32",
+        max_joined_answers=1,
+        compress=False,
         num_cpus=1,
         num_gpus=0,
         resources=None,
@@ -81,6 +78,8 @@ class RayCollectors(Collectors):
         check_int("RayCollectors.num_envs", num_envs)
         check_int("RayCollectors.max_requests_in_flight", max_requests_in_flight)
         check_int("RayCollectors.broadcast_interval", broadcast_interval)
+        check_int("RayCollectors.max_joined_answers", max_joined_answers)
+        check_bool("RayCollectors.compress", compress)
         self.num_unrolls = check_int("RayCollectors.num_unrolls", num_unrolls, optional=True) or num_envs
         if self.num_unrolls > num_envs:
             raise ConfigError(
@@ -122,11 +121,14 @@ class RayCollectors(Collectors):
         )
         self._restarts = RestartLimit(max_restarts, restart_period)
         self._ray = connect()
+        self._transfers = Transfers(self._ray, max_joined_answers, compress, self._timeout)
+        # Where there are aggregators, they compress.
+        self._collectors_compress = compress and max_joined_answers == 1
         self._weights = None  # a list of one reference
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each
-        self._has_answered = [False] * num_collectors  # since its last start
-        # Of each collector the requests that wait, the oldest first: Ray answers them in this order.
+        self._last_answers = [None] * num_collectors  # seconds of `time.monotonic`; None since its last start
+        # Of each collector the requests without an answer, the oldest first: they are answered in this order.
         self._requests = [collections.deque() for _ in range(num_collectors)]
 
     @property
@@ -148,30 +150,51 @@ class RayCollectors(Collectors):
 
     def request(self, index):
         actor = self._actors[index]
-        reference = actor.collect.remote(self._weights)
-        self._requests[index].append(_Request(reference, index, actor, time.monotonic()))
+        answer, node = actor.collect.options(num_returns=2).remote(self._weights)
+        self._requests[index].append(Request(index, actor, answer, node, time.monotonic()))
 
     def receive(self, timeout):
-        self._replace_late()
-        oldest = {requests[0].reference: requests for requests in self._requests if requests}
-        ready, _ = self._ray.wait(list(oldest), num_returns=1, timeout=timeout)
-        if not ready:
-            return None
-        request = oldest[ready[0]].popleft()
         try:
-            leaves = self._ray.get(request.reference)
+            self._check_late()
+            return self._receive(timeout)
+        except LostError as error:
+            for request in error.requests:
+                # Its successor may be there, because another answer was lost before.
+                if request.actor is self._actors[request.index]:
+                    self._replace(request.index, error.reason)
+                self.request(request.index)
+            return None
+
+    def _receive(self, timeout):
+        """Waits until a collector has answered, or an answer has arrived; returns what `receive` does."""
+        oldest = {requests[0].node: requests for requests in self._requests if requests}
+        arrivals = self._transfers.references()
+        waited_for = [*oldest, *arrivals]
+        ready, _ = self._ray.wait(waited_for, num_returns=len(waited_for), timeout=0)
+        if not ready:
+            ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=timeout)
+        for reference in ready:
+            if reference in oldest:
+                self._take_notice(oldest[reference].popleft())
+        lanes = [arrivals[reference] for reference in ready if reference in arrivals]
+        return self._transfers.take(lanes[0]) if lanes else None
+
+    def _take_notice(self, request):
+        """Starts the transfer of an answer that is ready; raises what the collector raised."""
+        try:
+            node = self._ray.get(request.node)
         except self._ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
         except self._ray.exceptions.RayError as error:
-            self._replace(request, f"{self._name(request.index)} has died: {_first_line(error)}")
-            return None
-        self._has_answered[request.index] = True
-        return request.index, leaves
+            raise LostError([request], f"has died: {first_line(error)}") from None
+        self._last_answers[request.index] = time.monotonic()
+        self._transfers.add(request, node)
 
     def close(self):
         actors, self._actors = self._actors, []
         for actor in actors:
             self._ray.kill(actor)
+        self._transfers.close()
 
     def _start_actor(self, index):
         first_env = self._first_env_index + index * self._envs_of_each
@@ -179,33 +202,27 @@ class RayCollectors(Collectors):
         arguments = index, self._counts[index], self._envs_of_each
         make = functools.partial(self._make_collector, *arguments, **kwargs)
         actor_class = self._ray.remote(**self._options)(CollectorActor)
-        return actor_class.remote(cloudpickle.dumps(make), sys.path)
+        return actor_class.remote(cloudpickle.dumps(make), sys.path, self._collectors_compress)
 
-    def _replace_late(self):
-        """Replaces collectors that have not answered within the time-out."""
+    def _check_late(self):
+        """Raises LostError if a collector or a transfer has not answered within the time-out."""
         now = time.monotonic()
-        for index, requests in enumerate(self._requests):
-            timeout = self._timeout if self._has_answered[index] else self._start_timeout
-            if requests and requests[0].since < now - timeout:
-                request = requests.popleft()
-                self._ray.kill(request.actor)
-                self._replace(request, f"{self._name(index)} has not answered for {timeout:g} s")
+        for requests, last_answer in zip(self._requests, self._last_answers, strict=True):
+            timeout = self._start_timeout if last_answer is None else self._timeout
+            # A slow learner takes an answer late that came in time.
+            is_late = requests and max(requests[0].since, last_answer or 0.0) < now - timeout
+            if is_late and not is_ready(self._ray, requests[0].node):
+                raise LostError([requests.popleft()], f"has not answered for {timeout:g} s")
+        self._transfers.check()
 
-    def _replace(self, request, loss):
-        """Replaces the collector that a lost request asked, and asks the new one as often as it."""
-        index = request.index
-        self._restarts.count_restart(loss, EnvError)
+    def _replace(self, index, reason):
+        """Replaces a collector, and asks its successor for what it was asked for."""
+        self._restarts.count_restart(f"collector {index} of {self.num_collectors} {reason}", EnvError)
+        self._ray.kill(self._actors[index])
         self._counts[index] += 1
-        self._has_answered[index] = False
+        self._last_answers[index] = None
         self._actors[index] = self._start_actor(index)
-        lost = [request, *self._requests[index]]
+        num_lost = len(self._requests[index])
         self._requests[index].clear()
-        for _ in lost:
+        for _ in range(num_lost):
             self.request(index)
-
-    def _name(self, index):
-        return f"collector {index} of {self.num_collectors}"
-
-
-def _first_line(error):
-    return str(error).strip().splitlines()[0]

@@ -198,7 +198,7 @@ class AsyncOffPolicyDriver(Driver):
             keep_bounds=False,
             with_env_info=bool(self._specs.info_keys),
         )
-        spec = add_leading_dims(spec, self._collectors.num_unrolls)
+        spec = add_leading_dims(spec, None)
         hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
         self._publish_weights()
         self._collectors.start(self._unroll_length, 0 if self._is_lockstep else 1)
@@ -297,12 +297,16 @@ class AsyncOffPolicyDriver(Driver):
             return queues.learn_queue.enqueue(self._for_learner(unroll))
 
     def _hand_over_all(self, spec, leaves):
-        """Hands an `Experience` over that a collector sent, one unroll after another."""
-        unrolls, done = tf.nest.pack_sequence_as(spec, leaves), []
-        for index in range(self._collectors.num_unrolls):
-            with tf.control_dependencies(done):
-                unroll = tf.nest.map_structure(lambda x: tf.identity(x[index]), unrolls)  # noqa: B023
-                done = [self._hand_over(unroll)]
+        """Hands an `Experience` over that collectors sent, one unroll after another."""
+        unrolls = tf.nest.pack_sequence_as(spec, leaves)
+
+        def hand_over(index):
+            unroll = tf.nest.map_structure(lambda x: x[index], unrolls)
+            with tf.control_dependencies([self._hand_over(unroll)]):
+                return (index + 1,)
+
+        num_unrolls = tf.shape(leaves[0])[0]
+        tf.while_loop(lambda index: index < num_unrolls, hand_over, (0,), parallel_iterations=1)
 
     def _publish_weights(self):
         """Gives the collectors the learner's weights, for what they do from now on."""

@@ -14,7 +14,7 @@ class Collectors(abc.ABC):
     Attributes:
         num_collectors: int.
         num_envs: int; batched environments of all of them together.
-        num_unrolls: N, int; unrolls of an answer.
+        num_unrolls: N, int; unrolls of an answer of one collector.
         specs: `EnvSpecs` of their environments.
         broadcast_interval: int; updates after which they get new weights.
         max_requests_in_flight: int; requests that a collector has at a time.
@@ -38,7 +38,8 @@ class Collectors(abc.ABC):
         """Waits for an answer at most `timeout` seconds.
 
         Returns:
-            the collector's index, and what `Collector.collect` returned; or None.
+            list of the indices of the collectors that have answered; and what `Collector.collect` returned,
+            joined along N if they are several. Or None, perhaps before the time is over.
 
         Raises:
             EnvError: if collectors are lost more often than the settings allow.
@@ -72,15 +73,15 @@ class CollectorThread(DriverThread):
         if self._orders is not None:
             self._orders.dequeue()
             self._request_all()
-            for _ in range(self._collectors.num_collectors):
-                self._take()
+            missing = self._collectors.num_collectors
+            while missing and not self._coord.should_stop():
+                missing -= len(self._take())
             return
         if self._is_first:
             for _ in range(self._collectors.max_requests_in_flight):
                 self._request_all()
             self._is_first = False
-        index = self._take()
-        if index is not None:
+        for index in self._take():
             self._collectors.request(index)
 
     def _request_all(self):
@@ -88,11 +89,10 @@ class CollectorThread(DriverThread):
             self._collectors.request(index)
 
     def _take(self):
-        """Hands the next answer over; returns the collector's index, None if the driver stops."""
-        while not self._coord.should_stop():
-            answer = self._collectors.receive(_RECEIVE_SECONDS)
-            if answer is not None:
-                index, leaves = answer
-                self._hand_over(leaves)
-                return index
-        return None
+        """Hands the next answer over; returns whose it is, an empty list if there is none yet."""
+        answer = self._collectors.receive(_RECEIVE_SECONDS)
+        if answer is None:
+            return []
+        indices, leaves = answer
+        self._hand_over(leaves)
+        return indices

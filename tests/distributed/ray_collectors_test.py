@@ -3,11 +3,13 @@
 
 import os
 import signal
+import subprocess
 import time
 
 import numpy as np
 import pytest
 
+from alf.distributed import answers
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
@@ -32,14 +34,14 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def answers():
+def recorded():
     """What a collector of one environment sends, for two of them."""
-    recorded = []
+    answers_of = []
     for index in range(2):
         collector = make_collector(index, 0, 1, index * B, unroll_length=UNROLL_LENGTH)
-        recorded.append([collector.collect() for _ in range(NUM_ANSWERS)])
+        answers_of.append([collector.collect() for _ in range(NUM_ANSWERS)])
         collector.close()
-    return recorded
+    return answers_of
 
 
 def make_collector(index, num_restarts, num_envs, first_env_id, **settings):
@@ -77,17 +79,75 @@ def is_contiguous(unrolls):
     return [(a.observation[-1, 0, ROW] == b.observation[0, 0, ROW]) for a, b in zip(unrolls, unrolls[1:])]
 
 
-def test_unrolls_arrive_once_and_in_order():
-    driver, learner = make_driver(make_collector, learn_queue_cap=2)
+@pytest.mark.parametrize(
+    "settings", [{}, {"compress": True}, {"max_joined_answers": 3, "compress": True}], ids=str
+)
+def test_unrolls_arrive_once_and_in_order(settings, monkeypatch):
+    compressed = []
+
+    def decompress(leaves):
+        compressed.append(any(isinstance(x, answers.Compressed) for x in leaves))
+        return wire_decompress(leaves)
+
+    wire_decompress = answers.decompress
+    monkeypatch.setattr(answers, "decompress", decompress)
+    driver, learner = make_driver(make_collector, learn_queue_cap=2, **settings)
     run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
     for env, unrolls in enumerate(learner.unrolls(2)):
         assert all(is_contiguous(unrolls))
         assert unrolls[0].observation[0, 0, ROW] == 0
         assert (unrolls[0].env_id == env * B + np.arange(B)).all()
+    assert set(compressed) == {bool(settings.get("compress"))}
 
 
-def test_a_collector_that_is_killed_is_replaced(answers, tmp_path):
-    driver, learner = make_driver(Recorded(answers, str(tmp_path)))
+def test_answers_are_joined_while_the_learner_is_busy(recorded, tmp_path):
+    """Answers gather while one is on its way. An aggregator that is killed does its work again."""
+    driver, learner = make_driver(Recorded(recorded, str(tmp_path)), max_joined_answers=3)
+    receive, sizes, killed = driver._collectors.receive, [], []
+
+    def count(timeout):
+        received = receive(timeout)
+        if received is not None:
+            sizes.append(len(received[0]))
+        return received
+
+    def done():
+        time.sleep(0.1)
+        if len(sizes) == 5 and not killed:
+            killed.append(find_process("ray::AggregatorActor"))
+            os.kill(killed[0], signal.SIGKILL)
+        return min(map(len, learner.unrolls(2))) >= 10
+
+    driver._collectors.receive = count
+    run(driver, learner, done)
+    assert killed and driver.num_restarts == 0
+    assert 2 <= max(sizes) <= 3
+    for unrolls in learner.unrolls(2):
+        assert all(is_contiguous(unrolls))
+        assert unrolls[0].observation[0, 0, ROW] == 0
+
+
+def test_a_busy_learner_does_not_make_collectors_late(recorded):
+    driver, learner = make_driver(Recorded(recorded), timeout=4.0)
+    pauses = []
+
+    def done():
+        if len(learner.observed) == 4:
+            pauses.append(time.sleep(6.0))
+        return len(learner.observed) == 12
+
+    run(driver, learner, done)
+    assert pauses and driver.num_restarts == 0
+
+
+def find_process(name):
+    """The id of the process that Ray named so."""
+    found = subprocess.run(["pgrep", "-f", f"^{name}"], capture_output=True, text=True, check=True)
+    return int(found.stdout.split()[0])
+
+
+def test_a_collector_that_is_killed_is_replaced(recorded, tmp_path):
+    driver, learner = make_driver(Recorded(recorded, str(tmp_path)))
     kills = []
 
     def done():
@@ -111,32 +171,32 @@ def test_a_collector_that_is_killed_is_replaced(answers, tmp_path):
         assert all(is_contiguous(second[start:end]))
 
 
-def test_a_collector_that_does_not_answer_is_replaced(answers):
-    make = Recorded(answers, fault="hang", faulty_starts=1)
+def test_a_collector_that_does_not_answer_is_replaced(recorded):
+    make = Recorded(recorded, fault="hang", faulty_starts=1)
     driver, learner = make_driver(make, timeout=2.0)
     run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
     assert driver.num_restarts >= 2
 
 
-def test_too_many_losses_end_the_run(answers):
+def test_too_many_losses_end_the_run(recorded):
     driver, learner = make_driver(
-        Recorded(answers, fault="hang"), num_collectors=1, timeout=2.0, max_restarts=1
+        Recorded(recorded, fault="hang"), num_collectors=1, timeout=2.0, max_restarts=1
     )
     message = "collector 0 of 1 has not answered for 2 s; max_restarts=1 is reached"
     with pytest.raises(EnvError, match=message):
         run(driver, learner, lambda: False)
 
 
-def test_a_collector_that_does_not_start_is_named(answers):
+def test_a_collector_that_does_not_start_is_named(recorded):
     driver, learner = make_driver(
-        Recorded(answers), num_collectors=1, resources={"nowhere": 1}, start_timeout=2.0, max_restarts=0
+        Recorded(recorded), num_collectors=1, resources={"nowhere": 1}, start_timeout=2.0, max_restarts=0
     )
     with pytest.raises(EnvError, match="collector 0 of 1 has not answered for 2 s"):
         run(driver, learner, lambda: False)
 
 
-def test_what_an_environment_raises_ends_the_run(answers):
-    driver, learner = make_driver(Recorded(answers, fault="raise"))
+def test_what_an_environment_raises_ends_the_run(recorded):
+    driver, learner = make_driver(Recorded(recorded, fault="raise"))
     with pytest.raises(KeyError, match="my own bug"):
         run(driver, learner, lambda: False)
 
@@ -150,6 +210,8 @@ def test_what_an_environment_raises_ends_the_run(answers):
         ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
         ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
         ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
+        ({"max_joined_answers": 0}, "RayCollectors.max_joined_answers is 0"),
+        ({"compress": 1}, "RayCollectors.compress is 1"),
         ({"placement": "PACK"}, "RayCollectors.placement is 'PACK'"),
         ({"num_cpus": -1}, "RayCollectors.num_cpus is -1"),
         ({"num_gpus": -1}, "RayCollectors.num_gpus is -1"),

@@ -70,9 +70,10 @@ class ThreadCollectors(Collectors):
             answer = self._answers.get(timeout=timeout)
         except queue.Empty:
             return None
-        if isinstance(answer[1], BaseException):
-            raise answer[1]
-        return answer
+        index, leaves = answer
+        if isinstance(leaves, BaseException):
+            raise leaves
+        return [index], leaves
 
     def close(self):
         for requests in self._requests:
