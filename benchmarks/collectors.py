@@ -3,7 +3,8 @@
 
 The collectors are stand-ins, processes without TensorFlow: each sends a recorded unroll as often as a batch
 of environments would whose step takes `--step_ms`. Nothing is learned. Prints a Markdown table. "Ideal" is
-what environments of that speed make; the CPU time is that of the learner's process alone.
+what environments of that speed make; the CPU time is that of the learner's process alone. The row of 0
+collectors has a thread in place of Ray, which hands the same unroll to the same queues.
 """
 
 import statistics
@@ -16,6 +17,7 @@ from alf.distributed.cluster import connect
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
+from alf.drivers.collector_thread import Collectors
 from alf.learner import Learner
 from alf.learner.optimizers import SGD
 from alf.policies import ActorCriticPolicy
@@ -29,6 +31,7 @@ _UNROLL_LENGTH = flags.DEFINE_integer("unroll_length", 32, "Steps of an unroll."
 _OBSERVATION_DIM = flags.DEFINE_integer(
     "observation_dim", 8, "Floats of an observation; 7056 are as large as 4 frames of Atari.", lower_bound=1
 )
+_MAX_JOINED = flags.DEFINE_integer("max_joined_answers", 1, "Of an aggregation actor.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 10.0, "Of each measurement.", lower_bound=1.0)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each row.", lower_bound=1)
 
@@ -45,13 +48,45 @@ def record(env, policy):
     return answer
 
 
+class NoWay(Collectors):
+    """In place of `RayCollectors`: the answer is there as soon as it is asked for, without any copy."""
+
+    num_collectors = num_envs = num_unrolls = max_requests_in_flight = broadcast_interval = 1
+    weights_dtype = "float32"
+
+    def __init__(self, answer, specs):
+        self.specs, self._answer = specs, answer
+
+    def start(self, unroll_length, max_waiting_batches):
+        pass
+
+    def publish(self, weights):
+        pass
+
+    def request(self, index):
+        pass
+
+    def receive(self, timeout):
+        return [0], self._answer
+
+    def close(self):
+        pass
+
+
+def make_collectors(answer, specs, num_collectors):
+    if num_collectors == 0:
+        return NoWay(answer, specs)
+    stand_in = StandIn(answer, _UNROLL_LENGTH.value * _STEP_MS.value / 1000)
+    joined = _MAX_JOINED.value
+    return RayCollectors(stand_in, specs, num_collectors, num_envs=1, num_cpus=0, max_joined_answers=joined)
+
+
 def make_driver(num_collectors):
     """Makes a driver whose collectors are stand-ins; returns it, and the bytes of an answer."""
     env = NullEnvironment(_BATCH_SIZE.value, _OBSERVATION_DIM.value, episode_length=1000)
     specs = EnvSpecs([env])
     answer = record(env, make_policy(specs))
-    stand_in = StandIn(answer, _UNROLL_LENGTH.value * _STEP_MS.value / 1000)
-    collectors = RayCollectors(stand_in, specs, num_collectors, num_envs=1, num_cpus=0)
+    collectors = make_collectors(answer, specs, num_collectors)
     learner = Learner(ImpalaAlgorithm(make_policy(specs)), SGD(0.0))
     driver = AsyncOffPolicyDriver(
         [], learner, unroll_length=_UNROLL_LENGTH.value, learn_queue_cap=1, collectors=collectors
@@ -80,9 +115,10 @@ def main(argv):
             rates, cpu = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
         finally:
             driver.stop()
-        ideal = num_collectors * _BATCH_SIZE.value * 1000 / _STEP_MS.value if _STEP_MS.value else float("nan")
+        ideal = num_collectors * _BATCH_SIZE.value * 1000 / _STEP_MS.value if _STEP_MS.value else 0
+        share = f"{rates / ideal:.2f}" if ideal else "-"
         megabytes = rates * num_bytes / (_UNROLL_LENGTH.value * _BATCH_SIZE.value) / 1e6
-        cells = f"{rates:,.0f}", f"{rates / ideal:.2f}", f"{megabytes:.1f}", f"{1e6 * cpu / rates:.2f}"
+        cells = f"{rates:,.0f}", share, f"{megabytes:.1f}", f"{1e6 * cpu / rates:.2f}"
         print(f"| {num_collectors} | {' | '.join(cells)} |", flush=True)
 
 

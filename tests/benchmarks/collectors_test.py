@@ -29,5 +29,12 @@ def test_a_row_for_each_number_of_collectors():
         assert share == pytest.approx(rate / (800 * num_collectors), abs=0.01)
 
 
+def test_a_row_without_ray_and_at_full_speed():
+    settings = ["--collectors=0,1", "--step_ms=0", "--seconds=1", "--rounds=1", "--max_joined_answers=2"]
+    _, _, *rows = run("-m", "benchmarks.collectors", *settings).splitlines()
+    assert [row.strip("| ").split(" | ")[0] for row in rows] == ["0", "1"]
+    assert all(row.strip("| ").split(" | ")[2] == "-" for row in rows)
+
+
 def test_stand_ins_do_not_import_tensorflow():
     assert run("-c", "import sys, benchmarks.stand_in; print('tensorflow' in sys.modules)") == "False\n"
