@@ -12,11 +12,11 @@ import gin
 
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
+from alf.distributed.ray_process import actor_options, first_line
+from alf.distributed.reservation import Reservation
 from alf.drivers.collector_thread import Collectors
 from alf.errors import ConfigError, EnvError, check_int, check_number
 from alf.restart_limit import RestartLimit
-
-_PLACEMENTS = ("DEFAULT", "SPREAD")
 
 
 class _Request(NamedTuple):
@@ -44,9 +44,9 @@ class RayCollectors(Collectors):
             travels; each bounds the memory by one answer.
         broadcast_interval: updates after which collectors get new weights, with their next request.
         weights_dtype: "float32", "float16" or "bfloat16", in which weights travel.
-        num_cpus, num_gpus, resources: what a collector occupies: numbers, and a dict of the cluster's own
-            resources. Ray starts it where they are free.
-        placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
+        num_cpus, num_gpus, resources, placement: what a collector occupies in the cluster and where Ray
+            starts it, see `actor_options`.
+        learner_num_cpus, learner_num_gpus: what no collector gets of this process's node, see `Reservation`.
         max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
             than `max_restarts` of these within `restart_period` seconds.
         timeout: seconds after which a collector that does not answer is replaced, too.
@@ -72,6 +72,8 @@ class RayCollectors(Collectors):
         num_gpus=0,
         resources=None,
         placement="SPREAD",
+        learner_num_cpus=0,
+        learner_num_gpus=0,
         max_restarts=10,
         restart_period=600.0,
         timeout=300.0,
@@ -92,14 +94,7 @@ class RayCollectors(Collectors):
                 f"RayCollectors.weights_dtype is {weights_dtype!r}: it must be 'float32', 'float16' or "
                 "'bfloat16'"
             )
-        if placement not in _PLACEMENTS:
-            raise ConfigError(f"RayCollectors.placement is {placement!r}: it must be one of {_PLACEMENTS}")
-        check_number("RayCollectors.num_cpus", num_cpus, at_least=0)
-        check_number("RayCollectors.num_gpus", num_gpus, at_least=0)
-        if resources is not None and not isinstance(resources, dict):
-            raise ConfigError(
-                f"RayCollectors.resources is {resources!r}: it must be a dict of numbers by name"
-            )
+        self._options = actor_options("RayCollectors", num_cpus, num_gpus, resources, placement)
         check_int("RayCollectors.max_restarts", max_restarts, at_least=0)
         check_number("RayCollectors.restart_period", restart_period, above=0)
         self._timeout = check_number("RayCollectors.timeout", timeout, above=0)
@@ -113,15 +108,9 @@ class RayCollectors(Collectors):
         self._make_collector = make_collector
         self._first_env_index = first_env_index
         self._envs_of_each = num_envs
-        self._options = dict(
-            num_cpus=num_cpus,
-            num_gpus=num_gpus,
-            resources=resources,
-            scheduling_strategy=placement,
-            max_restarts=0,  # of Ray's own, which would not count
-        )
         self._restarts = RestartLimit(max_restarts, restart_period)
         self._ray = connect()
+        self._reservation = Reservation(learner_num_cpus, learner_num_gpus)
         self._weights = None  # a list of one reference
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each
@@ -163,7 +152,7 @@ class RayCollectors(Collectors):
         except self._ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
         except self._ray.exceptions.RayError as error:
-            self._replace(request, f"{self._name(request.index)} has died: {_first_line(error)}")
+            self._replace(request, f"{self._name(request.index)} has died: {first_line(error)}")
             return None
         self._has_answered[request.index] = True
         return request.index, leaves
@@ -172,6 +161,7 @@ class RayCollectors(Collectors):
         actors, self._actors = self._actors, []
         for actor in actors:
             self._ray.kill(actor)
+        self._reservation.close()
 
     def _start_actor(self, index):
         first_env = self._first_env_index + index * self._envs_of_each
@@ -205,7 +195,3 @@ class RayCollectors(Collectors):
 
     def _name(self, index):
         return f"collector {index} of {self.num_collectors}"
-
-
-def _first_line(error):
-    return str(error).strip().splitlines()[0]
