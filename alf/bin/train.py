@@ -26,7 +26,7 @@ flags.adopt_module_key_flags(run_flags)
 RAY_ADDRESS = flags.DEFINE_string(
     "ray_address",
     None,
-    "Ray cluster of the collectors, such as 'auto'; without it Ray starts on this machine.",
+    "Ray cluster of collectors and evaluation, such as 'auto'; without it Ray starts on this machine.",
 )
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 

@@ -12,6 +12,7 @@ from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
+from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
 from alf.drivers.driver import split_unroll_length
@@ -193,7 +194,7 @@ class Experiment:
             close_all(envs)
 
     def _make_collectors(self, specs, first_env_index):
-        make = functools.partial(make_collector, gin.config_str())
+        make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
         return self._collectors_ctor(make, specs, self._num_collectors, first_env_index)
 
     def _make_learner(self, specs, num_envs):

@@ -1,8 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Stand-ins of collectors, which send what was recorded. They start at once: they import no TensorFlow."""
+"""Stand-ins of what Ray's actors make: collectors that send what was recorded, evaluations with faults."""
 
 import os
+import signal
+import sys
 import time
+import types
 
 
 class Recorded:
@@ -67,3 +70,50 @@ class Endless:
         self._count += 1
         time.sleep(0.02)
         return rows
+
+
+def make_obedient():
+    """Makes a stand-in of what evaluates, for `RayEvaluator.start`."""
+    return _obey
+
+
+def _obey(order):
+    """Does what it is told in place of weights, and tells where.
+
+    Args:
+        order: "answer", "die", "hang", "raise" or "exit", and the path of a file in which it notes the fault,
+            which it does not repeat then. With None it does.
+    """
+    fault, path = order
+    if fault != "answer" and not (path and os.path.exists(path)):
+        if path:
+            with open(path, "w") as file:
+                file.write(str(os.getpid()))
+        _FAULTS[fault]()
+    import ray
+
+    return {
+        "node": ray.get_runtime_context().get_node_id(),
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "threads": os.environ.get("TF_NUM_INTRAOP_THREADS"),
+        "pid": os.getpid(),
+    }
+
+
+def _raise():
+    raise KeyError("my own bug")
+
+
+_FAULTS = {
+    "die": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "hang": lambda: time.sleep(3600),
+    "raise": _raise,
+    "exit": lambda: sys.exit(3),
+}
+
+
+def make_teller(index, num_restarts, num_envs, **settings):
+    """Makes a stand-in of a `Collector` that answers with its node's name, for `RayCollectors`."""
+    import ray
+
+    return types.SimpleNamespace(collect=lambda weights: [ray.get_runtime_context().get_node_id()])
