@@ -27,7 +27,8 @@ _MAY_CHANGE = re.compile(
     r"(StopCriteria|EpisodeStatistics|Evaluator|RayEvaluator)\..*|eval/.*"
     r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
     r"|Trainer\.collect_until_env_steps|(alf\.)?Learner\.strategy|MirroredStrategy\..*"
-    r"|RayCollectors\.((learner_)?num_[cg]pus|resources|placement|weights_dtype|timeout)"
+    r"|RayCollectors\.((learner_)?num_[cg]pus|resources|placement|timeout)"
+    r"|RayCollectors\.(weights_dtype|max_joined_answers|compress)"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 

@@ -80,6 +80,8 @@ def test_where_a_run_computes_is_no_difference(tmp_path):
         "RayEvaluator.num_cpus",
         "RayCollectors.num_gpus",
         "RayCollectors.learner_num_cpus",
+        "RayCollectors.max_joined_answers",
+        "RayCollectors.compress",
         "Evaluator.place",
     )
     directory, path = RunDir(str(tmp_path)), tmp_path / "operative_config.gin"
