@@ -90,23 +90,38 @@ class Nodes:
         return self._cluster.add_node(num_cpus=self._num_cpus)
 
 
-def start_training(folder, address):
-    """Starts alf-train, which writes to the folder."""
+def start_training(folder, address, log):
+    """Starts alf-train; returns its `subprocess.Popen`.
+
+    Args:
+        folder: `pathlib.Path`, for what it needs and writes.
+        address: of the Ray cluster.
+        log: `pathlib.Path` of its log.
+    """
     config = _CONFIG.format(step_ms=_STEP_MS.value, collectors=_COLLECTORS.value)
     (folder / "collectors.gin").write_text(config)
     command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={_GIN_FILE.value}"]
     command += [f"--gin_file={folder}/collectors.gin", f"--root_dir={folder}/run", f"--ray_address={address}"]
     command += [f"--gin_param={param}" for param in _GIN_PARAM.value]
-    with open(_LOG.value or folder / "log", "w") as log:
-        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    with log.open("w") as file:
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 
 
-def take_away(nodes, training):
-    """Takes collectors and nodes away in turn until the training ends, or `--limit`; returns what it did."""
+def take_away(nodes, training, interval, limit):
+    """Takes a collector or a node away, in turn, after each interval, until the training ends.
+
+    Args:
+        nodes: `Nodes`.
+        training: `subprocess.Popen`.
+        interval, limit: seconds; after the limit the training goes on alone.
+
+    Returns:
+        list of texts: what was done, in order.
+    """
     losses, start = [], time.monotonic()
-    while (seconds := time.monotonic() - start) < _LIMIT.value:
+    while (left := start + limit - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            training.wait(min(_INTERVAL.value, _LIMIT.value - seconds))
+            training.wait(min(interval, left))
             break
         loss = (nodes.kill_collector, nodes.replace_node)[len(losses) % 2]
         if loss():
@@ -125,10 +140,15 @@ def end(training):
         training.wait()
 
 
-def describe(folder, losses, seconds):
-    """What happened, a dict; "reached" says whether the run reached its target return."""
-    log = pathlib.Path(_LOG.value or folder / "log").read_text()
-    done = folder / "run" / "done.json"
+def describe(log, done, losses, seconds):
+    """What happened, a dict; "reached" says whether the run reached its target return.
+
+    Args:
+        log, done: `pathlib.Path`s of the run's log and its `done.json`.
+        losses: what `take_away` returned.
+        seconds: of the whole.
+    """
+    log = log.read_text()
     end = json.loads(done.read_text()) if done.exists() else {"reason": f"unknown: {log[-2000:]}"}
     return {
         "reached": end["reason"].startswith("target_return="),
@@ -144,14 +164,15 @@ def main(argv):
     del argv
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, start = pathlib.Path(name), time.monotonic()
+        log = pathlib.Path(_LOG.value or folder / "log")
         nodes = Nodes(name, num_cpus=_COLLECTORS.value)  # all fit on the node that is left
-        training = start_training(folder, nodes.address)
+        training = start_training(folder, nodes.address, log)
         try:
-            losses = take_away(nodes, training)
+            losses = take_away(nodes, training, _INTERVAL.value, _LIMIT.value)
         finally:
             end(training)
             nodes.close()
-        outcome = describe(folder, losses, time.monotonic() - start)
+        outcome = describe(log, folder / "run" / "done.json", losses, time.monotonic() - start)
     print(json.dumps(outcome, indent=1))
     return 0 if outcome["reached"] else 1
 
