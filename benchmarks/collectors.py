@@ -5,8 +5,9 @@ The collectors are stand-ins, processes without TensorFlow: each sends a recorde
 of environments would whose step takes `--step_ms`. With `--real` they are collectors with actors, whose
 environments sleep for that time. Nothing is learned. Prints a Markdown table. "Ideal" is what environments of
 that speed make if actors take no time; "linear" compares the steps of each collector with those of the first
-row. The CPU time is that of the learner's process alone; the memory is what a collector does not share. The
-row of 0 collectors has a thread in place of Ray, which hands the same unroll to the same queues.
+row. The CPU time is that of the learner's process alone; "busy" is the share of the machine's cores that
+anything uses: at 1.00 the machine is the limit. The memory is what a collector does not share. The row of 0
+collectors has a thread in place of Ray, which hands the same unroll to the same queues.
 """
 
 import functools
@@ -100,11 +101,12 @@ def make_driver(num_collectors):
 
 
 def measure(driver):
-    """Samples for a while; returns steps and CPU seconds of this process, each for a second."""
+    """Samples for a while; returns, for a second, steps, CPU seconds of this process and of each core."""
+    psutil.cpu_percent()
     steps, cpu, start = 0, time.process_time(), time.monotonic()
     while (seconds := time.monotonic() - start) < _SECONDS.value:
         steps += driver.sample()
-    return steps / seconds, (time.process_time() - cpu) / seconds
+    return steps / seconds, (time.process_time() - cpu) / seconds, psutil.cpu_percent() / 100
 
 
 def find_memory():
@@ -117,8 +119,10 @@ def find_memory():
 def main(argv):
     del argv
     connect()
-    print("| collectors | steps/s | of the ideal | linear | MB/s | CPU, µs a step | MB of a collector |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| collectors | steps/s | of the ideal | linear | MB/s | CPU, µs a step | busy | MB of a collector |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     first = None
     for num_collectors in map(int, _COLLECTORS.value):
         driver, num_bytes = make_driver(num_collectors)
@@ -126,19 +130,20 @@ def main(argv):
         try:
             for _ in range(5 * max(num_collectors, 1)):  # until all have started
                 driver.sample()
-            rate, cpu = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
+            rate, cpu, busy = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
             memory = find_memory()
         finally:
             driver.stop()
-        of_each = rate / max(num_collectors, 1)
+        of_each = rate / num_collectors if num_collectors else None
         first = first or of_each
         ideal = _BATCH_SIZE.value * 1000 / _STEP_MS.value if _STEP_MS.value else None
         cells = [
             f"{rate:,.0f}",
-            f"{of_each / ideal:.2f}" if ideal and num_collectors else "-",
-            f"{of_each / first:.2f}",
+            f"{of_each / ideal:.2f}" if of_each and ideal else "-",
+            f"{of_each / first:.2f}" if of_each else "-",
             f"{rate * num_bytes / (_UNROLL_LENGTH.value * _BATCH_SIZE.value) / 1e6:.1f}",
             f"{1e6 * cpu / rate:.2f}",
+            f"{busy:.2f}",
             f"{memory:.0f}",
         ]
         print(f"| {num_collectors} | {' | '.join(cells)} |", flush=True)
