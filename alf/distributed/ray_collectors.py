@@ -32,7 +32,8 @@ class RayCollectors(Collectors):
         num_collectors: processes.
         first_env_index: how many batched environments the learner's process has.
         num_envs: batched environments of each.
-        num_unrolls: N, unrolls of an answer, at most `num_envs`; None: `num_envs`.
+        num_unrolls: N, unrolls of an answer. None: one of each environment, begun with the weights of the
+            request. Less than `num_envs`: those N that are ready first; the environments collect ahead.
         max_requests_in_flight: requests that a collector has at a time. 2 let it collect while an answer
             travels; each bounds the memory by one answer.
         broadcast_interval: updates after which collectors get new weights, with their next request.
@@ -133,12 +134,8 @@ class RayCollectors(Collectors):
         # In a list, so that Ray does not fetch them for a collector that has them already.
         self._weights = [self._ray.put(weights)]
 
-    def start(self, unroll_length, max_waiting_batches):
-        self._settings = dict(
-            unroll_length=unroll_length,
-            num_unrolls=self.num_unrolls,
-            max_waiting_batches=max_waiting_batches,
-        )
+    def start(self, unroll_length):
+        self._settings = dict(unroll_length=unroll_length, num_unrolls=self.num_unrolls)
         self._actors = [self._start_actor(index) for index in range(self.num_collectors)]
 
     def request(self, index):

@@ -106,6 +106,8 @@ class AsyncOffPolicyDriver(Driver):
         if num_envs:
             _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches)
         _check_learn_queue(self._num_sources, learn_queue_cap, max_waiting_batches, unroll_length)
+        if max_waiting_batches == 0 and collectors is not None:
+            _check_all_answer(collectors)
         self._published = None  # how many updates the weights of the collectors have seen
         check_bool("one_env_at_a_time", one_env_at_a_time)
         self._start_spread = check_number("start_spread", start_spread, at_least=0)
@@ -201,7 +203,7 @@ class AsyncOffPolicyDriver(Driver):
         spec = add_leading_dims(spec, None)
         hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
         self._publish_weights()
-        self._collectors.start(self._unroll_length, 0 if self._is_lockstep else 1)
+        self._collectors.start(self._unroll_length)
         orders = self._tf_queues.collector_orders if self._is_lockstep else None
         return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, orders)
 
@@ -325,6 +327,15 @@ def _check_device(actor_device, copies_weights):
     known = [device.name.partition("device:")[2] for device in tf.config.list_logical_devices()]
     if actor_device not in known:
         raise ConfigError(f"actor_device is {actor_device!r}: this process has {', '.join(known)}")
+
+
+def _check_all_answer(collectors):
+    """Raises ConfigError unless an answer of each collector is an unroll of each environment."""
+    if collectors.num_unrolls * collectors.num_collectors != collectors.num_envs:
+        raise ConfigError(
+            f"max_waiting_batches is 0: num_unrolls of the collectors must be their num_envs then, not "
+            f"{collectors.num_unrolls}"
+        )
 
 
 def _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches):

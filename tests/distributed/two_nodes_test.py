@@ -247,7 +247,7 @@ def make_collectors(**kwargs):
 def find_nodes(collectors):
     """Starts two collectors, and finds the nodes where they are."""
     collectors.publish([])
-    collectors.start(1, 1)
+    collectors.start(1)
     for index in range(2):
         collectors.request(index)
     answers = []
