@@ -13,7 +13,7 @@ from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
 from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
-from alf.tf_runtime import single_threaded
+from alf.tf_runtime import check_device, on_device, single_threaded
 
 _NOT_FINITE = "ALF: not finite: "
 
@@ -41,6 +41,8 @@ class Learner(tf.Module):
             `@MirroredStrategy()`. None: one device makes the updates.
         train_step_counter: `tf.Variable`, an int64 scalar of the user's own that counts updates, too, from
             the value that it has. Checkpoints hold it. None for none.
+        device: TensorFlow device that makes the updates, such as "GPU:0", where the weights should be, too:
+            `Experiment.learner_device` sees to both. None leaves the choice to TensorFlow.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
@@ -61,8 +63,10 @@ class Learner(tf.Module):
         jit_compile=False,
         strategy=None,
         train_step_counter=None,
+        device=None,
     ):
         super().__init__(name="learner")
+        check_device("Learner.device", device)
         check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
         check_bool("Learner.jit_compile", jit_compile)
         self.algorithm = algorithm
@@ -89,6 +93,7 @@ class Learner(tf.Module):
             )
         self._max_policy_lag = max_policy_lag
         self._own_counter = _check_counter(train_step_counter)
+        self._device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
         self.needs_fresh_experience = self._training.needs_fresh_experience
@@ -152,7 +157,7 @@ class Learner(tf.Module):
 
     def _train(self, train):
         """Calls a method of the training; returns what `train` does."""
-        with single_threaded():
+        with single_threaded(), on_device(self._device):
             try:
                 summary, experience = train(self)
             except tf.errors.InvalidArgumentError as error:

@@ -22,7 +22,7 @@ from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.seeds import spawn_seeds
-from alf.tf_runtime import global_seed, set_intra_op_threads
+from alf.tf_runtime import check_device, global_seed, on_device, set_intra_op_threads
 
 
 @gin.configurable(module="alf.training")
@@ -58,6 +58,9 @@ class Experiment:
         seed: of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
+        learner_device: TensorFlow device that has the learner's weights and the optimizer's state, and makes
+            the updates, such as "GPU:0". Queues and replay buffers stay in main memory. The actors' device is
+            `AsyncOffPolicyDriver.actor_device`. None leaves the choice to TensorFlow.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Experiment:
         collectors_ctor=RayCollectors,
         seed=None,
         intra_op_threads=None,
+        learner_device=None,
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
         check_int("Experiment.num_collectors", num_collectors, at_least=0)
@@ -106,6 +110,7 @@ class Experiment:
         self._collectors_ctor = collectors_ctor
         self._seed = seed
         self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
+        self._learner_device = learner_device  # checked later, because that starts TensorFlow
 
     def make_driver(self):
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
@@ -205,12 +210,17 @@ class Experiment:
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
-        policy = self.make_policy(rows.observation, rows.action, rows.reward)
-        algorithm = self._algorithm_ctor(policy)
+        device = self._learner_device
+        check_device("Experiment.learner_device", device)
+        with on_device(device):
+            policy = self.make_policy(rows.observation, rows.action, rows.reward)
+            algorithm = self._algorithm_ctor(policy)
         replayer = self._make_replayer(policy, specs, num_envs, files, algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-        learner = self._learner_ctor(algorithm, training=training)
+        settings = {} if device is None else {"device": device}
+        with on_device(device):
+            learner = self._learner_ctor(algorithm, training=training, **settings)
         if specs is None and policy.data_transformer.has_statistics:
             raise ConfigError(
                 "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "
