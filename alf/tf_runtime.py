@@ -36,8 +36,11 @@ def _has_several_devices():
 
 @functools.cache
 def _list_devices():
-    """The full names of TensorFlow's devices."""
-    return [device.name for device in tf.config.list_logical_devices()]
+    """The full names of TensorFlow's devices in this process."""
+    names = [device.name for device in tf.config.list_logical_devices()]
+    # Those of other learner processes come last.
+    process = names[0].partition("/device:")[0]
+    return [name for name in names if name.startswith(process)]
 
 
 def check_device(setting, device):
@@ -112,6 +115,11 @@ def reserve_default_threads():
     """Reserves threads enough for most drivers, unless TensorFlow has started already."""
     with contextlib.suppress(ConfigError):  # the driver checks what it really needs
         reserve_threads(64)
+
+
+def abort_exchanges(reason):
+    """Makes exchanges between learner processes fail, now and later; from any thread. `reason` is a text."""
+    context.context().abort_collective_ops(tf.errors.DEADLINE_EXCEEDED, reason)
 
 
 def global_seed():

@@ -27,7 +27,8 @@ _MAY_CHANGE = re.compile(
     r"(StopCriteria|EpisodeStatistics|Evaluator)\..*|eval/.*"
     r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
     r"|Trainer\.collect_until_env_steps|(alf\.)?Learner\.(strategy|device)|MirroredStrategy\..*"
-    r"|Experiment\.learner_device|AsyncOffPolicyDriver\.actor_device"
+    r"|Experiment\.(learner_device|strategy_ctor)|MultiWorkerMirroredStrategy\..*|Peers\..*"
+    r"|AsyncOffPolicyDriver\.actor_device"
     r"|RayCollectors\.(num_cpus|num_gpus|resources|placement|weights_dtype|timeout)"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
