@@ -60,7 +60,7 @@ def run():
             return 128 + signals[0]
         finished, reason = trainer.train()
     print(reason)
-    return 0 if finished else 128 + signals[0]
+    return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]  # that of another learner process
 
 
 def _hangups():
