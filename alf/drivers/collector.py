@@ -88,6 +88,9 @@ class _Outbox:
         self.uses_env_info = uses_env_info
         self._experience = None
 
+    def synchronize(self):
+        pass  # The learner is elsewhere, and sends its weights.
+
     def observe(self, experience):
         self._experience = experience
 
