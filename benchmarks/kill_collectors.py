@@ -72,10 +72,13 @@ class Nodes:
     def kill_collector(self):
         """Kills one of the collectors; returns whether there was one."""
         processes = psutil.Process().children(recursive=True)
-        collectors = [process for process in processes if "CollectorActor" in process.name()]
-        if collectors:
-            random.choice(collectors).kill()
-        return bool(collectors)
+        random.shuffle(processes)
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
+                if "CollectorActor" in process.name():
+                    process.kill()
+                    return True
+        return False
 
     def replace_node(self):
         """Removes the older node, whose processes are killed, and adds a new one."""
