@@ -111,9 +111,10 @@ STAND_INS = {
     "hostname": "echo 10.0.0.1 10.0.0.2",
     "srun": 'echo "srun $@" >>$CALLS; while [ "${1#-}" != "$1" ]; do shift; done; "$@"',
     "ray": 'echo "ray $@" >>$CALLS; case "$*" in *--block*) sleep 600;; esac',
-    # Ends at once with STATUS, or goes on until it gets SIGTERM, and takes a while to save then.
+    # Ends with STATUS as soon as Ray has started, or goes on until SIGTERM, and takes a while to save then.
     "alf-train": """trap 'trap "" TERM; sleep 1; echo saved >>$CALLS; exit 143' TERM
 echo "alf-train $@" >>$CALLS
+until grep -q "^ray .*--head" $CALLS && grep -q "^ray .*--num-cpus=4" $CALLS; do sleep 0.05; done
 test -z "$STATUS" || exit $STATUS
 sleep 600 & wait""",
 }
