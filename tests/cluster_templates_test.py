@@ -1,0 +1,167 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The templates in examples/cluster: they parse, and what they call and name exists."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gin
+import pytest
+from absl import flags
+
+import alf.bin.train  # noqa: F401  (its flags)
+from alf.training.config import parse_config
+
+ray = pytest.importorskip("ray")
+yaml = pytest.importorskip("yaml")  # Ray brings both
+jsonschema = pytest.importorskip("jsonschema")
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "examples" / "cluster"
+TEMPLATES = ("kuberay.yaml", "ray_cluster.yaml", "slurm.sh")
+
+# Of KubeRay's API, ray.io/v1.
+RAY_JOB = {"entrypoint", "shutdownAfterJobFinishes", "backoffLimit", "rayClusterSpec"}
+RAY_CLUSTER = {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"}
+HEAD_GROUP = {"rayStartParams", "template"}
+WORKER_GROUP = HEAD_GROUP | {"groupName", "replicas", "minReplicas", "maxReplicas"}
+
+
+def read(name):
+    return (FOLDER / name).read_text()
+
+
+def calls(text, command):
+    """The arguments of each call of a command, without comment marks and line breaks."""
+    joined = re.sub(r"\\?\n(# )? +(?=--)|\\\n# +(?=~/)", " ", text)
+    return [line.split(command, 1)[1] for line in joined.splitlines() if re.search(rf"{command} --", line)]
+
+
+def flags_of(call):
+    return re.findall(r"--([\w-]+)", call)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_flags_of_alf_train_exist(name):
+    (call,) = calls(read(name), "alf-train")
+    used = flags_of(call)
+    assert {"ray_address", "gin_file", "root_dir", "gin_param"} == set(used) <= set(flags.FLAGS)
+    (path,) = re.findall(r"--gin_file=(\S+)", call)
+    params = [param.strip('"') for param in re.findall(r"--gin_param=(\S+)", call)]
+    params = [re.sub(r"=\$\(\(.*", "=3", param) for param in params]
+    assert len(params) == 2
+    parse_config([str(ROOT / path.removeprefix("/alf/"))], params)
+    assert gin.query_parameter("Experiment.num_collectors") >= 3
+
+
+@pytest.mark.parametrize("name, num_calls", [("ray_cluster.yaml", 2), ("slurm.sh", 2)])
+def test_the_flags_of_ray_start_exist(name, num_calls):
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--help"]
+    known = flags_of(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
+    assert "head" in known
+    found = calls(read(name), "ray start")
+    assert len(found) == num_calls and {name for call in found for name in flags_of(call)} <= set(known)
+
+
+def test_the_cluster_launcher_takes_its_file():
+    path = Path(ray.__file__).parent / "autoscaler" / "ray-schema.json"
+    schema, config = json.loads(path.read_text()), yaml.safe_load(read("ray_cluster.yaml"))
+    jsonschema.validate(config, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**config, "setup_comands": []}, schema)
+    for local in config["file_mounts"].values():
+        assert local.startswith("~/.ray/") or (ROOT / local).exists()
+
+
+def test_the_fields_of_kuberay():
+    job = yaml.safe_load(read("kuberay.yaml"))
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    cluster = job["spec"]["rayClusterSpec"]
+    head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
+    for part, known in (
+        (job["spec"], RAY_JOB),
+        (cluster, RAY_CLUSTER),
+        (head, HEAD_GROUP),
+        (workers, WORKER_GROUP),
+    ):
+        assert set(part) == known
+    assert all(isinstance(x, str) for x in head["rayStartParams"].values())
+    images = {group["template"]["spec"]["containers"][0]["image"] for group in (head, workers)}
+    assert images == set(re.findall(r"--tag (\S+)", read("Dockerfile")))
+    assert f"ray[default]=={cluster['rayVersion']}" in read("Dockerfile")
+    # Each collector takes a CPU.
+    cpus = int(workers["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+    assert f"num_collectors={cpus * workers['replicas']}" in job["spec"]["entrypoint"]
+
+
+def test_the_image_has_what_it_copies():
+    (sources,) = [re.findall(r"^COPY (.+) \S+$", read("Dockerfile"), re.MULTILINE)]
+    names = [name for source in sources for name in source.split()]
+    assert "alf" in names and all((ROOT / name).exists() for name in names)
+
+
+STAND_INS = {
+    "scontrol": "printf 'node%s\\n' 0 1 2",
+    "hostname": "echo 10.0.0.1 10.0.0.2",
+    "srun": 'echo "srun $@" >>$CALLS; while [ "${1#-}" != "$1" ]; do shift; done; "$@"',
+    "ray": 'echo "ray $@" >>$CALLS; case "$*" in *--block*) sleep 600;; esac',
+    # Ends with STATUS as soon as Ray has started, or goes on until SIGTERM, and takes a while to save then.
+    "alf-train": """trap 'trap "" TERM; sleep 1; echo saved >>$CALLS; exit 143' TERM
+echo "alf-train $@" >>$CALLS
+until grep -q "^ray .*--head" $CALLS && grep -q "^ray .*--num-cpus=4" $CALLS; do sleep 0.05; done
+test -z "$STATUS" || exit $STATUS
+sleep 600 & wait""",
+}
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Starts the script of Slurm as a job of 3 nodes, with stand-ins of all commands; returns the process."""
+    bin_dir = tmp_path / ".venv" / "bin"
+    bin_dir.mkdir(parents=True)
+    for name, text in STAND_INS.items():
+        (bin_dir / name).write_text(f"#!/bin/bash\n{text}\n")
+        (bin_dir / name).chmod(0o700)
+    (bin_dir / "activate").write_text(f'PATH="{bin_dir}:$PATH"\n')
+    job = {"SLURM_JOB_NODELIST": "node[0-2]", "SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_PER_TASK": "4"}
+    env = {**os.environ, **job, "CALLS": str(tmp_path / "calls")}
+    started = []
+
+    def start(**variables):
+        command = ["bash", FOLDER / "slurm.sh"]
+        started.append(
+            subprocess.Popen(command, cwd=tmp_path, env={**env, **variables}, start_new_session=True)
+        )
+        return started[0]
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):  # nothing is left
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_slurm_starts_ray_on_all_nodes_and_trains(slurm, tmp_path):
+    assert slurm(STATUS="7").wait(60) == 7
+    found = (tmp_path / "calls").read_text().splitlines()
+    assert "ray start --head --port=6379 --num-cpus=0 --include-dashboard=false --block" in found
+    worker = "ray start --address=10.0.0.1:6379 --num-cpus=4 --block"
+    assert {f"srun --nodes=2 --ntasks=2 --exclude=node0 {worker}", worker} <= set(found)
+    (train,) = [line for line in found if line.startswith("alf-train")]
+    assert "--ray_address=10.0.0.1:6379" in train and "Experiment.num_collectors=8" in train
+
+
+def test_slurm_lets_the_run_save_when_the_time_is_over(slurm, tmp_path):
+    process, calls, deadline = slurm(), tmp_path / "calls", time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if calls.exists() and "alf-train" in calls.read_text():
+            process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    assert process.wait(0) == 143
+    assert "saved" in calls.read_text()
