@@ -28,6 +28,10 @@ class StallError(RuntimeError):
     """A part of a run waits for longer than its time-out. The message names both."""
 
 
+class LostPeerError(RuntimeError):
+    """Another learner process of the same run has ended, does not answer or makes other updates."""
+
+
 class SaveError(OSError):
     """A file that a run must keep could not be written. The message says which, and why."""
 

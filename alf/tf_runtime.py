@@ -30,9 +30,32 @@ def single_threaded():
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
 
-@functools.cache
 def _has_several_devices():
-    return len(tf.config.list_logical_devices()) > 1
+    return len(_list_devices()) > 1
+
+
+@functools.cache
+def _list_devices():
+    """The full names of TensorFlow's devices in this process."""
+    names = [device.name for device in tf.config.list_logical_devices()]
+    # Those of other learner processes come last.
+    process = names[0].partition("/device:")[0]
+    return [name for name in names if name.startswith(process)]
+
+
+def check_device(setting, device):
+    """Raises ConfigError unless this process has the device: "GPU:1", say, or None for none in particular.
+
+    It starts TensorFlow. `setting` is the name of the setting that says `device`.
+    """
+    known = [name.partition("device:")[2] for name in _list_devices()] if device is not None else [None]
+    if device not in known:
+        raise ConfigError(f"{setting} is {device!r}: this process has {', '.join(known)}")
+
+
+def on_device(device):
+    """Context that computes, and makes variables, on a TensorFlow device; None leaves the choice to it."""
+    return contextlib.nullcontext() if device is None else tf.device(device)
 
 
 def trace(function, *signature):
@@ -92,6 +115,11 @@ def reserve_default_threads():
     """Reserves threads enough for most drivers, unless TensorFlow has started already."""
     with contextlib.suppress(ConfigError):  # the driver checks what it really needs
         reserve_threads(64)
+
+
+def abort_exchanges(reason):
+    """Makes exchanges between learner processes fail, now and later; from any thread. `reason` is a text."""
+    context.context().abort_collective_ops(tf.errors.DEADLINE_EXCEEDED, reason)
 
 
 def global_seed():

@@ -2,13 +2,19 @@
 """Measures the way from collectors to the learn queue: `python -m benchmarks.collectors [--collectors=1,4]`.
 
 The collectors are stand-ins, processes without TensorFlow: each sends a recorded unroll as often as a batch
-of environments would whose step takes `--step_ms`. Nothing is learned. Prints a Markdown table. "Ideal" is
-what environments of that speed make; the CPU time is that of the learner's process alone.
+of environments would whose step takes `--step_ms`. With `--real` they are collectors with actors, whose
+environments sleep for that time. Nothing is learned. Prints a Markdown table. "Ideal" is what environments of
+that speed make if actors take no time; "linear" compares the steps of each collector with those of the first
+row. The CPU time is that of the learner's process alone; "busy" is the share of the machine's cores that
+anything uses: at 1.00 the machine is the limit. The memory is what a collector does not share. The row of 0
+collectors has a thread in place of Ray, which hands the same unroll to the same queues.
 """
 
+import functools
 import statistics
 import time
 
+import psutil
 from absl import app, flags
 
 from alf.algorithms import ImpalaAlgorithm
@@ -16,10 +22,11 @@ from alf.distributed.cluster import connect
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
+from alf.drivers.collector_thread import Collectors
 from alf.learner import Learner
 from alf.learner.optimizers import SGD
-from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import NullEnvironment
+from benchmarks.sleeping import make_policy, make_sleeping
 from benchmarks.stand_in import StandIn
 
 _COLLECTORS = flags.DEFINE_list("collectors", ["1", "4", "16"], "How many, one row of the table for each.")
@@ -29,12 +36,10 @@ _UNROLL_LENGTH = flags.DEFINE_integer("unroll_length", 32, "Steps of an unroll."
 _OBSERVATION_DIM = flags.DEFINE_integer(
     "observation_dim", 8, "Floats of an observation; 7056 are as large as 4 frames of Atari.", lower_bound=1
 )
+_REAL = flags.DEFINE_bool("real", False, "Whether collectors are real, or stand-ins.")
+_MAX_JOINED = flags.DEFINE_integer("max_joined_answers", 1, "Of an aggregation actor.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 10.0, "Of each measurement.", lower_bound=1.0)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each row.", lower_bound=1)
-
-
-def make_policy(specs):
-    return ActorCriticPolicy(specs.observation, specs.action)
 
 
 def record(env, policy):
@@ -45,13 +50,49 @@ def record(env, policy):
     return answer
 
 
+class NoWay(Collectors):
+    """In place of `RayCollectors`: the answer is there as soon as it is asked for, without any copy."""
+
+    num_collectors = num_envs = num_unrolls = max_requests_in_flight = broadcast_interval = 1
+    weights_dtype = "float32"
+
+    def __init__(self, answer, specs):
+        self.specs, self._answer = specs, answer
+
+    def start(self, unroll_length):
+        pass
+
+    def publish(self, weights):
+        pass
+
+    def request(self, index):
+        pass
+
+    def receive(self, timeout):
+        return [0], self._answer
+
+    def close(self):
+        pass
+
+
+def make_collectors(answer, specs, num_collectors):
+    if num_collectors == 0:
+        return NoWay(answer, specs)
+    make = StandIn(answer, _UNROLL_LENGTH.value * _STEP_MS.value / 1000)
+    if _REAL.value:
+        make = functools.partial(
+            make_sleeping, _BATCH_SIZE.value, _OBSERVATION_DIM.value, _STEP_MS.value / 1000
+        )
+    joined = _MAX_JOINED.value
+    return RayCollectors(make, specs, num_collectors, num_envs=1, num_cpus=0, max_joined_answers=joined)
+
+
 def make_driver(num_collectors):
     """Makes a driver whose collectors are stand-ins; returns it, and the bytes of an answer."""
     env = NullEnvironment(_BATCH_SIZE.value, _OBSERVATION_DIM.value, episode_length=1000)
     specs = EnvSpecs([env])
     answer = record(env, make_policy(specs))
-    stand_in = StandIn(answer, _UNROLL_LENGTH.value * _STEP_MS.value / 1000)
-    collectors = RayCollectors(stand_in, specs, num_collectors, num_envs=1, num_cpus=0)
+    collectors = make_collectors(answer, specs, num_collectors)
     learner = Learner(ImpalaAlgorithm(make_policy(specs)), SGD(0.0))
     driver = AsyncOffPolicyDriver(
         [], learner, unroll_length=_UNROLL_LENGTH.value, learn_queue_cap=1, collectors=collectors
@@ -60,29 +101,51 @@ def make_driver(num_collectors):
 
 
 def measure(driver):
-    """Samples for a while; returns steps and CPU seconds of this process, each for a second."""
+    """Samples for a while; returns, for a second, steps, CPU seconds of this process and of each core."""
+    psutil.cpu_percent()
     steps, cpu, start = 0, time.process_time(), time.monotonic()
     while (seconds := time.monotonic() - start) < _SECONDS.value:
         steps += driver.sample()
-    return steps / seconds, (time.process_time() - cpu) / seconds
+    return steps / seconds, (time.process_time() - cpu) / seconds, psutil.cpu_percent() / 100
+
+
+def find_memory():
+    """The megabytes that a collector does not share with other processes, the median of all."""
+    names = "ray::Collector", "ray::CollectorActor"
+    processes = [p for p in psutil.Process().children(recursive=True) if p.name().startswith(names)]
+    return statistics.median([p.memory_full_info().uss / 1e6 for p in processes] or [0])
 
 
 def main(argv):
     del argv
     connect()
-    print("| collectors | steps/s | of the ideal | MB/s | CPU, µs a step |\n| --- | --- | --- | --- | --- |")
+    print(
+        "| collectors | steps/s | of the ideal | linear | MB/s | CPU, µs a step | busy | MB of a collector |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    first = None
     for num_collectors in map(int, _COLLECTORS.value):
         driver, num_bytes = make_driver(num_collectors)
         driver.start()
         try:
-            for _ in range(5 * num_collectors):  # until all have started
+            for _ in range(5 * max(num_collectors, 1)):  # until all have started
                 driver.sample()
-            rates, cpu = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
+            rate, cpu, busy = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
+            memory = find_memory()
         finally:
             driver.stop()
-        ideal = num_collectors * _BATCH_SIZE.value * 1000 / _STEP_MS.value if _STEP_MS.value else float("nan")
-        megabytes = rates * num_bytes / (_UNROLL_LENGTH.value * _BATCH_SIZE.value) / 1e6
-        cells = f"{rates:,.0f}", f"{rates / ideal:.2f}", f"{megabytes:.1f}", f"{1e6 * cpu / rates:.2f}"
+        of_each = rate / num_collectors if num_collectors else None
+        first = first or of_each
+        ideal = _BATCH_SIZE.value * 1000 / _STEP_MS.value if _STEP_MS.value else None
+        cells = [
+            f"{rate:,.0f}",
+            f"{of_each / ideal:.2f}" if of_each and ideal else "-",
+            f"{of_each / first:.2f}" if of_each else "-",
+            f"{rate * num_bytes / (_UNROLL_LENGTH.value * _BATCH_SIZE.value) / 1e6:.1f}",
+            f"{1e6 * cpu / rate:.2f}",
+            f"{busy:.2f}",
+            f"{memory:.0f}",
+        ]
         print(f"| {num_collectors} | {' | '.join(cells)} |", flush=True)
 
 

@@ -37,8 +37,8 @@ _EVALUATOR = (
 )
 WAYS = {
     "none": (),
-    "thread": (*_EVALUATOR, "Evaluator.own_process = False"),
-    "process": (*_EVALUATOR, "Evaluator.own_process = True"),
+    "thread": (*_EVALUATOR, 'Evaluator.place = "thread"'),
+    "process": (*_EVALUATOR, 'Evaluator.place = "process"'),
 }
 
 

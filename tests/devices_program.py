@@ -1,21 +1,26 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A program: trains on two logical CPU devices, which must be there before TensorFlow starts.
+"""A program: trains on three logical CPU devices, which must be there before TensorFlow starts.
 
 `devices_program.py learner` has all weights on CPU:1, away from the queues, as on a machine with a GPU.
-`devices_program.py actors` has the actors there alone. It prints a line of JSON for each run.
+`devices_program.py actors` has the actors there alone. `devices_program.py settings` has the learner on CPU:1
+and the actors on CPU:2, by the settings for it. It prints a line of JSON for each run.
+`devices_program.py checkpoints DIR` continues a run with these settings, without, and with them again.
 """
 
 import functools
 import json
 import sys
 
+import numpy as np
 import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner, UnrollTraining
 from alf.training import Experiment
+from tests.example_runs import EXAMPLES, build
 from tests.learner.replicas_program import parts, replay
 
+COPIES = functools.partial(AsyncOffPolicyDriver, parameter_update_period=1)
 RUNS = {
     "learner": [
         ("ppo", AsyncOffPolicyDriver),
@@ -23,39 +28,57 @@ RUNS = {
         ("dqn", AsyncOffPolicyDriver),
         ("sac", SyncOffPolicyDriver),
     ],
-    "actors": [
-        ("impala", functools.partial(AsyncOffPolicyDriver, parameter_update_period=1, actor_device="CPU:1"))
+    "actors": [("impala", functools.partial(COPIES, actor_device="CPU:1"))],
+    "settings": [
+        ("ppo", functools.partial(COPIES, actor_device="CPU:2")),
+        ("dqn", functools.partial(COPIES, actor_device="CPU:2")),
     ],
 }
+SETTINGS = ["Experiment.learner_device = 'CPU:1'", "AsyncOffPolicyDriver.actor_device = 'CPU:2'"]
 
 
-def make_learner(algorithm, training):
+def make_learner(algorithm, training, **settings):
     if isinstance(training, UnrollTraining):
         training = UnrollTraining(training.replayer, num_epochs=2, num_minibatches=2)
     else:
         training = replay(training.replayer)
-    return Learner(algorithm, tf.keras.optimizers.legacy.Adam(), training)
+    return Learner(algorithm, tf.keras.optimizers.legacy.Adam(), training, **settings)
 
 
-def train(kind, driver_ctor, device):
-    """Trains for a few iterations with the learner's weights on `device`; returns what was where."""
+def train(kind, driver_ctor, device=None, learner_device=None):
+    """Trains for a few iterations; returns what was where.
+
+    `device` is that of all that `Experiment` makes, `learner_device` its setting.
+    """
     with tf.device(device):
         driver = Experiment(
-            **parts(kind), unroll_length=8, seed=0, driver_ctor=driver_ctor, learner_ctor=make_learner
+            **parts(kind),
+            unroll_length=8,
+            seed=0,
+            driver_ctor=driver_ctor,
+            learner_ctor=make_learner,
+            learner_device=learner_device,
         ).make_driver()
     policy = getattr(driver, "_policy", driver.learner.policy)
     places = note_devices(policy)
+    results = set()
     driver.start()
     for _ in range(20):
         driver.collect()
-        driver.learner.train()
+        results |= {x.device[-5:] for x in driver.learner.train().values() if tf.is_tensor(x)}
     driver.stop()
     return {
         "updates": int(driver.learner.progress.updates),
-        "learner": sorted({v.device[-5:] for v in driver.learner.policy.variables}),
-        "actors": sorted({v.device[-5:] for v in policy.variables}),
+        "learner": devices_of(driver.learner.variables),
+        "updated on": sorted(results),
+        "actors": devices_of(policy.variables),
         "rollout": sorted(places),
+        "buffer": devices_of(tf.nest.flatten(getattr(driver.learner.replayer, "rows", ()))),
     }
+
+
+def devices_of(variables):
+    return sorted({v.device[-5:] for v in variables})
 
 
 def note_devices(policy):
@@ -70,12 +93,40 @@ def note_devices(policy):
     return devices
 
 
+def continue_run(root_dir, num_iterations, changes):
+    """Trains an example in its directory until `num_iterations`; returns where, and the weights around it."""
+    stop = f"StopCriteria.num_iterations = {num_iterations}"
+    changes = [stop, "AsyncOffPolicyDriver.parameter_update_period = 1", *changes]
+    trainer = build(EXAMPLES / "impala_cartpole.gin", root_dir, changes)
+    variables = trainer.learner.variables
+    before = [np.asarray(v) for v in variables]
+    assert trainer.train() == (True, f"num_iterations={num_iterations} reached")
+    return devices_of(variables), before, [np.asarray(v) for v in variables]
+
+
+def continue_with_and_without(root_dir):
+    """Continues a run with settings of devices and without; returns the devices and whether it went on."""
+    on_1, _, saved = continue_run(root_dir, 2, SETTINGS)
+    on_0, restored, saved_again = continue_run(root_dir, 4, [])
+    on_1_again, restored_again, _ = continue_run(root_dir, 6, SETTINGS)
+    pairs = zip([*saved, *saved_again], [*restored, *restored_again], strict=True)
+    return {"devices": [on_1, on_0, on_1_again], "goes on": all(np.array_equal(a, b) for a, b in pairs)}
+
+
 def main():
     (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    device = {"learner": "CPU:1", "actors": "CPU:0"}[sys.argv[1]]
-    for kind, driver_ctor in RUNS[sys.argv[1]]:
-        print(json.dumps(train(kind, driver_ctor, device)), flush=True)
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
+    which = sys.argv[1]
+    if which == "checkpoints":
+        print(json.dumps(continue_with_and_without(sys.argv[2])))
+        return
+    devices = {
+        "learner": dict(device="CPU:1"),
+        "actors": dict(device="CPU:0"),
+        "settings": dict(learner_device="CPU:1"),
+    }
+    for kind, driver_ctor in RUNS[which]:
+        print(json.dumps(train(kind, driver_ctor, **devices[which])), flush=True)
 
 
 if __name__ == "__main__":

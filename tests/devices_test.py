@@ -10,13 +10,15 @@ import pytest
 
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
+from alf.learner import Learner
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from tests.example_runs import EXAMPLES, build
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(which):
-    command = [sys.executable, "-m", "tests.devices_program", which]
+def run(*args):
+    command = [sys.executable, "-m", "tests.devices_program", *args]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -34,6 +36,28 @@ def test_the_actors_are_on_a_device_of_their_own():
     (result,) = run("actors")
     assert result["learner"] == ["CPU:0"] and result["actors"] == result["rollout"] == ["CPU:1"]
     assert result["updates"] == 20 * 4
+
+
+def test_learner_device_and_actor_device():
+    ppo, dqn = run("settings")
+    for result in ppo, dqn:
+        assert result["learner"] == result["updated on"] == ["CPU:1"], result
+        assert result["actors"] == result["rollout"] == ["CPU:2"], result
+        assert result["updates"] > 0
+    assert dqn["buffer"] == ["CPU:0"]
+
+
+def test_checkpoints_do_not_depend_on_the_devices(tmp_path):
+    (result,) = run("checkpoints", str(tmp_path))
+    assert result == {"devices": [["CPU:1"], ["CPU:0"], ["CPU:1"]], "goes on": True}
+
+
+def test_a_learner_device_that_is_not_there(tmp_path):
+    changes = ["Experiment.learner_device = 'GPU:7'"]
+    with pytest.raises(ConfigError, match="^Experiment.learner_device is 'GPU:7': this process has CPU:0"):
+        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
+    with pytest.raises(ConfigError, match="^Learner.device is 'GPU:7': this process has CPU:0"):
+        Learner(None, device="GPU:7")
 
 
 @pytest.mark.parametrize(

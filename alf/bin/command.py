@@ -12,7 +12,7 @@ import threading
 import tensorflow as tf
 from absl import app, flags, logging
 
-from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
+from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 from alf.tf_runtime import share_heaps
 
 _EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
@@ -36,7 +36,7 @@ def make_main(run):
         tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
         try:
             return run()
-        except (ConfigError, DivergedError, EnvError, SaveError, StallError) as error:
+        except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
             return 2 if isinstance(error, ConfigError) else 1
         except SystemExit as error:  # of an environment's constructor, or a module that a gin file imports

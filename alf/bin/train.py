@@ -26,7 +26,7 @@ flags.adopt_module_key_flags(run_flags)
 RAY_ADDRESS = flags.DEFINE_string(
     "ray_address",
     None,
-    "Ray cluster of the collectors, such as 'auto'; without it Ray starts on this machine.",
+    "Ray cluster of collectors and evaluation, such as 'auto'; without it Ray starts on this machine.",
 )
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 
@@ -60,7 +60,7 @@ def run():
             return 128 + signals[0]
         finished, reason = trainer.train()
     print(reason)
-    return 0 if finished else 128 + signals[0]
+    return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]  # that of another learner process
 
 
 def _hangups():

@@ -1,20 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """CollectorActor: a `Collector` as a Ray actor. Without TensorFlow, which the `Collector` itself imports."""
 
-import sys
-
-import cloudpickle
-
 from alf.distributed import answers
-from alf.startup import start_tensorflow
+from alf.distributed.ray_process import make_here
 
 
 class CollectorActor:
     """Makes its `Collector` when it is asked first, so that an error comes as an answer.
 
     Args:
-        make_collector: bytes, a pickled callable.
-        import_paths: `sys.path` of the learner's process. Those that exist here are added.
+        make_collector, import_paths: see `make_here`.
         compresses: whether to compress its answers.
     """
 
@@ -37,9 +32,7 @@ class CollectorActor:
         import ray  # here, because ALF works without it
 
         if self._collector is None:
-            start_tensorflow()
-            sys.path += [path for path in self._import_paths if path not in sys.path]
-            self._collector = cloudpickle.loads(self._make_collector)()
+            self._collector = make_here(self._make_collector, self._import_paths)
         is_new, self._weights = weights != self._weights, weights
         answer = self._collector.collect(ray.get(weights[0]) if is_new else None)
         answer = answers.compress(answer) if self._compresses else answer

@@ -11,12 +11,14 @@ import gin
 
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
-from alf.distributed.transfers import LostError, Request, Transfers, first_line, is_ready
+from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
+from alf.distributed.reservation import Reservation
+from alf.distributed.transfers import LostError, Request, Transfers
 from alf.drivers.collector_thread import Collectors
 from alf.errors import ConfigError, EnvError, check_bool, check_int, check_number
 from alf.restart_limit import RestartLimit
 
-_PLACEMENTS = ("DEFAULT", "SPREAD")
+_MAX_FAILED_STARTS = 3  # of one collector in a row
 
 
 @gin.configurable(module="alf.distributed")
@@ -30,7 +32,8 @@ class RayCollectors(Collectors):
         num_collectors: processes.
         first_env_index: how many batched environments the learner's process has.
         num_envs: batched environments of each.
-        num_unrolls: N, unrolls of an answer, at most `num_envs`; None: `num_envs`.
+        num_unrolls: N, unrolls of an answer. None: one of each environment, begun with the weights of the
+            request. Less than `num_envs`: those N that are ready first; the environments collect ahead.
         max_requests_in_flight: requests that a collector has at a time. 2 let it collect while an answer
             travels; each bounds the memory by one answer.
         broadcast_interval: updates after which collectors get new weights, with their next request.
@@ -39,11 +42,12 @@ class RayCollectors(Collectors):
             most. Those that come while one is on its way to the learner travel together after it. 1: each
             answer travels alone.
         compress: whether integers and bools travel compressed, such as images: level 1 of zlib.
-        num_cpus, num_gpus, resources: what a collector occupies: numbers, and a dict of the cluster's own
-            resources. Ray starts it where they are free.
-        placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
+        num_cpus, num_gpus, resources, placement: what a collector occupies in the cluster and where Ray
+            starts it, see `actor_options`.
+        learner_num_cpus, learner_num_gpus: what no collector gets of this process's node, see `Reservation`.
         max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
-            than `max_restarts` of these within `restart_period` seconds.
+            than `max_restarts` of these within `restart_period` seconds, or if one collector was started 3
+            times in a row without any answer.
         timeout: seconds after which a collector that does not answer is replaced, too.
         start_timeout: the same for its first answer, until which Ray starts the process, TensorFlow is
             imported and the environments are made.
@@ -69,6 +73,8 @@ class RayCollectors(Collectors):
         num_gpus=0,
         resources=None,
         placement="SPREAD",
+        learner_num_cpus=0,
+        learner_num_gpus=0,
         max_restarts=10,
         restart_period=600.0,
         timeout=300.0,
@@ -91,14 +97,7 @@ class RayCollectors(Collectors):
                 f"RayCollectors.weights_dtype is {weights_dtype!r}: it must be 'float32', 'float16' or "
                 "'bfloat16'"
             )
-        if placement not in _PLACEMENTS:
-            raise ConfigError(f"RayCollectors.placement is {placement!r}: it must be one of {_PLACEMENTS}")
-        check_number("RayCollectors.num_cpus", num_cpus, at_least=0)
-        check_number("RayCollectors.num_gpus", num_gpus, at_least=0)
-        if resources is not None and not isinstance(resources, dict):
-            raise ConfigError(
-                f"RayCollectors.resources is {resources!r}: it must be a dict of numbers by name"
-            )
+        self._options = actor_options("RayCollectors", num_cpus, num_gpus, resources, placement)
         check_int("RayCollectors.max_restarts", max_restarts, at_least=0)
         check_number("RayCollectors.restart_period", restart_period, above=0)
         self._timeout = check_number("RayCollectors.timeout", timeout, above=0)
@@ -112,21 +111,16 @@ class RayCollectors(Collectors):
         self._make_collector = make_collector
         self._first_env_index = first_env_index
         self._envs_of_each = num_envs
-        self._options = dict(
-            num_cpus=num_cpus,
-            num_gpus=num_gpus,
-            resources=resources,
-            scheduling_strategy=placement,
-            max_restarts=0,  # of Ray's own, which would not count
-        )
         self._restarts = RestartLimit(max_restarts, restart_period)
         self._ray = connect()
+        self._reservation = Reservation(learner_num_cpus, learner_num_gpus)
         self._transfers = Transfers(self._ray, max_joined_answers, compress, self._timeout)
         # Where there are aggregators, they compress.
         self._collectors_compress = compress and max_joined_answers == 1
         self._weights = None  # a list of one reference
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each
+        self._failed_starts = [0] * num_collectors  # of each, in a row
         self._last_answers = [None] * num_collectors  # seconds of `time.monotonic`; None since its last start
         # Of each collector the requests without an answer, the oldest first: they are answered in this order.
         self._requests = [collections.deque() for _ in range(num_collectors)]
@@ -140,12 +134,8 @@ class RayCollectors(Collectors):
         # In a list, so that Ray does not fetch them for a collector that has them already.
         self._weights = [self._ray.put(weights)]
 
-    def start(self, unroll_length, max_waiting_batches):
-        self._settings = dict(
-            unroll_length=unroll_length,
-            num_unrolls=self.num_unrolls,
-            max_waiting_batches=max_waiting_batches,
-        )
+    def start(self, unroll_length):
+        self._settings = dict(unroll_length=unroll_length, num_unrolls=self.num_unrolls)
         self._actors = [self._start_actor(index) for index in range(self.num_collectors)]
 
     def request(self, index):
@@ -184,10 +174,11 @@ class RayCollectors(Collectors):
         try:
             node = self._ray.get(request.node)
         except self._ray.exceptions.RayTaskError as error:
-            raise error.as_instanceof_cause() from None
+            raise raised(error) from error
         except self._ray.exceptions.RayError as error:
             raise LostError([request], f"has died: {first_line(error)}") from None
         self._last_answers[request.index] = time.monotonic()
+        self._failed_starts[request.index] = 0
         self._transfers.add(request, node)
 
     def close(self):
@@ -195,6 +186,7 @@ class RayCollectors(Collectors):
         for actor in actors:
             self._ray.kill(actor)
         self._transfers.close()
+        self._reservation.close()
 
     def _start_actor(self, index):
         first_env = self._first_env_index + index * self._envs_of_each
@@ -217,7 +209,11 @@ class RayCollectors(Collectors):
 
     def _replace(self, index, reason):
         """Replaces a collector, and asks its successor for what it was asked for."""
-        self._restarts.count_restart(f"collector {index} of {self.num_collectors} {reason}", EnvError)
+        loss = f"collector {index} of {self.num_collectors} {reason}"
+        self._failed_starts[index] += self._last_answers[index] is None
+        if self._failed_starts[index] == _MAX_FAILED_STARTS:
+            raise EnvError(f"{loss}; it was started {_MAX_FAILED_STARTS} times in a row and never answered")
+        self._restarts.count_restart(loss, EnvError)
         self._ray.kill(self._actors[index])
         self._counts[index] += 1
         self._last_answers[index] = None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from alf.distributed import answers
 from alf.distributed.aggregator_actor import AggregatorActor
+from alf.distributed.ray_process import first_line, is_ready
 
 
 class Request(NamedTuple):
@@ -138,13 +139,3 @@ class Transfers:
             )(AggregatorActor)
             self._aggregators[node] = actor_class.remote(self._compresses)
         return self._aggregators[node]
-
-
-def is_ready(ray, reference):
-    """Whether Ray has the object, or the error, of a reference."""
-    return bool(ray.wait([reference], timeout=0)[0])
-
-
-def first_line(error):
-    """What an error of Ray says first; it goes on for many lines."""
-    return str(error).strip().splitlines()[0]

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
 
-import contextlib
 import functools
 
 import gin
@@ -18,7 +17,7 @@ from alf.drivers.tf_queues import TFQueues
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import reserve_threads, single_threaded, trace
+from alf.tf_runtime import check_device, on_device, reserve_threads, single_threaded, trace
 
 # Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
 _OTHER_THREADS = 4
@@ -106,6 +105,8 @@ class AsyncOffPolicyDriver(Driver):
         if num_envs:
             _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches)
         _check_learn_queue(self._num_sources, learn_queue_cap, max_waiting_batches, unroll_length)
+        if max_waiting_batches == 0 and collectors is not None:
+            _check_all_answer(collectors)
         self._published = None  # how many updates the weights of the collectors have seen
         check_bool("one_env_at_a_time", one_env_at_a_time)
         self._start_spread = check_number("start_spread", start_spread, at_least=0)
@@ -129,8 +130,13 @@ class AsyncOffPolicyDriver(Driver):
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
-        _check_device(actor_device, copies)
-        with tf.device(actor_device) if actor_device else contextlib.nullcontext():
+        if actor_device is not None and not copies:
+            raise ConfigError(
+                f"actor_device is {actor_device!r}: the weights must be copied there; set "
+                "parameter_update_period"
+            )
+        check_device("actor_device", actor_device)
+        with on_device(actor_device):
             self._policy = policy = learner.policy.copy() if copies else learner.policy
         length, capacity = self._unroll_length, learn_queue_cap * max(max_waiting_batches, 1)
         unroll_spec = specs.unroll_spec(
@@ -201,7 +207,7 @@ class AsyncOffPolicyDriver(Driver):
         spec = add_leading_dims(spec, None)
         hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
         self._publish_weights()
-        self._collectors.start(self._unroll_length, 0 if self._is_lockstep else 1)
+        self._collectors.start(self._unroll_length)
         orders = self._tf_queues.collector_orders if self._is_lockstep else None
         return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, orders)
 
@@ -314,17 +320,13 @@ class AsyncOffPolicyDriver(Driver):
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
 
 
-def _check_device(actor_device, copies_weights):
-    """Raises ConfigError unless the actors can act on this device."""
-    if actor_device is None:
-        return
-    if not copies_weights:
+def _check_all_answer(collectors):
+    """Raises ConfigError unless an answer of each collector is an unroll of each environment."""
+    if collectors.num_unrolls * collectors.num_collectors != collectors.num_envs:
         raise ConfigError(
-            f"actor_device is {actor_device!r}: the weights must be copied there; set parameter_update_period"
+            f"max_waiting_batches is 0: num_unrolls of the collectors must be their num_envs then, not "
+            f"{collectors.num_unrolls}"
         )
-    known = [device.name.partition("device:")[2] for device in tf.config.list_logical_devices()]
-    if actor_device not in known:
-        raise ConfigError(f"actor_device is {actor_device!r}: this process has {', '.join(known)}")
 
 
 def _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches):

@@ -21,9 +21,8 @@ class Collector:
         driver_ctor: callable (envs, learner, unroll_length=, learn_queue_cap=, max_waiting_batches=,
             parameter_update_period=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
-        num_unrolls: N, unrolls that `collect` returns; at most the number of environments.
-        max_waiting_batches: how many times N unrolls may wait for the next call of `collect`. With 0 the
-            environments stand still between two calls; N must be their number then.
+        num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one,
+            and they stand still between two calls. If N is less, N more may wait for the next call.
     """
 
     def __init__(
@@ -34,7 +33,6 @@ class Collector:
         driver_ctor=AsyncOffPolicyDriver,
         unroll_length=8,
         num_unrolls=1,
-        max_waiting_batches=1,
     ):
         self._outbox = _Outbox(policy, any(getattr(env, "info_keys", ()) for env in envs))
         self._first_env_id = first_env_id
@@ -43,7 +41,7 @@ class Collector:
             self._outbox,
             unroll_length=unroll_length,
             learn_queue_cap=num_unrolls,
-            max_waiting_batches=max_waiting_batches,
+            max_waiting_batches=0 if num_unrolls == len(envs) else 1,
             parameter_update_period=1,
         )
         self._is_started = False
@@ -89,6 +87,9 @@ class _Outbox:
         self.progress = policy.progress
         self.uses_env_info = uses_env_info
         self._experience = None
+
+    def synchronize(self):
+        pass  # The learner is elsewhere, and sends its weights.
 
     def observe(self, experience):
         self._experience = experience

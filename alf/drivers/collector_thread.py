@@ -22,8 +22,8 @@ class Collectors(abc.ABC):
     """
 
     @abc.abstractmethod
-    def start(self, unroll_length, max_waiting_batches):
-        """Starts the collectors; the arguments are those of `Collector`. After `publish`."""
+    def start(self, unroll_length):
+        """Starts the collectors, which make unrolls of `unroll_length` transitions. After `publish`."""
 
     @abc.abstractmethod
     def publish(self, weights):

@@ -250,10 +250,11 @@ class Driver(abc.ABC):
         self._wake()
 
     def _check_starts(self):
-        """Raises RuntimeError unless this is the first `start`."""
+        """Raises RuntimeError unless this is the first `start`; then all learner processes may begin."""
         if self._started or self._stopped:
             raise RuntimeError("start() works once: make a new driver to start again")
         self._started = True
+        self.learner.synchronize()
 
     def _check_runs(self):
         """Raises an error unless `collect` can go on: at once, because `stop` may have to wait."""

@@ -10,7 +10,6 @@ from alf.data_structures import count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
 from alf.drivers.driver_thread import DriverThread
-from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.env_thread import EnvUnroller, make_log_record
 from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
@@ -27,6 +26,7 @@ class SyncOffPolicyDriver(Driver):
         envs, learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
         overwrite_policy_output, sticky: as in `AsyncOffPolicyDriver`.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
+        collectors: None: this driver cannot wait for several processes at a time.
     """
 
     def __init__(
@@ -42,12 +42,20 @@ class SyncOffPolicyDriver(Driver):
         stall_timeout=300.0,
         on_stall="error",
         statistics_ctor=EpisodeStatistics,
+        collectors=None,
     ):
+        if collectors is not None:
+            raise ConfigError(
+                "SyncOffPolicyDriver has no collectors, but num_collectors is not 0: use "
+                "AsyncOffPolicyDriver; with max_waiting_batches = 0 it learns from the same unrolls"
+            )
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         ends = stop_timeout, stall_timeout, on_stall
         super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
-        self._specs = specs = EnvSpecs(self._envs)
+        if not self._envs:
+            raise ConfigError("envs is empty: a driver needs at least one batched environment")
+        specs = self._specs
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
         reserve_threads(2)
 

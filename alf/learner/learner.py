@@ -11,9 +11,10 @@ from alf.data_structures import FIRST
 from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
+from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
-from alf.tf_runtime import single_threaded
+from alf.tf_runtime import check_device, on_device, single_threaded
 
 _NOT_FINITE = "ALF: not finite: "
 
@@ -38,9 +39,12 @@ class Learner(tf.Module):
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
         strategy: `tf.distribute` strategy whose replicas share each update, see `Replicas`; in gin,
-            `@MirroredStrategy()`. None: one device makes the updates.
+            `@MirroredStrategy()`. None: one device makes the updates. For several learner processes see
+            `Experiment.strategy_ctor`.
         train_step_counter: `tf.Variable`, an int64 scalar of the user's own that counts updates, too, from
             the value that it has. Checkpoints hold it. None for none.
+        device: TensorFlow device that makes the updates, such as "GPU:0", where the weights should be, too:
+            `Experiment.learner_device` sees to both. None leaves the choice to TensorFlow.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
@@ -48,6 +52,7 @@ class Learner(tf.Module):
         needs_fresh_experience: whether `train` learns only from what was observed since the last call.
         uses_env_info: `Algorithm.needs_env_info`.
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
+        peers: `Peers`, the learner processes that make each update together, in most runs this one alone.
         dropped_steps: int64 variable; steps that were older than `max_policy_lag`.
     """
 
@@ -61,8 +66,10 @@ class Learner(tf.Module):
         jit_compile=False,
         strategy=None,
         train_step_counter=None,
+        device=None,
     ):
         super().__init__(name="learner")
+        check_device("Learner.device", device)
         check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
         check_bool("Learner.jit_compile", jit_compile)
         self.algorithm = algorithm
@@ -89,10 +96,17 @@ class Learner(tf.Module):
             )
         self._max_policy_lag = max_policy_lag
         self._own_counter = _check_counter(train_step_counter)
+        self._device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
         self.needs_fresh_experience = self._training.needs_fresh_experience
         self._replicas = None if strategy is None else Replicas(strategy, self._loss_and_gradients)
+        self.peers = Peers(strategy)
+        if self.peers.count > 1 and not isinstance(self._training, UnrollTraining):
+            raise ConfigError(
+                f"there are {self.peers.count} learner processes: they must train on fresh experience, so "
+                f"exp_replayer must be one such as 'one_time', not {self.replayer.name!r}"
+            )
         if jit_compile and strategy is not None:
             raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
         if jit_compile:
@@ -111,9 +125,25 @@ class Learner(tf.Module):
         """
         self._training.check_batch(self.policy, num_unrolls, unroll_length, batch_size)
 
+    def synchronize(self):
+        """Gives all learner processes the variables of the first one; a driver calls it when it starts.
+
+        Raises:
+            ConfigError: if the first one begins a run which this one continues.
+            LostPeerError: if another process does not call it.
+        """
+        updates = int(self.progress.updates)
+        with self.peers.watch():
+            self.peers.copy_from_first(self.variables)
+        if updates and not int(self.progress.updates):
+            raise ConfigError(
+                f"this learner process continues after {updates} updates, but the first one begins a run: "
+                "its root_dir must hold what it has trained before"
+            )
+
     def observe(self, experience):
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
-        with single_threaded():
+        with self.peers.watch(), single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)
             if self._summarizes_rollout:
@@ -131,6 +161,7 @@ class Learner(tf.Module):
         Raises:
             EnvError: if the loss is not finite because the reward or the observation is not.
             DivergedError: if the loss or its gradient is not finite for another reason.
+            LostPeerError: if another learner process does not make the same update.
         """
         return self._train(self._training.train)
 
@@ -140,6 +171,10 @@ class Learner(tf.Module):
         It returns and raises what `train` does. It is not for learners that need fresh experience.
         """
         return self._train(self._training.train_from_replay)
+
+    def count_env_steps(self, count):
+        """Adds environment steps, in the graph, those of all learner processes; int64 scalar."""
+        self.progress.env_steps.assign_add(self.peers.sum(count))
 
     def get_state(self):
         """The part of the state that no variable holds, as JSON types."""
@@ -152,7 +187,7 @@ class Learner(tf.Module):
 
     def _train(self, train):
         """Calls a method of the training; returns what `train` does."""
-        with single_threaded():
+        with self.peers.watch(), single_threaded(), on_device(self._device):
             try:
                 summary, experience = train(self)
             except tf.errors.InvalidArgumentError as error:
@@ -235,7 +270,8 @@ class Learner(tf.Module):
     @tf.function(autograph=False)
     def _update_statistics(self, experience):
         batch = merge_unrolls(experience)
-        self.policy.data_transformer.observe(batch, batch.state.transformer)
+        with self.peers.scope():
+            self.policy.data_transformer.observe(batch, batch.state.transformer)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _summarize_rollout(self, experience):

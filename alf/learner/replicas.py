@@ -1,11 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Replicas: several devices share the work of one update."""
 
-import functools
-
 import gin
 import tensorflow as tf
 
+from alf.data_structures import LossInfo
 from alf.errors import ConfigError
 
 MirroredStrategy = gin.external_configurable(
@@ -14,7 +13,7 @@ MirroredStrategy = gin.external_configurable(
 
 
 class Replicas:
-    """Splits the batch of each update among the replicas of a strategy, and averages what they compute.
+    """Splits the batch of each update among this process's replicas, and averages what all replicas compute.
 
     All replicas compute with the variables of the learner, which stay where they were made: there is one set
     of weights, counters and optimizer state, and checkpoints do not depend on the strategy. In an update each
@@ -22,7 +21,8 @@ class Replicas:
     that takes. What comes before and after, such as the optimizer, happens once, on the learner's device.
 
     Args:
-        strategy: `tf.distribute` strategy of one process, such as `tf.distribute.MirroredStrategy`.
+        strategy: `tf.distribute` strategy such as `tf.distribute.MirroredStrategy`; see `alf.learner.peers`
+            for one of several processes.
         compute_part: callable (`Experience` of [T+1, B/R, ...]) -> what `compute` returns, of a part of the
             batch: `Learner._loss_and_gradients`. Its loss must be an average over the sequences; with
             `losses.weighted_mean` it is exact, also where the parts have different numbers of transitions.
@@ -35,47 +35,52 @@ class Replicas:
                 "@MirroredStrategy() with parentheses"
             )
         self._strategy, self._compute_part = strategy, compute_part
+        self._num_local = len(strategy.extended.worker_devices)
 
     def compute(self, batch):
         """Computes an update, in the graph, with an `Experience` of [T+1, B, ...].
 
         Returns:
-            a tuple of what `Algorithm.train_step` returned in each replica; the `LossInfo` of the batch: its
-            scalars are averages, its priorities [B] are in the order of the batch; a dict of the averages of
-            each group's gradients.
+            a tuple of what `Algorithm.train_step` returned in each replica of this process; the `LossInfo` of
+            the batch: its scalars are averages, its priorities [B] are in the order of the batch; a dict of
+            the averages of each group's gradients.
 
         Raises:
             ConfigError: if the replicas cannot have equal parts.
         """
-        num_replicas, batch_size = self._strategy.num_replicas_in_sync, batch.step_type.shape[1]
+        num_replicas, batch_size = self._num_local, batch.step_type.shape[1]
         if batch_size % num_replicas:
             raise ConfigError(
                 f"Learner.strategy has {num_replicas} replicas: their number must divide the sequences of an "
                 f"update, {batch_size}"
             )
         parts = _split(batch, num_replicas)
-        train_info, loss_info, gradients = self._strategy.run(self._compute_replica, [parts])
-        priority = tf.nest.map_structure(lambda x: tf.concat(self._local(x), 0), loss_info.priority)
-        loss, extra = self._average((loss_info.loss, loss_info.extra))
+        train_info, priority, averages = self._strategy.run(self._compute_replica, [parts])
+        priority = tf.nest.map_structure(lambda x: tf.concat(self._local(x), 0), priority)
+        loss, extra, gradients = tf.nest.map_structure(lambda x: self._local(x)[0], averages)
         train_infos = tuple(
             tf.nest.map_structure(lambda x, i=i: self._local(x)[i], train_info) for i in range(num_replicas)
         )
-        return (
-            train_infos,
-            loss_info._replace(loss=loss, extra=extra, priority=priority),
-            self._average(gradients),
-        )
+        return train_infos, LossInfo(loss, extra, priority), gradients
 
     def _compute_replica(self, parts):
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return self._compute_part(parts[tf.get_static_value(replica_id)])
-
-    def _average(self, nest):
-        average = functools.partial(self._strategy.reduce, tf.distribute.ReduceOp.MEAN, axis=None)
-        return tf.nest.map_structure(lambda x: None if x is None else average(x), nest)
+        part = parts[tf.get_static_value(replica_id) % self._num_local]
+        train_info, loss_info, gradients = self._compute_part(part)
+        return train_info, loss_info.priority, _average((loss_info.loss, loss_info.extra, gradients))
 
     def _local(self, x):
         return self._strategy.experimental_local_results(x)
+
+
+def _average(nest):
+    """Averages a nest of tensors over the replicas, in one message; None stays None."""
+    leaves = tf.nest.flatten(nest)
+    context, tensors = tf.distribute.get_replica_context(), [x for x in leaves if x is not None]
+    # A constant gets a device here, without which a strategy cannot average it.
+    tensors = [x if isinstance(x, tf.IndexedSlices) else tf.identity(x) for x in tensors]
+    averages = iter(context.all_reduce(tf.distribute.ReduceOp.MEAN, tensors))
+    return tf.nest.pack_sequence_as(nest, [None if x is None else next(averages) for x in leaves])
 
 
 def _split(batch, num_parts):

@@ -90,7 +90,7 @@ class UnrollTraining:
         splits, stop = (self._num_epochs, self._num_minibatches), learner.algorithm.stops_early
         summary = train_in_minibatches(lambda part: learner.update(part)[0], batch, *splits, stop)
         with tf.control_dependencies(tf.nest.flatten(summary)):
-            learner.progress.env_steps.assign_add(count_transitions(experience.step_type[:num_fresh]))
+            learner.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
 
     def _check_split(self, num_unrolls, unroll_length, batch_size):

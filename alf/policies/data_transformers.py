@@ -17,6 +17,7 @@ from alf.data_structures import FIRST
 from alf.errors import ConfigError, check_int, check_number
 from alf.nest_utils import list_leaves
 from alf.networks.images import channel_axis
+from alf.ops.replicas import sum_over_peers
 from alf.schedules import Progress, as_schedule
 
 _BEGINNING = Progress(0, 0)
@@ -247,7 +248,8 @@ class RunningStatistics(tf.Module):
     """Mean and standard deviation of a stream of elements of one shape. The batch sizes do not change them.
 
     In float64, it merges the moments of each batch into its own, as in Chan, Golub and LeVeque 1979,
-    "Updating formulae and a pairwise algorithm for computing sample variances".
+    "Updating formulae and a pairwise algorithm for computing sample variances". With several learner
+    processes a batch is that of all of them.
     """
 
     def __init__(self, shape):
@@ -260,9 +262,9 @@ class RunningStatistics(tf.Module):
     def update(self, x, mask):
         """Adds the elements of `x`, float [..., *shape] of any dtype, where `mask`, bool [...], is True."""
         x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
-        added = tf.cast(tf.shape(x)[0], tf.float64)
-        mean = tf.math.divide_no_nan(tf.reduce_sum(x, 0), added)
-        squares = tf.reduce_sum(tf.math.squared_difference(x, mean), 0)
+        added = sum_over_peers(tf.cast(tf.shape(x)[0], tf.float64))
+        mean = tf.math.divide_no_nan(sum_over_peers(tf.reduce_sum(x, 0)), added)
+        squares = sum_over_peers(tf.reduce_sum(tf.math.squared_difference(x, mean), 0))
         count = self._count + added
         delta = mean - self._mean
         weight = tf.math.divide_no_nan(added, count)

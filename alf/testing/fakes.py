@@ -127,6 +127,9 @@ class RecordingLearner:
     def needs_fresh_experience(self):
         return isinstance(self.replayer, UnrollReplayer)
 
+    def synchronize(self):
+        pass
+
     def observe(self, experience):
         assert isinstance(experience, Experience)
         policy = self.policy

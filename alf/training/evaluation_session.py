@@ -2,14 +2,21 @@
 """Sessions: a policy and its environments, for one evaluation after another, here or in another process."""
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
 import sys
 
+import gin
+
+from alf.distributed.ray_process import AfterTensorFlow
+from alf.drivers.weights import get_weights, set_weights
 from alf.errors import EnvError
 from alf.policies.agent import Agent
+from alf.training.config import operative_config
 from alf.training.evaluation import evaluate, summarize_episodes
+from alf.training.experiment import Experiment
 from alf.training.saved_run import make_env, restore_policy
 
 _END_SECONDS = 2.0  # for the process to close its environments
@@ -27,12 +34,12 @@ class Session:
     def evaluate(self, path):
         """Evaluates a checkpoint; returns what `summarize_episodes` makes of it."""
         restore_policy(self._policy, path)
-        if self._seed is not None:
-            with contextlib.suppress(NotImplementedError):
-                self._env.seed(self._seed)
-        should_stop = lambda: self._is_stopping  # noqa: E731
-        episodes = evaluate(self._agent, self._env, self._num_episodes, self._deterministic, should_stop)
-        return summarize_episodes(episodes)
+        return self._evaluate()
+
+    def evaluate_weights(self, weights):
+        """Evaluates what `get_weights` returned of the same policy; returns the same as `evaluate`."""
+        set_weights(self._policy, weights)
+        return self._evaluate()
 
     def stop(self):
         """Ends the evaluation that goes on, after its step; from any thread."""
@@ -41,6 +48,14 @@ class Session:
     def close(self):
         """Closes the environments."""
         self._env.close()
+
+    def _evaluate(self):
+        if self._seed is not None:
+            with contextlib.suppress(NotImplementedError):
+                self._env.seed(self._seed)
+        should_stop = lambda: self._is_stopping  # noqa: E731
+        episodes = evaluate(self._agent, self._env, self._num_episodes, self._deterministic, should_stop)
+        return summarize_episodes(episodes)
 
 
 class ProcessSession:
@@ -85,3 +100,48 @@ class ProcessSession:
             self._process.wait()
         self._process.stdin.close()
         self._process.stdout.close()
+
+
+class ClusterSession:
+    """Evaluates anywhere in a cluster; the methods are those of `Session`.
+
+    Weights travel there rather than a path: the files of the run may be on this machine alone.
+
+    Args:
+        evaluator: `RayEvaluator`, not started.
+        policy: `Policy` like the one that learns; its variables change.
+        settings: dict of the arguments of a `Session`.
+    """
+
+    def __init__(self, evaluator, policy, settings):
+        self._evaluator, self._policy = evaluator, policy
+        spec = policy.time_step_spec
+        specs = spec.observation, policy.action_spec, spec.reward
+        make = functools.partial(_make_evaluate, operative_config(), specs, settings)
+        evaluator.start(AfterTensorFlow(make))
+
+    def evaluate(self, path):
+        """As `Session.evaluate`; also raises what `RayEvaluator.evaluate` does."""
+        restore_policy(self._policy, path)
+        return self._evaluator.evaluate(get_weights(self._policy))
+
+    def stop(self):
+        """Ends the process there, also in the middle of an evaluation; from any thread."""
+        self._evaluator.stop()
+
+    def close(self):
+        """Does the same."""
+        self._evaluator.stop()
+
+
+def _make_evaluate(config, specs, settings):
+    """Returns `evaluate_weights` of a `Session` in another process.
+
+    Args:
+        config: text of the run's gin configuration.
+        specs: of observations, actions and rewards, for `Experiment.make_policy`.
+        settings: dict of the arguments of a `Session`.
+    """
+    gin.clear_config()
+    gin.parse_config(config)
+    return Session(Experiment().make_policy(*specs), **settings).evaluate_weights

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluator: evaluates checkpoints while training goes on, in a thread or in a process of its own."""
+"""Evaluator: evaluates checkpoints while training goes on, in a thread or in another process."""
 
 import contextlib
 import queue
@@ -10,9 +10,11 @@ from typing import NamedTuple
 import gin
 from absl import logging
 
+from alf.distributed.ray_evaluator import RayEvaluator
 from alf.errors import ConfigError, check_bool, check_int, check_number, contain
-from alf.training.evaluation_session import ProcessSession, Session
+from alf.training.evaluation_session import ClusterSession, ProcessSession, Session
 
+_PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # for the environments to return from a step and to close
 
 
@@ -47,10 +49,13 @@ class Evaluator:
             `batch_size` ignores it.
         deterministic: whether the policy acts as well as it can, or explores as in training.
         seed: int; every evaluation gives the environments the same seeds. None: they have others each time.
-        own_process: whether another Python process evaluates. It costs the memory of one, and leaves this
-            process the GIL; it makes policy and environments from the configuration in the run's directory.
-        env_ctor: callable (seed=) -> batched environment, for users without gin; None: `Experiment.env_ctor`,
-            with bindings of the scope "eval", such as `eval/alf.environments.load.max_episode_steps = 500`.
+        place: where it evaluates. "thread": in this process. "process": in another one on this machine, which
+            costs the memory of one, and leaves this process the GIL. "cluster": in a process that Ray starts,
+            perhaps on another machine. Other processes make policy and environments from gin's configuration.
+        env_ctor: callable (seed=) -> batched environment, for users without gin and the place "thread". None:
+            `Experiment.env_ctor`, with bindings of the scope "eval", such as
+            `eval/alf.environments.load.max_episode_steps = 500`.
+        cluster_ctor: callable () -> `RayEvaluator`, for the place "cluster".
     """
 
     def __init__(
@@ -61,8 +66,9 @@ class Evaluator:
         batch_size=5,
         deterministic=True,
         seed=None,
-        own_process=False,
+        place="thread",
         env_ctor=None,
+        cluster_ctor=RayEvaluator,
     ):
         if interval_steps is None and interval_seconds is None:
             raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
@@ -71,16 +77,19 @@ class Evaluator:
         check_int("Evaluator.num_episodes", num_episodes)
         check_int("Evaluator.batch_size", batch_size)
         check_bool("Evaluator.deterministic", deterministic)
-        check_bool("Evaluator.own_process", own_process)
         check_int("Evaluator.seed", seed, at_least=0, optional=True)
-        if own_process and env_ctor is not None:
+        if place not in _PLACES:
+            raise ConfigError(f"Evaluator.place is {place!r}: it must be one of {_PLACES}")
+        if place != "thread" and env_ctor is not None:
             raise ConfigError(
-                "Evaluator.env_ctor is set: own_process makes environments by Experiment.env_ctor"
+                f"Evaluator.env_ctor is set: with the place {place!r} environments are made by "
+                "Experiment.env_ctor"
             )
         self._interval_steps = interval_steps
         self._interval_seconds = interval_seconds
-        self._own_process = own_process
+        self._place = place
         self._env_ctor = env_ctor
+        self._cluster_ctor = cluster_ctor
         self._settings = dict(
             batch_size=min(batch_size, num_episodes),
             num_episodes=num_episodes,
@@ -88,23 +97,30 @@ class Evaluator:
             seed=seed,
         )
         self._session = self._thread = None
+        self._policy = self._remote = None  # `_remote`: the `RayEvaluator`, if there is one
         self._is_busy = False
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
 
     def open(self, policy):
         """Makes the environments, which shows whether they can be made. `policy` learns; it is copied."""
-        self._session = Session(policy.copy(), **self._settings, env_ctor=self._env_ctor)
+        self._policy = policy.copy()
+        if self._place == "cluster":
+            self._remote = self._cluster_ctor()
+        self._session = Session(self._policy, **self._settings, env_ctor=self._env_ctor)
 
     def run(self, root_dir, env_steps):
         """Begins to count the intervals; after `open`.
 
         Args:
-            root_dir: the run's directory, with its configuration.
+            root_dir: the run's directory, with its configuration, which is gin's.
             env_steps: environment steps learned from so far.
         """
-        if self._own_process:
+        if self._place != "thread":
             self._session.close()
+        if self._place == "process":
             self._session = ProcessSession(root_dir, self._settings)
+        elif self._place == "cluster":
+            self._session = ClusterSession(self._remote, self._policy, self._settings)
         self._last_steps, self._last_time = env_steps, time.monotonic()
         self._thread = threading.Thread(target=self._work, name="Evaluator", daemon=True)
         self._thread.start()
@@ -126,7 +142,7 @@ class Evaluator:
         """Returns the `Evaluation` that has ended since the last call, or None.
 
         It waits at most `timeout` seconds for one that has begun. It raises what the environments raised, or
-        EnvError if the process has ended.
+        EnvError if the process has ended, with the place "cluster" too often.
         """
         if not self._is_busy:
             return None

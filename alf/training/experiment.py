@@ -12,6 +12,7 @@ from alf import replay
 from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
+from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
 from alf.drivers.driver import split_unroll_length
@@ -19,10 +20,11 @@ from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_int
 from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.seeds import spawn_seeds
-from alf.tf_runtime import global_seed, set_intra_op_threads
+from alf.tf_runtime import check_device, global_seed, on_device, set_intra_op_threads
 
 
 @gin.configurable(module="alf.training")
@@ -58,6 +60,12 @@ class Experiment:
         seed: of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
+        learner_device: TensorFlow device that has the learner's weights and the optimizer's state, and makes
+            the updates, such as "GPU:0". Queues and replay buffers stay in main memory. The actors' device is
+            `AsyncOffPolicyDriver.actor_device`. None leaves the choice to TensorFlow.
+        strategy_ctor: callable () -> `tf.distribute` strategy, for `Learner.strategy`, which is called before
+            TensorFlow starts: `MultiWorkerMirroredStrategy`, for several learner processes, needs that. None
+            leaves it to `Learner.strategy`.
     """
 
     def __init__(
@@ -78,6 +86,8 @@ class Experiment:
         collectors_ctor=RayCollectors,
         seed=None,
         intra_op_threads=None,
+        learner_device=None,
+        strategy_ctor=None,
     ):
         check_int("Experiment.num_envs", num_envs, at_least=0)
         check_int("Experiment.num_collectors", num_collectors, at_least=0)
@@ -106,6 +116,13 @@ class Experiment:
         self._collectors_ctor = collectors_ctor
         self._seed = seed
         self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
+        self._learner_device = learner_device  # checked later, because that starts TensorFlow
+        self._strategy_ctor = strategy_ctor
+        if strategy_ctor is not None and not callable(strategy_ctor):
+            raise ConfigError(
+                f"Experiment.strategy_ctor is {strategy_ctor!r}: it must make a strategy; in gin, "
+                "@MultiWorkerMirroredStrategy without parentheses"
+            )
 
     def make_driver(self):
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
@@ -117,16 +134,18 @@ class Experiment:
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
         reserve_threads(2 * self._num_envs + 8)
+        strategy = self._strategy_ctor() if self._strategy_ctor else None
         envs, collectors = [], None
         try:
-            self._make_envs(seed_everything(self._seed, self._num_envs), envs)
+            self._make_envs(seed_everything(self._find_seed(strategy), self._num_envs), envs)
             settings = self._add_behavior(envs)
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
                 specs = specs or self._find_specs()
                 collectors = self._make_collectors(specs, len(envs))
                 settings["collectors"] = collectors
-            learner = self._make_learner(specs, len(envs) + (collectors.num_envs if collectors else 0))
+            num_envs = len(envs) + (collectors.num_envs if collectors else 0)
+            learner = self._make_learner(specs, num_envs, strategy)
             if self._behavior_ctor is not None and learner.algorithm.needs_own_actions:
                 raise ConfigError(
                     f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns from the "
@@ -168,6 +187,19 @@ class Experiment:
         transformer = Pipeline(observation_spec, reward_spec, self._data_transformers, action_spec)
         return self._policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
 
+    def _find_seed(self, strategy):
+        """The seed of this process: learner processes must not all collect the same experience."""
+        peers = Peers(strategy)
+        if peers.count > 1 and self._num_collectors:
+            raise ConfigError(
+                f"Experiment.num_collectors is {self._num_collectors}: several learner processes cannot have "
+                "collectors yet"
+            )
+        if self._seed is None or peers.index == 0:
+            return self._seed
+        (seed,) = spawn_seeds([self._seed, 0, 0, peers.index], 1)
+        return seed
+
     def _make_envs(self, seeds, envs):
         """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
         for seed in seeds:
@@ -193,24 +225,31 @@ class Experiment:
             close_all(envs)
 
     def _make_collectors(self, specs, first_env_index):
-        make = functools.partial(make_collector, gin.config_str())
+        make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
         return self._collectors_ctor(make, specs, self._num_collectors, first_env_index)
 
-    def _make_learner(self, specs, num_envs):
+    def _make_learner(self, specs, num_envs, strategy):
         """Makes the learner and its parts.
 
         Args:
             specs: `EnvSpecs`, or None without environments.
             num_envs: batched environments of all processes.
+            strategy: `tf.distribute` strategy, or None for that of `Learner.strategy`.
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
-        policy = self.make_policy(rows.observation, rows.action, rows.reward)
-        algorithm = self._algorithm_ctor(policy)
+        device = self._learner_device
+        check_device("Experiment.learner_device", device)
+        with on_device(device):
+            policy = self.make_policy(rows.observation, rows.action, rows.reward)
+            algorithm = self._algorithm_ctor(policy)
         replayer = self._make_replayer(policy, specs, num_envs, files, algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-        learner = self._learner_ctor(algorithm, training=training)
+        settings = {"device": device, "strategy": strategy}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        with on_device(device):
+            learner = self._learner_ctor(algorithm, training=training, **settings)
         if specs is None and policy.data_transformer.has_statistics:
             raise ConfigError(
                 "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "

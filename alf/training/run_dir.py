@@ -24,10 +24,13 @@ DIFF_FILE = "git_diff.patch"
 DONE_FILE = "done.json"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
 _MAY_CHANGE = re.compile(
-    r"(StopCriteria|EpisodeStatistics|Evaluator)\..*|eval/.*"
+    r"(StopCriteria|EpisodeStatistics|Evaluator|RayEvaluator)\..*|eval/.*"
     r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
-    r"|Trainer\.collect_until_env_steps|(alf\.)?Learner\.strategy|MirroredStrategy\..*"
-    r"|RayCollectors\.(num_cpus|num_gpus|resources|placement|weights_dtype|timeout)"
+    r"|Trainer\.collect_until_env_steps|(alf\.)?Learner\.(strategy|device)|MirroredStrategy\..*"
+    r"|Experiment\.(learner_device|strategy_ctor)|MultiWorkerMirroredStrategy\..*|Peers\..*"
+    r"|AsyncOffPolicyDriver\.actor_device"
+    r"|RayCollectors\.((learner_)?num_[cg]pus|resources|placement|timeout)"
+    r"|RayCollectors\.(weights_dtype|max_joined_answers|compress)"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 

@@ -142,7 +142,8 @@ class Trainer:
     def interrupt(self, reason):
         """Makes `train` save and return (False, reason) soon; from any thread."""
         self._interrupted = reason
-        self.driver.interrupt()
+        if self.learner.peers.count == 1:  # else all learner processes end after the same train iteration
+            self.driver.interrupt()
 
     def train(self):
         """Trains until a stop criterion holds, or `stop` or `interrupt` is called, then saves.
@@ -224,10 +225,12 @@ class Trainer:
             reason = self._stopped or self._stop_criteria.reached(
                 *position, self.metrics["AverageReturn"], self._eval_return
             )
-            if reason or self._interrupted:
+            end = self._find_end(reason)
+            if end is not None:
                 break
             steps = self._collect(position)
             if steps is None:
+                end = False, self._interrupted
                 break
             summary = self._train_iter(steps)
             throughput.add(steps)
@@ -246,14 +249,28 @@ class Trainer:
                 saved = now
             now = self._report.lap("rest")
         bar.close()  # what is logged comes below it
-        if self._evaluator is not None and reason:
+        if self._evaluator is not None and end[0]:
             self._take_evaluation(summaries, _EVALUATION_SECONDS)
             self._report.lap("evaluation")
         if self._first_trained is not None:
             logging.info("%.2f s since the first train step", position.max_seconds)
         if summary is not None:
             summaries.write(self.counters["env_steps"], self._values(summary, throughput.rates()))
-        return bool(reason), reason or self._interrupted
+        return end
+
+    def _find_end(self, reached):
+        """Whether the run ends before this train iteration: None, or what `train` returns.
+
+        All learner processes end together. `reached` is the stop criterion that holds here, or None.
+        """
+        interrupted = self._interrupted
+        with self.learner.peers.watch():
+            ends = self.learner.peers.sum([int(bool(reached)), int(bool(interrupted))])
+        if reached or interrupted:
+            return bool(reached), reached or interrupted
+        if not any(ends):
+            return None
+        return bool(ends[0]), "another learner process has ended the run"
 
     def _evaluate_if_due(self, summaries):
         """Begins an evaluation if one is due, and takes the one that has ended, if any."""

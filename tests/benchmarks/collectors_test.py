@@ -29,5 +29,21 @@ def test_a_row_for_each_number_of_collectors():
         assert share == pytest.approx(rate / (800 * num_collectors), abs=0.01)
 
 
+def test_a_row_without_ray_and_at_full_speed():
+    settings = ["--collectors=0,1", "--step_ms=0", "--seconds=1", "--rounds=1", "--max_joined_answers=2"]
+    _, _, *rows = run("-m", "benchmarks.collectors", *settings).splitlines()
+    assert [row.strip("| ").split(" | ")[0] for row in rows] == ["0", "1"]
+    assert all(row.strip("| ").split(" | ")[2] == "-" for row in rows)
+
+
+def test_real_collectors_sleep_and_have_memory_of_their_own():
+    settings = ["--collectors=1", "--real", "--step_ms=20", "--seconds=1", "--rounds=1"]
+    *_, row = run("-m", "benchmarks.collectors", *settings).splitlines()
+    _, rate, share, *_, memory = (float(cell.replace(",", "")) for cell in row.strip("| ").split(" | "))
+    # Unrolls of 0.64 s come in whole numbers, and the first one may have waited.
+    assert 0 < rate < 3 * 800 and share == pytest.approx(rate / 800, abs=0.01)
+    assert memory > 100  # TensorFlow's
+
+
 def test_stand_ins_do_not_import_tensorflow():
     assert run("-c", "import sys, benchmarks.stand_in; print('tensorflow' in sys.modules)") == "False\n"

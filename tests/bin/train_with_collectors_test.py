@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train with collectors on Ray: the learner is killed, the run goes on, a signal ends it."""
+"""alf-train with collectors and evaluation on Ray: the learner is killed, a run goes on, a signal ends it."""
 
 import json
 import os
@@ -19,6 +19,11 @@ SETTINGS = {
     "Experiment.num_envs": 0,
     "Experiment.num_collectors": 1,
     "RayCollectors.num_envs": 1,
+    "Trainer.evaluator_ctor": "@Evaluator",
+    "Evaluator.interval_seconds": 0.1,
+    "Evaluator.num_episodes": 1,
+    "Evaluator.place": '"cluster"',
+    "RayEvaluator.num_cpus": 0,
     "StopCriteria.num_iterations": 10**9,
     "Trainer.checkpoint_interval": 0.0,
 }
@@ -51,6 +56,11 @@ def newest(root_dir):
     return max((int(path.stem[5:]) for path in root_dir.glob("checkpoints/ckpt-*.complete")), default=0)
 
 
+def best(root_dir):
+    """Whether an evaluation has ended."""
+    return (root_dir / "checkpoints" / "best" / "evaluation.json").exists()
+
+
 def find_children(process):
     """All that the process has started."""
     return psutil.Process(process.pid).children(recursive=True)
@@ -60,13 +70,14 @@ def test_the_learner_dies_and_the_run_goes_on(tmp_path):
     gin_file, root_dir = write_config(tmp_path, "own"), tmp_path / "run"
     process = start(gin_file, root_dir)
     try:
-        wait_until(lambda: newest(root_dir) >= 5)
-        collectors = [child for child in find_children(process) if "CollectorActor" in child.name()]
-        assert collectors
+        wait_until(lambda: newest(root_dir) >= 5 and best(root_dir))
+        names = "CollectorActor", "EvaluationActor"
+        actors = [child for child in find_children(process) if any(name in child.name() for name in names)]
+        assert len(actors) == 2
     finally:
         process.kill()
         process.communicate()
-    assert not psutil.wait_procs(collectors, SECONDS)[1], "a collector outlives its learner"
+    assert not psutil.wait_procs(actors, SECONDS)[1], "an actor outlives the learner"
     before = newest(root_dir)
     process = start(gin_file, root_dir)
     try:

@@ -195,6 +195,20 @@ def test_a_collector_that_does_not_start_is_named(recorded):
         run(driver, learner, lambda: False)
 
 
+def test_a_collector_that_never_starts_ends_the_run(recorded):
+    # Fewer losses than the limit allows, and never so many within the period.
+    driver, learner = make_driver(
+        Recorded(recorded),
+        num_collectors=1,
+        resources={"nowhere": 1},
+        start_timeout=1.0,
+        restart_period=0.5,
+    )
+    message = "collector 0 of 1 has not answered for 1 s; it was started 3 times in a row and never answered"
+    with pytest.raises(EnvError, match=message):
+        run(driver, learner, lambda: False)
+
+
 def test_what_an_environment_raises_ends_the_run(recorded):
     driver, learner = make_driver(Recorded(recorded, fault="raise"))
     with pytest.raises(KeyError, match="my own bug"):

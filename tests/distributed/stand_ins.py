@@ -1,8 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Stand-ins of collectors, which send what was recorded. They start at once: they import no TensorFlow."""
+"""Stand-ins of what Ray's actors make: collectors that send what was recorded, evaluations with faults."""
 
 import os
+import signal
+import sys
 import time
+import types
 
 
 class Recorded:
@@ -41,3 +44,76 @@ class _Collector:
         for answer in self._answers:
             return answer
         time.sleep(3600)  # all are sent
+
+
+class Endless:
+    """Sends the first answer of each collector again and again, its rows counted on, as long as it is asked.
+
+    Args:
+        answers: list by collector of the answer to begin with, of `CountingEnvironment`s.
+        unroll_length: T.
+    """
+
+    def __init__(self, answers, unroll_length):
+        self._answers, self._unroll_length = answers, unroll_length
+        self._count = 0
+
+    def __call__(self, index, num_restarts, num_envs, **settings):
+        self._answer = self._answers[index]
+        return self
+
+    def collect(self, weights=None):
+        rows = [x.copy() for x in self._answer]
+        for observation in rows:
+            if observation.shape[-1:] == (3,):  # env id, row and step of the episode
+                observation[..., 1] += self._count * self._unroll_length
+        self._count += 1
+        time.sleep(0.02)
+        return rows
+
+
+def make_obedient():
+    """Makes a stand-in of what evaluates, for `RayEvaluator.start`."""
+    return _obey
+
+
+def _obey(order):
+    """Does what it is told in place of weights, and tells where.
+
+    Args:
+        order: "answer", "die", "hang", "raise" or "exit", and the path of a file in which it notes the fault,
+            which it does not repeat then. With None it does.
+    """
+    fault, path = order
+    if fault != "answer" and not (path and os.path.exists(path)):
+        if path:
+            with open(path, "w") as file:
+                file.write(str(os.getpid()))
+        _FAULTS[fault]()
+    import ray
+
+    return {
+        "node": ray.get_runtime_context().get_node_id(),
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "threads": os.environ.get("TF_NUM_INTRAOP_THREADS"),
+        "pid": os.getpid(),
+    }
+
+
+def _raise():
+    raise KeyError("my own bug")
+
+
+_FAULTS = {
+    "die": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "hang": lambda: time.sleep(3600),
+    "raise": _raise,
+    "exit": lambda: sys.exit(3),
+}
+
+
+def make_teller(index, num_restarts, num_envs, **settings):
+    """Makes a stand-in of a `Collector` that answers with its node's name, for `RayCollectors`."""
+    import ray
+
+    return types.SimpleNamespace(collect=lambda weights: [ray.get_runtime_context().get_node_id()])

@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
+from unittest import mock
 
 import gymnasium
 import numpy as np
@@ -106,6 +107,12 @@ def test_no_environment(driver_class):
     learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
     with config_error("envs is empty"):
         driver_class([], learner)
+
+
+def test_the_synchronous_driver_has_no_collectors():
+    env = CountingEnvironment(2)
+    with config_error("SyncOffPolicyDriver has no collectors"):
+        SyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), collectors=mock.Mock())
 
 
 def test_unbatched_environment():

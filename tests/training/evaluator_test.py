@@ -138,9 +138,16 @@ def test_an_interval_in_seconds():
         ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
         ({"interval_steps": 1, "batch_size": 1.5}, "Evaluator.batch_size is 1.5"),
         ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
-        ({"interval_steps": 1, "own_process": "yes"}, "Evaluator.own_process is 'yes'"),
+        ({"interval_steps": 1, "place": "moon"}, "Evaluator.place is 'moon': it must be one of"),
         ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
-        ({"interval_steps": 1, "own_process": True, "env_ctor": int}, "Evaluator.env_ctor is set"),
+        (
+            {"interval_steps": 1, "place": "process", "env_ctor": int},
+            "with the place 'process' env",
+        ),
+        (
+            {"interval_steps": 1, "place": "cluster", "env_ctor": int},
+            "with the place 'cluster' env",
+        ),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -329,18 +336,18 @@ ActorCriticNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = @Adam()
 Evaluator.interval_steps = 20
 Evaluator.num_episodes = 3
-Evaluator.own_process = {own_process}
+Evaluator.place = "{place}"
 Trainer.evaluator_ctor = @Evaluator
 StopCriteria.target_eval_return = 7.0
 StopCriteria.max_seconds = 120
 """
 
 
-@pytest.mark.parametrize("own_process", [False, True])
-def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, own_process, capfd):
+@pytest.mark.parametrize("place", ["thread", "process"])
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, place, capfd):
     """Episodes of at most 7 steps: only the evaluation's environments have that limit."""
     with own_config():
-        gin.parse_config(CONFIG.format(own_process=own_process))
+        gin.parse_config(CONFIG.format(place=place))
         trainer = Trainer(str(tmp_path), Experiment().make_driver())
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         finished, reason = trainer.train()
@@ -354,7 +361,7 @@ def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, own_process, capfd):
 
 def test_a_process_that_dies_ends_the_run(tmp_path):
     with own_config():
-        gin.parse_config(CONFIG.format(own_process=True))
+        gin.parse_config(CONFIG.format(place="process"))
         gin.parse_config("StopCriteria.target_eval_return = 1000.0")
         trainer = Trainer(str(tmp_path), Experiment().make_driver())
         train, killed = trainer.learner.train, []
@@ -372,7 +379,7 @@ def test_a_process_that_dies_ends_the_run(tmp_path):
 
 def test_an_error_in_the_process_is_told(tmp_path):
     with own_config():
-        gin.parse_config(CONFIG.format(own_process=True))
+        gin.parse_config(CONFIG.format(place="process"))
         trainer = Trainer(str(tmp_path), Experiment().make_driver())
         (tmp_path / "run.json").write_text("{}")
         with pytest.raises(EnvError, match=r"the evaluation failed: ConfigError: .*run\.json cannot be read"):

@@ -75,6 +75,23 @@ def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
         directory.check_config()
 
 
+def test_where_a_run_computes_is_no_difference(tmp_path):
+    names = (
+        "RayEvaluator.num_cpus",
+        "RayCollectors.num_gpus",
+        "RayCollectors.learner_num_cpus",
+        "RayCollectors.max_joined_answers",
+        "RayCollectors.compress",
+        "Evaluator.place",
+    )
+    directory, path = RunDir(str(tmp_path)), tmp_path / "operative_config.gin"
+    path.write_text("".join(f"{name} = 1\n" for name in names))
+    directory.check_config()
+    path.write_text("RayCollectors.num_envs = 1\n")
+    with pytest.raises(ConfigError, match="RayCollectors.num_envs is None here, 1 there"):
+        directory.check_config()
+
+
 def test_a_setting_that_only_one_of_two_configs_has_is_a_difference(tmp_path):
     directory = RunDir(str(tmp_path))
     read_config()

@@ -1,0 +1,107 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RayEvaluator: evaluates in a Ray actor, anywhere in a cluster."""
+
+import sys
+
+import cloudpickle
+import gin
+from absl import logging
+
+from alf.distributed.cluster import connect
+from alf.distributed.evaluation_actor import EvaluationActor
+from alf.distributed.ray_process import actor_options, first_line, raised
+from alf.errors import EnvError, check_int, check_number
+
+
+@gin.configurable(module="alf.distributed")
+class RayEvaluator:
+    """Evaluates weights in a process that Ray starts and places, and replaces if it is lost.
+
+    Args:
+        num_cpus, num_gpus, resources, placement: what the process occupies in the cluster and where Ray
+            starts it, see `actor_options`.
+        max_restarts: how often an evaluation begins again because its process was lost.
+        timeout: seconds after which an evaluation without an answer is lost.
+        start_timeout: the same for the start: Ray finds a place, the process imports TensorFlow and makes its
+            environments.
+
+    Raises:
+        ConfigError: if a setting is wrong, or see `connect`.
+    """
+
+    def __init__(
+        self,
+        num_cpus=1,
+        num_gpus=0,
+        resources=None,
+        placement="SPREAD",
+        max_restarts=3,
+        timeout=3600.0,
+        start_timeout=300.0,
+    ):
+        self._options = actor_options("RayEvaluator", num_cpus, num_gpus, resources, placement)
+        self._max_restarts = check_int("RayEvaluator.max_restarts", max_restarts, at_least=0)
+        self._timeout = check_number("RayEvaluator.timeout", timeout, above=0)
+        self._start_timeout = check_number("RayEvaluator.start_timeout", start_timeout, above=0)
+        self._ray = connect()
+        self._actor = self._started = None  # `_started`: Ray's reference of the answer of its start
+        self._is_stopping = False
+
+    def start(self, make_evaluate):
+        """Starts the process, without waiting for it.
+
+        Args:
+            make_evaluate: callable () -> callable (weights) -> figures. It is called in that process, once.
+                Ray pickles it.
+        """
+        self._make_evaluate = cloudpickle.dumps(make_evaluate)
+        self._start_actor()
+
+    def evaluate(self, weights):
+        """Returns the figures of a list of arrays, the weights; after `start`.
+
+        Raises:
+            Exception: what the environments raised.
+            EnvError: if the process was lost more than `max_restarts` times, or after `stop`.
+        """
+        num_restarts = 0
+        while True:
+            try:
+                self._receive(self._started, self._start_timeout)
+                return self._receive(self._actor.evaluate.remote(weights), self._timeout)
+            except _LostError as loss:
+                if num_restarts == self._max_restarts:
+                    raise EnvError(f"{loss}; RayEvaluator.max_restarts={num_restarts} is reached") from None
+                num_restarts += 1
+                logging.warning("%s: restart %d of %d", loss, num_restarts, self._max_restarts)
+            self._ray.kill(self._actor)
+            self._start_actor()
+
+    def stop(self):
+        """Ends the process, also in the middle of an evaluation; from any thread. May be repeated."""
+        self._is_stopping = True
+        if self._actor is not None:
+            self._ray.kill(self._actor)
+
+    def _start_actor(self):
+        actor_class = self._ray.remote(**self._options)(EvaluationActor)
+        self._actor = actor_class.remote(self._make_evaluate, sys.path)
+        self._started = self._actor.start.remote()
+
+    def _receive(self, reference, timeout):
+        """Waits for an answer, and returns it; raises `_LostError` if there is none."""
+        ready, _ = self._ray.wait([reference], timeout=timeout)
+        if self._is_stopping:
+            raise EnvError("the evaluation was stopped")
+        if not ready:
+            raise _LostError(f"the process of the evaluation has not answered for {timeout:g} s")
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            raise raised(error) from error
+        except self._ray.exceptions.RayError as error:
+            raise _LostError(f"the process of the evaluation has died: {first_line(error)}") from None
+
+
+class _LostError(Exception):
+    """The process has died, or does not answer."""

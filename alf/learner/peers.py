@@ -1,0 +1,183 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Peers: learner processes, on several machines, that make each update together. An experiment.
+
+Each collects and learns from experience of its own, and has weights of its own, which are equal at any time,
+because all start with those of the first and make the same updates: with the averages of all gradients.
+"""
+
+import contextlib
+import faulthandler
+import re
+import signal
+import socket
+import threading
+import time
+
+import gin
+import tensorflow as tf
+
+from alf.errors import ConfigError, LostPeerError, check_number
+from alf.ops.replicas import sum_over_peers
+from alf.tf_runtime import abort_exchanges
+
+_EXAMPLE = (
+    '{"cluster": {"worker": ["10.0.0.1:4321", "10.0.0.2:4321"]}, "task": {"type": "worker", "index": 0}}'
+)
+_CONNECT_SECONDS = 60.0  # that TensorFlow may take once all processes have met
+
+
+@gin.configurable("MultiWorkerMirroredStrategy", module="alf.learner")
+def make_multi_worker_strategy(start_timeout=600.0):
+    """Makes a `tf.distribute.MultiWorkerMirroredStrategy` of the processes that TF_CONFIG names.
+
+    It starts TensorFlow, and a server at this process's port. `Experiment.strategy_ctor` calls it in time.
+
+    Args:
+        start_timeout: seconds until all other processes must have started.
+
+    Raises:
+        ConfigError: if TF_CONFIG is wrong, its port is taken, or TensorFlow has started.
+        LostPeerError: if another process does not start in time, or ends meanwhile.
+    """
+    check_number("MultiWorkerMirroredStrategy.start_timeout", start_timeout, above=0)
+    _meet(*_read_tf_config(), start_timeout)
+    # TensorFlow waits for the others without an end, and Python's threads stand still meanwhile.
+    faulthandler.dump_traceback_later(_CONNECT_SECONDS, exit=True)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise ConfigError(
+            "MultiWorkerMirroredStrategy must be made before TensorFlow starts: set Experiment.strategy_ctor "
+            f"= @MultiWorkerMirroredStrategy, and not Learner.strategy ({error})"
+        ) from None
+    except tf.errors.OpError as error:
+        raise LostPeerError(f"TensorFlow could not connect the learner processes: {error}") from None
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        _take_signal_back(signal.SIGTERM)
+
+
+def _read_tf_config():
+    """Returns the addresses "host:port" of all processes, and the index of this one."""
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    try:
+        addresses, index = resolver.cluster_spec().as_dict()["worker"], resolver.task_id
+        if resolver.task_type != "worker" or len(resolver.cluster_spec().jobs) > 1:
+            raise ValueError("all tasks must be of the type 'worker'")
+        int(addresses[index].rpartition(":")[2])
+    except (ValueError, TypeError, LookupError) as error:
+        raise ConfigError(
+            f"MultiWorkerMirroredStrategy: the environment variable TF_CONFIG is wrong ({error!r}); for the "
+            f"first of two processes it could be {_EXAMPLE}"
+        ) from None
+    return addresses, index
+
+
+def _meet(addresses, index, timeout):
+    """Waits until something listens at every address; at this process's own, this function does."""
+    deadline, port = time.monotonic() + timeout, int(addresses[index].rpartition(":")[2])
+    try:
+        server = socket.create_server(("", port))
+    except OSError as error:
+        raise ConfigError(f"MultiWorkerMirroredStrategy: TF_CONFIG has port {port} here: {error}") from None
+    with server:
+        for other, address in enumerate(addresses):
+            while other != index and not _listens(address):
+                if time.monotonic() > deadline:
+                    raise LostPeerError(
+                        f"after MultiWorkerMirroredStrategy.start_timeout = {timeout:g} s nothing listens at "
+                        f"{address}, where TF_CONFIG has learner process {other}"
+                    )
+                time.sleep(0.1)
+
+
+def _listens(address):
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _take_signal_back(signum):
+    """Installs Python's handler of a signal again. TensorFlow's server has one that ignores the signal."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signum, signal.getsignal(signum) or signal.SIG_DFL)
+
+
+@gin.configurable(module="alf.learner")
+class Peers:
+    """The learner processes of a strategy; with any other strategy, or None, there is this one alone.
+
+    What its methods compute over all processes, all processes must call in the same order.
+
+    Args:
+        strategy: `tf.distribute` strategy, or None.
+        timeout: seconds that a call of `Learner.train`, say, waits for processes that live, but do not come.
+            One that has ended is noticed within seconds. It must be more than the longest time between two
+            updates, with checkpoints and slow environments.
+
+    Attributes:
+        index, count: ints; of this process, from 0, and of all processes.
+    """
+
+    def __init__(self, strategy=None, timeout=1800.0):
+        self._timeout = check_number("Peers.timeout", timeout, above=0)
+        self.index, self.count, self._strategy = 0, 1, None
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            self.count = strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
+        if self.count > 1:
+            self.index, self._strategy = strategy.cluster_resolver.task_id, strategy
+            self._traced_sum = tf.function(self._sum, autograph=False)
+
+    def scope(self):
+        """Context in which `alf.ops.replicas.sum_over_peers` sums."""
+        return contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
+
+    def sum(self, x):
+        """Sums a number or tensor over all processes; without others it is returned as it is."""
+        if self._strategy is None:
+            return x
+        # Not a function in a graph: TensorFlow would take two calls of it for the same exchange.
+        x = tf.convert_to_tensor(x)
+        return self._traced_sum(x) if tf.executing_eagerly() else self._sum(x)
+
+    def copy_from_first(self, variables):
+        """Gives a list of variables the values that they have in the first process."""
+
+        def copy():
+            for variable in variables:
+                value = variable.read_value()
+                variable.assign(self._sum(value if self.index == 0 else tf.zeros_like(value)))
+
+        if self._strategy is not None:
+            tf.function(copy, autograph=False)()
+
+    def _sum(self, x):
+        with self.scope():
+            return sum_over_peers(x)
+
+    @contextlib.contextmanager
+    def watch(self):
+        """Context of what waits for other processes; raises LostPeerError if one does not come."""
+        if self._strategy is None:
+            yield
+            return
+        # A timeout of TensorFlow's own would leave a thread behind, of each exchange, until it is over.
+        reason = f"it waited for Peers.timeout = {self._timeout:g} s"
+        timer = threading.Timer(self._timeout, abort_exchanges, [reason])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except tf.errors.OpError as error:
+            found = re.search("Collective .*(?:\n/job:.*)?", str(error))
+            if not found:
+                raise
+            raise LostPeerError(
+                f"learner process {self.index} of {self.count} cannot go on, because another one has ended, "
+                f"does not answer or makes other updates: {' '.join(found[0].split())}"
+            ) from None
+        finally:
+            timer.cancel()

@@ -1,0 +1,315 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A cluster of two nodes: evaluation on the other one, its faults, and what the learner's node keeps free."""
+
+import functools
+import json
+import os
+import signal
+import threading
+import time
+
+import gin
+import pytest
+import tensorflow as tf
+
+from alf.distributed import reservation
+from alf.distributed.ray_collectors import RayCollectors
+from alf.distributed.ray_evaluator import RayEvaluator
+from alf.distributed.ray_process import actor_options
+from alf.distributed.reservation import Reservation
+from alf.drivers import EnvSpecs
+from alf.errors import ConfigError, EnvError
+from alf.testing.toy_environments import CountingEnvironment
+from alf.training import Evaluator, Experiment, Trainer
+from alf.training.config import own_config
+from tests.distributed.stand_ins import make_obedient, make_teller
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+SECONDS = 120  # for what takes a few
+CPUS, FAR_CPUS = 2, 2  # of the learner's node and of the other one
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """The learner's node, and one that alone has GPUs (as Ray believes) and the resource "far"."""
+    head = dict(num_cpus=CPUS, num_gpus=0, include_dashboard=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # Ray would believe that.
+        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+        cluster.add_node(num_cpus=FAR_CPUS, num_gpus=1, resources={"far": 1})
+    ray.init(cluster.address, log_to_driver=False, logging_level="error")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def own_node():
+    return ray.get_runtime_context().get_node_id()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def wait_until_free():
+    """Waits until nothing is occupied in the cluster."""
+    names = ("CPU", "GPU", "far")
+    wait_until(lambda: all(ray.available_resources().get(n) == ray.cluster_resources()[n] for n in names))
+
+
+@pytest.fixture
+def start():
+    """A function that starts a `RayEvaluator` of stand-ins; kwargs are its settings."""
+    started = []
+
+    def start(**kwargs):
+        started.append(RayEvaluator(**{"num_cpus": 0, **kwargs}))
+        started[-1].start(make_obedient)
+        return started[-1]
+
+    yield start
+    for evaluator in started:
+        evaluator.stop()
+    wait_until_free()
+
+
+def test_the_evaluator_has_what_it_asks_for(start):
+    evaluator = start(num_cpus=2, num_gpus=1, resources={"far": 0.5})
+    answer = evaluator.evaluate(("answer", None))
+    assert answer["node"] != own_node() and answer["gpus"] == "0" and answer["threads"] == "1"
+    wait_until(lambda: ray.available_resources()["CPU"] == CPUS + FAR_CPUS - 2)
+    assert ray.available_resources()["far"] == 0.5
+
+
+def test_an_error_ends_it_and_a_death_does_not(start, tmp_path):
+    evaluator = start(max_restarts=1)
+    first = evaluator.evaluate(("answer", None))
+    assert first["gpus"] == ""
+    with pytest.raises(KeyError, match="my own bug"):
+        evaluator.evaluate(("raise", None))
+    with pytest.raises(EnvError, match=r"an environment of the evaluation raised SystemExit\(3\)"):
+        evaluator.evaluate(("exit", None))
+    assert evaluator.evaluate(("answer", None)) == first
+    # Each evaluation may begin again once.
+    second = evaluator.evaluate(("die", str(tmp_path / "first")))
+    third = evaluator.evaluate(("die", str(tmp_path / "second")))
+    assert len({answer["pid"] for answer in (first, second, third)}) == 3
+    # One that dies between two evaluations is found by the next one.
+    os.kill(third["pid"], signal.SIGKILL)
+    assert evaluator.evaluate(("answer", None))["pid"] != third["pid"]
+
+
+def test_deaths_that_do_not_end_are_one_error(start):
+    evaluator = start(max_restarts=0)
+    with pytest.raises(EnvError, match="the process of the evaluation has died: .*max_restarts=0 is reached"):
+        evaluator.evaluate(("die", None))
+
+
+def test_an_evaluation_that_does_not_answer_begins_again(start, tmp_path, caplog):
+    path = tmp_path / "hangs"
+    evaluator = start(timeout=2.0, max_restarts=10)
+    answer = evaluator.evaluate(("hang", str(path)))
+    assert answer["pid"] != int(path.read_text())
+    assert "the process of the evaluation has not answered for 2 s: restart 1 of 10" in caplog.text
+
+
+def test_an_evaluator_that_ray_cannot_start_is_one_error(start):
+    evaluator = start(resources={"nowhere": 1}, start_timeout=0.5, max_restarts=1)
+    message = "the process of the evaluation has not answered for 0.5 s; RayEvaluator.max_restarts=1 is"
+    with pytest.raises(EnvError, match=message):
+        evaluator.evaluate(("answer", None))
+
+
+def test_an_evaluation_survives_its_node(start, cluster, tmp_path):
+    node = cluster.add_node(num_cpus=0, resources={"frail": 1})
+    evaluator = start(resources={"frail": 1})
+    answers, path = [], tmp_path / "hangs"
+    thread = threading.Thread(target=lambda: answers.append(evaluator.evaluate(("hang", str(path)))))
+    thread.start()
+    wait_until(path.exists)
+    cluster.remove_node(node, allow_graceful=False)
+    other = cluster.add_node(num_cpus=0, resources={"frail": 1})
+    thread.join(SECONDS)
+    assert answers[0]["pid"] != int(path.read_text())
+    evaluator.stop()
+    cluster.remove_node(other)
+
+
+@pytest.mark.parametrize("resources", [None, {"nowhere": 1}])
+def test_stop_ends_an_evaluation_that_does_not_answer(start, tmp_path, resources):
+    evaluator, path, errors = start(resources=resources), tmp_path / "hangs", []
+
+    def evaluate():
+        try:
+            evaluator.evaluate(("hang", str(path)))
+        except EnvError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    if resources is None:
+        wait_until(path.exists)
+    evaluator.stop()
+    thread.join(SECONDS)  # far less than `timeout` and `start_timeout`
+    assert errors == ["the evaluation was stopped"]
+
+
+CONFIG = """
+Experiment.num_envs = 1
+Experiment.seed = 0
+Experiment.unroll_length = 4
+Experiment.driver_ctor = @SyncOffPolicyDriver
+Experiment.data_transformers = (@ObservationNormalizer,)
+alf.environments.load.name = "Pendulum-v1"
+alf.environments.load.batch_size = 2
+alf.environments.load.num_workers = 0
+eval/alf.environments.load.max_episode_steps = 30
+ActorCriticNetwork.fc_layer_params = (8,)
+alf.Learner.optimizer = @Adam()
+Adam.learning_rate = 0.01
+Evaluator.interval_steps = 20
+Evaluator.num_episodes = 7
+Evaluator.batch_size = 3
+Evaluator.seed = 5
+Evaluator.place = "cluster"
+RayEvaluator.num_cpus = 2
+RayEvaluator.resources = {"far": 1}
+Trainer.evaluator_ctor = @Evaluator
+StopCriteria.target_eval_return = -1e9
+StopCriteria.max_seconds = 120
+"""
+
+
+def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path):
+    """The figures of the run's best checkpoint are equal to those of a thread, and the process ends."""
+    with own_config():
+        gin.parse_config(CONFIG)
+        driver = Experiment().make_driver()
+        trainer = Trainer(str(tmp_path), driver)
+        finished, reason = trainer.train()
+        assert finished and reason.startswith("target_eval_return=-1000000000.0 reached")
+        wait_until_free()
+        best = json.loads((tmp_path / "checkpoints" / "best" / "evaluation.json").read_text())
+        policy = driver.learner.policy
+        for variable in policy.variables:  # What was evaluated came from the checkpoint.
+            variable.assign(tf.zeros_like(variable))
+        evaluator = Evaluator(interval_steps=1, num_episodes=7, batch_size=3, seed=5)
+        evaluator.open(policy)
+        evaluator.run(str(tmp_path), 0)
+        evaluator.start(best["path"], 0)
+        figures = evaluator.poll(SECONDS).figures
+        evaluator.close()
+    assert figures == best["figures"]
+    assert figures["length"]["mean"] == 30 and figures["return"]["std"] > 0
+
+
+def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
+    path = tmp_path / "hangs"
+
+    class Hanging(RayEvaluator):
+        def start(self, make_evaluate):
+            super().start(make_obedient)
+
+        def evaluate(self, weights):
+            return super().evaluate(("hang", str(path)))
+
+    with own_config():
+        gin.parse_config(CONFIG.replace("Trainer.evaluator_ctor = @Evaluator", ""))
+        gin.parse_config("StopCriteria.target_eval_return = 1000.0")
+        ctor = functools.partial(Evaluator, cluster_ctor=Hanging)
+        trainer = Trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator_ctor=ctor)
+        train, interrupted = trainer.learner.train, []
+
+        def interrupt_and_train():
+            if path.exists() and not interrupted:
+                interrupted.append(time.monotonic())
+                trainer.interrupt("enough")
+            return train()
+
+        trainer.learner.train = interrupt_and_train
+        assert trainer.train() == (False, "enough")
+    assert time.monotonic() - interrupted[0] < 30  # 5 for the evaluation, 5 for the driver, times three
+    assert "did not close" not in caplog.text
+    wait_until_free()
+
+
+def make_collectors(**kwargs):
+    specs = EnvSpecs([CountingEnvironment(1)])
+    settings = dict(num_collectors=2, num_envs=1, num_cpus=1, **kwargs)
+    return RayCollectors(make_teller, specs, **settings)
+
+
+def find_nodes(collectors):
+    """Starts two collectors, and finds the nodes where they are."""
+    collectors.publish([])
+    collectors.start(1)
+    for index in range(2):
+        collectors.request(index)
+    answers = []
+    wait_until(lambda: answers.append(collectors.receive(1.0)) or sum(map(bool, answers)) == 2)
+    return {answer[1][0] for answer in answers if answer}
+
+
+def test_collectors_stay_away_from_what_is_reserved_for_the_learner():
+    collectors = make_collectors(learner_num_cpus=CPUS)
+    try:
+        wait_until(lambda: ray.available_resources().get("CPU") == FAR_CPUS)
+        assert own_node() not in find_nodes(collectors)
+    finally:
+        collectors.close()
+    wait_until_free()
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"learner_num_cpus": -1}, "RayCollectors.learner_num_cpus is -1"),
+        ({"learner_num_gpus": "1"}, "RayCollectors.learner_num_gpus is '1'"),
+        (
+            {"learner_num_cpus": CPUS + 1},
+            "RayCollectors.learner_num_cpus is 3, learner_num_gpus 0: Ray knows of fewer on this node",
+        ),
+        ({"learner_num_gpus": 1}, "learner_num_gpus 1: Ray knows of fewer on this node"),
+    ],
+)
+def test_what_the_node_does_not_have_cannot_be_reserved(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        make_collectors(**kwargs)
+
+
+def test_what_others_occupy_cannot_be_reserved(monkeypatch):
+    first = Reservation(CPUS, 0)
+    monkeypatch.setattr(reservation, "_SECONDS", 1.0)
+    with pytest.raises(ConfigError, match="so many did not become free on this node within 1 s"):
+        Reservation(1, 0)
+    first.close()
+    wait_until_free()
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"num_cpus": -1}, "RayEvaluator.num_cpus is -1"),
+        ({"num_gpus": None}, "RayEvaluator.num_gpus is None"),
+        ({"resources": "far"}, "RayEvaluator.resources is 'far'"),
+        ({"placement": "PACK"}, "RayEvaluator.placement is 'PACK'"),
+        ({"max_restarts": -1}, "RayEvaluator.max_restarts is -1"),
+        ({"timeout": 0}, "RayEvaluator.timeout is 0"),
+        ({"start_timeout": 0}, "RayEvaluator.start_timeout is 0"),
+    ],
+)
+def test_wrong_settings(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        RayEvaluator(**kwargs)
+
+
+def test_the_options_of_an_actor():
+    options = actor_options("RayEvaluator", 0.5, 2, {"far": 1}, "DEFAULT")
+    expected = {"num_cpus": 0.5, "num_gpus": 2, "resources": {"far": 1}, "scheduling_strategy": "DEFAULT"}
+    assert options == {**expected, "max_restarts": 0}
+    assert RayEvaluator(0.5, 2, {"far": 1}, "DEFAULT")._options == options
