@@ -21,8 +21,8 @@ import time
 import psutil
 from absl import app, flags
 
-_GIN_FILE = flags.DEFINE_string("gin_file", "examples/impala_cartpole.gin", "What to train.")
-_GIN_PARAM = flags.DEFINE_multi_string("gin_param", [], "Further settings of the run; may be repeated.")
+_CONFIG_FILE = flags.DEFINE_string("config", "examples/impala_cartpole.gin", "Gin file of what to train.")
+_PARAM = flags.DEFINE_multi_string("param", [], "Further settings of the run; may be repeated.")
 _COLLECTORS = flags.DEFINE_integer("collectors", 4, "How many.", lower_bound=1)
 _STEP_MS = flags.DEFINE_float(
     "step_ms", 100.0, "Milliseconds that each step sleeps, so that the run takes long."
@@ -103,9 +103,9 @@ def start_training(folder, address, log):
     """
     config = _CONFIG.format(step_ms=_STEP_MS.value, collectors=_COLLECTORS.value)
     (folder / "collectors.gin").write_text(config)
-    command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={_GIN_FILE.value}"]
+    command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={_CONFIG_FILE.value}"]
     command += [f"--gin_file={folder}/collectors.gin", f"--root_dir={folder}/run", f"--ray_address={address}"]
-    command += [f"--gin_param={param}" for param in _GIN_PARAM.value]
+    command += [f"--gin_param={param}" for param in _PARAM.value]
     with log.open("w") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 

@@ -43,7 +43,7 @@ def connect(address=None):
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address, logging_level="warning", **settings)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
     finally:
         # Ray's own handler would end the process before the run is saved.

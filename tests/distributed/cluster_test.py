@@ -1,7 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The Ray cluster of this process: what starts it, who can reach it, what is wrong."""
 
+import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -64,3 +67,21 @@ def test_without_ray_there_is_one_line(monkeypatch):
 def test_no_cluster_answers(address):
     with pytest.raises(ConfigError, match=f"^no Ray cluster answers at '{address}': "):
         connect(address)
+
+
+def test_a_token_that_is_missing_is_one_line(tmp_path):
+    program = """
+from alf.distributed.cluster import connect
+from alf.errors import ConfigError
+try:
+    connect("127.0.0.1:%d")
+except ConfigError as error:
+    print(error)
+"""
+    env = {**os.environ, "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
+    env = {name: value for name, value in env.items() if not name.startswith("RAY_AUTH_TOKEN")}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [sys.executable, "-c", program % server.getsockname()[1]]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"no Ray cluster answers at '[\d.:]+': .*no authentication token was found", done.stdout)
