@@ -47,7 +47,7 @@ class RayCollectors(Collectors):
         learner_num_cpus, learner_num_gpus: what no collector gets of this process's node, see `Reservation`.
         max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
             than `max_restarts` of these within `restart_period` seconds, or if one collector was started 3
-            times in a row without any answer.
+            times in a row and did not answer within `start_timeout`.
         timeout: seconds after which a collector that does not answer is replaced, too.
         start_timeout: the same for its first answer, until which Ray starts the process, TensorFlow is
             imported and the environments are made.
@@ -199,21 +199,23 @@ class RayCollectors(Collectors):
     def _check_late(self):
         """Raises LostError if a collector or a transfer has not answered within the time-out."""
         now = time.monotonic()
-        for requests, last_answer in zip(self._requests, self._last_answers, strict=True):
+        for index, (requests, last_answer) in enumerate(zip(self._requests, self._last_answers, strict=True)):
             timeout = self._start_timeout if last_answer is None else self._timeout
             # A slow learner takes an answer late that came in time.
             is_late = requests and max(requests[0].since, last_answer or 0.0) < now - timeout
             if is_late and not is_ready(self._ray, requests[0].node):
-                raise LostError([requests.popleft()], f"has not answered for {timeout:g} s")
+                loss = f"has not answered for {timeout:g} s"
+                # Such losses may be too rare for `restart_period`.
+                self._failed_starts[index] += last_answer is None
+                if self._failed_starts[index] == _MAX_FAILED_STARTS:
+                    times = f"it was started {_MAX_FAILED_STARTS} times in a row and never answered"
+                    raise EnvError(f"{self._name(index)} {loss}; {times}")
+                raise LostError([requests.popleft()], loss)
         self._transfers.check()
 
     def _replace(self, index, reason):
         """Replaces a collector, and asks its successor for what it was asked for."""
-        loss = f"collector {index} of {self.num_collectors} {reason}"
-        self._failed_starts[index] += self._last_answers[index] is None
-        if self._failed_starts[index] == _MAX_FAILED_STARTS:
-            raise EnvError(f"{loss}; it was started {_MAX_FAILED_STARTS} times in a row and never answered")
-        self._restarts.count_restart(loss, EnvError)
+        self._restarts.count_restart(f"{self._name(index)} {reason}", EnvError)
         self._ray.kill(self._actors[index])
         self._counts[index] += 1
         self._last_answers[index] = None
@@ -222,3 +224,6 @@ class RayCollectors(Collectors):
         self._requests[index].clear()
         for _ in range(num_lost):
             self.request(index)
+
+    def _name(self, index):
+        return f"collector {index} of {self.num_collectors}"
