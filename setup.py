@@ -48,8 +48,13 @@ EXTRAS = {
     "mujoco": ["gymnasium[mujoco]"],
     # Brings ffmpeg, which writes the videos of alf-play frame by frame.
     "video": ["imageio-ffmpeg>=0.5"],
-    # Collectors on other machines. Its actor API alone; tune and train would bring pandas and pyarrow.
+    # Collectors on other machines. Its actor API alone.
     "ray": ["ray>=2.40"],
+    # What Ray's extra of that name has, without pydantic, which needs a typing-extensions that TF-Agents 0.19
+    # does not allow; pyarrow 26 needs NumPy 2.
+    "tune": ["ray>=2.40", "pandas", "pyarrow>=17,<26", "fsspec", "tensorboardX", "requests"],
+    # 1.26 moved its particle environments to mpe2, which brings pygame-ce over TF-Agents' pygame.
+    "pettingzoo": ["pettingzoo>=1.25,<1.26"],
     # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
     "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
 }
