@@ -16,6 +16,9 @@ import tensorflow as tf
 
 FIRST, MID, LAST = 0, 1, 2
 
+# Where several policies act, the observation is a dict: what the environment gives, and whose row it is.
+OBSERVATION, OWNER = "observation", "owner"
+
 
 class TimeStep(NamedTuple):
     """What a policy sees: one step of B environments."""
@@ -69,7 +72,7 @@ class ActionReply(NamedTuple):
     """What an actor answers."""
 
     policy_step: Any  # `PolicyStep` of [B, ...]
-    version: Any  # int64 scalar; how many updates the weights that answered had seen
+    version: Any  # int64 scalar; how many updates the weights that answered had seen; [B] of a `PolicyGroup`
 
 
 class Experience(NamedTuple):
@@ -111,7 +114,8 @@ class LossInfo(NamedTuple):
 class LogRecord(NamedTuple):
     """The part of an unroll that metrics need: every time step exactly once, in order, per env.
 
-    The last three fields are () unless a metric or an observer has a tuple `needs` that names them.
+    The fields `observation`, `action` and `first_value` are () unless a metric or an observer has a tuple
+    `needs` that names them.
     """
 
     step_type: Any  # int32 [T, B]
@@ -122,6 +126,7 @@ class LogRecord(NamedTuple):
     observation: Any = ()  # nest of [T, B, ...]
     action: Any = ()  # nest of [T, B, ...]; it answers each time step
     first_value: Any = ()  # float32 [T, B], the policy's value at FIRST rows; NaN in other rows
+    owner: Any = ()  # int32 [T, B], which of several policies acts; () with a single policy
 
 
 def count_transitions(step_type):

@@ -15,12 +15,12 @@ def act(policy, time_step, state):
     """Calls `policy.rollout` with a `TimeStep` and a `PolicyState` of [B, ...].
 
     Returns:
-        `PolicyStep` of [B, ...], and the version of the weights that answer, int64 scalar. It is read before
-        the weights: these may be newer than it says, never older. And it is read once the time step is there:
-        an actor that had read it while it waited for a request would answer with old weights.
+        `PolicyStep` of [B, ...], and the version of the weights that answer, see `Policy.read_version`. It is
+        read before the weights: these may be newer than it says, never older. And it is read once the time
+        step is there: an actor that had read it while it waited for a request would answer with old weights.
     """
     with tf.control_dependencies([time_step.step_type]):
-        version = policy.progress.updates.read_value()
+        version = policy.read_version(time_step)
     with tf.control_dependencies([version]):
         return policy.rollout(time_step, state), version
 
@@ -41,11 +41,14 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         num_batches: int32 scalar; after how many batches it returns.
     """
 
-    def split(policy_step):
+    def split(reply):
         if num_requests == 1:
-            return [policy_step]
-        parts = [tf.split(x, num_requests) for x in tf.nest.flatten(policy_step)]
-        return [tf.nest.pack_sequence_as(policy_step, part) for part in zip(*parts, strict=True)]
+            return [reply]
+        # One version answers all requests, unless each row has its own.
+        leaves = [
+            tf.split(x, num_requests) if x.shape.rank else [x] * num_requests for x in tf.nest.flatten(reply)
+        ]
+        return [tf.nest.pack_sequence_as(reply, part) for part in zip(*leaves, strict=True)]
 
     def body(i):
         requests = tf_queues.actor_queues[actor_index].dequeue_many(num_requests)
@@ -62,8 +65,10 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
             tf_queues.weights.hold(1, (time_step, state), call) if guards_weights else call()
         )
         sent = [
-            tf_queues.action_return_queues[index].enqueue(ActionReply(part, version))
-            for index, part in zip(tf.unstack(requests.env_index), split(policy_step), strict=True)
+            tf_queues.action_return_queues[index].enqueue(part)
+            for index, part in zip(
+                tf.unstack(requests.env_index), split(ActionReply(policy_step, version)), strict=True
+            )
         ]
         with tf.control_dependencies(sent):
             return i + 1

@@ -13,9 +13,12 @@ from alf.drivers.driver import Driver
 from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
 from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.policy_queues import PolicyQueues
+from alf.drivers.queues import NestFIFOQueue
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.learner import LearnerGroup
 from alf.nest_utils import add_leading_dims
 from alf.tf_runtime import check_device, on_device, reserve_threads, single_threaded, trace
 
@@ -34,7 +37,9 @@ class AsyncOffPolicyDriver(Driver):
 
     Args:
         envs, learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0,
-            `collect` takes what waits in the learn queue, which may be nothing, in unrolls of one step.
+            `collect` takes what waits in the learn queue, which may be nothing, in unrolls of one step. With
+            a `LearnerGroup` each policy has a learn queue, see `PolicyQueues`, and `collect` takes the batch
+            that is complete first, of any policy.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes; at most the number of environments.
@@ -126,6 +131,9 @@ class AsyncOffPolicyDriver(Driver):
         reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
+        is_group = isinstance(learner, LearnerGroup)
+        if is_group:
+            _check_group(unroll_length, learn_queue_cap, max_waiting_batches)
         self._takes_what_waits = unroll_length == 0
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.
@@ -138,20 +146,25 @@ class AsyncOffPolicyDriver(Driver):
         check_device("actor_device", actor_device)
         with on_device(actor_device):
             self._policy = policy = learner.policy.copy() if copies else learner.policy
-        length, capacity = self._unroll_length, learn_queue_cap * max(max_waiting_batches, 1)
-        unroll_spec = specs.unroll_spec(
-            policy, length, keep_bounds=False, with_env_info=learner.uses_env_info
-        )
+        length = self._unroll_length
+        if is_group:
+            learn_queue = PolicyQueues(policy, specs, learner, length, max_waiting_batches)
+            self._take = learn_queue.take
+        else:
+            with_env_info = learner.uses_env_info
+            spec = specs.unroll_spec(policy, length, keep_bounds=False, with_env_info=with_env_info)
+            capacity = learn_queue_cap * max(max_waiting_batches, 1)
+            learn_queue = NestFIFOQueue(capacity, spec, "learn_queue")
+            self._take = self.get_training_exps
         self._record_spec = specs.record_spec(length, self._log_fields)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
             specs.reply_spec(policy),
-            unroll_spec,
+            learn_queue,
             self._record_spec,
             num_envs,
             num_actor_queues if num_envs else 0,
             actor_queue_cap,
-            capacity,
             # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
             4 * self._num_sources,
         )
@@ -248,7 +261,7 @@ class AsyncOffPolicyDriver(Driver):
             total = 0
             for _ in range(self._count_due_batches()):
                 with self._waiting():
-                    experience, steps = self.get_training_exps()
+                    experience, steps = self._take()
                 observe(experience)
                 total += int(steps)
             return total
@@ -318,6 +331,24 @@ class AsyncOffPolicyDriver(Driver):
         """Gives the collectors the learner's weights, for what they do from now on."""
         self._published = int(self.learner.progress.updates)
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
+
+
+def _check_group(unroll_length, learn_queue_cap, max_waiting_batches):
+    """Raises ConfigError if settings do not apply where several policies learn."""
+    if learn_queue_cap != 1:
+        raise ConfigError(
+            f"learn_queue_cap is {learn_queue_cap}: with several policies, Policies.num_sequences says how "
+            "large a batch is"
+        )
+    if max_waiting_batches == 0:
+        raise ConfigError(
+            "max_waiting_batches is 0: it must be at least 1 with several policies, because an unroll may "
+            "have nothing for a policy"
+        )
+    if unroll_length == 0 or unroll_length != int(unroll_length):
+        raise ConfigError(
+            f"unroll_length is {unroll_length:g}: it must be an integer above 0 with several policies"
+        )
 
 
 def _check_all_answer(collectors):

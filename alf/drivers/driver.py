@@ -47,7 +47,8 @@ class Driver(abc.ABC):
             and prints the stacks of all threads and of worker processes to the standard error stream.
         on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
         statistics_ctor: callable (reward_shape=, info_keys=) -> `EpisodeStatistics`, whose metrics are the
-            driver's.
+            driver's. Where environments name their agents, or several policies act, it gets `agents` and
+            `policies`, too.
         collectors: `Collectors` in other processes, or None.
 
     Attributes:
@@ -88,8 +89,7 @@ class Driver(abc.ABC):
         self._collectors = collectors
         self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
         self._specs = specs = self._make_specs()
-        reward_shape, info_keys = (tuple(specs.reward.shape), specs.info_keys) if specs else ((), ())
-        statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys)
+        statistics = statistics_ctor(**_describe_rows(specs))
         num_rows = self._num_sources * specs.batch_size if specs else 0
         metrics = [as_metric(metric, num_rows) for metric in metrics]
         self._metrics = [*counts, *statistics.metrics, *metrics]
@@ -367,6 +367,15 @@ def _to_numpy(nest):
     if hasattr(nest, "numpy"):
         return nest.numpy()
     return tf.nest.map_structure(lambda x: x.numpy(), nest)
+
+
+def _describe_rows(specs):
+    """The arguments of `EpisodeStatistics` that follow from `EnvSpecs`, or from None without environments."""
+    if specs is None:
+        return {"reward_shape": (), "info_keys": ()}
+    named = {"agents": specs.agents, "policies": specs.policies}
+    named = {key: names for key, names in named.items() if len(names) > 1}
+    return {"reward_shape": tuple(specs.reward.shape), "info_keys": specs.info_keys, **named}
 
 
 def _check_names(metrics):

@@ -2,11 +2,12 @@
 """EnvSpecs: what the environments of a driver have in common, and what unrolls of them look like."""
 
 import contextlib
+import copy
 import inspect
 
 import tensorflow as tf
 
-from alf.data_structures import ActionReply, Experience, Frame, TimeStep
+from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.environments import as_py_environment
 from alf.errors import ConfigError, EnvError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
@@ -85,6 +86,8 @@ class EnvSpecs:
         reward: unbatched tensor spec, float32 of shape () or [R], whatever the type of the environment's.
         time_step: `TimeStep` of unbatched tensor specs; bounds are kept.
         info_keys: tuple of texts, which numbers of their info the environments return; () if they have none.
+        agents: tuple of texts; row r is agent r % A. () if the environments do not name them.
+        policies: tuple of texts, whose places are the owners of rows, see `MappedEnvironment`; () without.
     """
 
     def __init__(self, envs):
@@ -98,6 +101,8 @@ class EnvSpecs:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
             if get_info_keys(env) != self.info_keys:
                 raise ConfigError(f"envs[{index}] has other info_keys than envs[0]")
+        self.agents = tuple(getattr(envs[0], "agents", ()))
+        self.policies = tuple(getattr(envs[0], "policies", ()))
         self.num_envs = len(envs)
         self.batch_size, observation, action, reward = keys[0]
         self.observation = to_tensor_spec(observation)
@@ -107,6 +112,13 @@ class EnvSpecs:
             raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
         signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
         self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
+
+    def view(self, group, name):
+        """Returns the specs of what one policy of a `PolicyGroup` sees and does."""
+        specs = copy.copy(self)
+        specs.observation, specs.action = group.view_specs(name)
+        specs.time_step = self.time_step._replace(observation=specs.observation, prev_action=specs.action)
+        return specs
 
     def env_ids(self, env_index):
         """The ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
@@ -122,7 +134,7 @@ class EnvSpecs:
     def reply_spec(self, policy):
         """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
         policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
-        return ActionReply(policy_step, tf.TensorSpec((), tf.int64))
+        return ActionReply(policy_step, policy.version_spec(self.batch_size))
 
     def unroll_spec(self, policy, unroll_length, keep_bounds=True, with_env_info=False):
         """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
@@ -131,7 +143,7 @@ class EnvSpecs:
         specs keep the bounds of observations and actions. With `with_env_info` there must be `info_keys`,
         also those of the policy's data transformer.
         """
-        missing = [key for key in policy.data_transformer.info_keys if key not in self.info_keys]
+        missing = [key for key in policy.info_keys if key not in self.info_keys]
         if missing:
             raise ConfigError(
                 f"RewardShaping.weights names {missing[0]!r}: load.info_keys must name it, too; it is "
@@ -159,6 +171,7 @@ class EnvSpecs:
         fields = {name: getattr(self.time_step, name) for name in ("step_type", "reward", "discount")}
         fields |= {"env_info": self._env_info_spec()} if self.info_keys else {}
         fields |= {name: optional[name] for name in needed}
+        fields |= {OWNER: tf.TensorSpec((), tf.int32)} if self.policies else {}
         spec = add_leading_dims(fields, unroll_length, self.batch_size)
         return {**spec, "env_id": tf.TensorSpec((self.batch_size,), tf.int32)}
 

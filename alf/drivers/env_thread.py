@@ -13,7 +13,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import Experience, Frame, TimeStep
+from alf.data_structures import OWNER, Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
 from alf.errors import ConfigError, EnvError, check_bool, contain
@@ -171,7 +171,7 @@ class EnvUnroller:
             *time_step,
             action=action,
             info=info,
-            policy_version=tf.cast(ones, tf.int64) * version[:, tf.newaxis],
+            policy_version=tf.cast(ones, tf.int64) * tf.reshape(version, (length + 1, -1)),
             state=frame.state,
             env_info=self._name_env_info(env_info),
         )
@@ -368,6 +368,8 @@ def make_log_record(unroll, policy, spec):
     rows = unroll._asdict()
     if "first_value" in spec:
         rows["first_value"] = _compute_first_value(policy, TimeStep(*unroll[: len(TimeStep._fields)]))
+    if OWNER in spec:
+        rows[OWNER] = unroll.observation[OWNER]
     record = tf.nest.map_structure(lambda x: x[:-1], {name: rows[name] for name in spec})
     return {**record, "env_id": unroll.env_id[0]}
 

@@ -123,13 +123,25 @@ class EpisodeStatistics:
         discount: number in [0, 1], of the discounted return.
         first_value: whether there is the value that the policy expects where an episode begins. It costs a
             pass of the network for all steps of an unroll in which an episode begins.
+        agents: tuple of texts; column b is agent b % A. Each has metrics of its own, "agents/NAME/...".
+        policies: tuple of texts; `LogRecord.owner` says which of them acts. Each has metrics of its own,
+            "policies/NAME/...".
 
     Attributes:
         metrics: list of `EpisodeMetric`s.
         needs: see `Driver`.
     """
 
-    def __init__(self, reward_shape=(), info_keys=(), window=100, discount=0.99, first_value=False):
+    def __init__(
+        self,
+        reward_shape=(),
+        info_keys=(),
+        window=100,
+        discount=0.99,
+        first_value=False,
+        agents=(),
+        policies=(),
+    ):
         check_int("EpisodeStatistics.window", window)
         check_number("EpisodeStatistics.discount", discount, at_least=0, at_most=1)
         check_bool("EpisodeStatistics.first_value", first_value)
@@ -143,6 +155,7 @@ class EpisodeStatistics:
         self._discounted = self._length + 1
         self._first_value = self._length + 2
         self._info = self._first_value + int(first_value)
+        self._agents, self._policies = tuple(agents), tuple(policies)
         self._sums = {}  # first env id of a batch -> sums of the unfinished episodes, [., B]
         self._figures = collections.defaultdict(lambda: collections.deque(maxlen=window))
         self.metrics = self._make_metrics(len(reward_shape) > 0)
@@ -163,7 +176,16 @@ class EpisodeStatistics:
         if self._has_first_value:
             metrics.append(EpisodeMetric("AverageFirstValue", figures["first_value"]))
         names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last")]
-        return metrics + [EpisodeMetric(name, figures[name]) for name in names]
+        metrics += [EpisodeMetric(name, figures[name]) for name in names]
+        shown = {
+            "AverageReturn": "return",
+            "AverageEpisodeLength": "length",
+            **{name: name for name in names},
+        }
+        labels = [f"agents/{name}" for name in self._agents] + [f"policies/{name}" for name in self._policies]
+        for label in labels:
+            metrics += [EpisodeMetric(f"{label}/{k}", figures[f"{label}/{v}"]) for k, v in shown.items()]
+        return metrics
 
     def __call__(self, record):
         key = int(record.env_id[0])
@@ -189,7 +211,17 @@ class EpisodeStatistics:
         if len(ends):
             row, column = np.divmod(ends, batch_size)
             last = [record.env_info[info_key][row, column] for info_key in self._info_keys]
-            self._keep(sums.take(number[column * length + row], axis=1), last)
+            labels = {
+                f"agents/{name}": column % len(self._agents) == i for i, name in enumerate(self._agents)
+            }
+            if self._policies:
+                owner = record.owner[row, column]
+                labels |= {f"policies/{name}": owner == i for i, name in enumerate(self._policies)}
+            sums = sums.take(number[column * length + row], axis=1)
+            self._keep("", sums, last)
+            for label, is_of in labels.items():
+                if is_of.any():
+                    self._keep(f"{label}/", sums[:, is_of], [x[is_of] for x in last])
 
     def _values(self, record, is_first, age):
         """What each step adds to the sums, [., B * T]; nothing at FIRST steps, but for the first value."""
@@ -211,8 +243,11 @@ class EpisodeStatistics:
             values[i + num_keys] = has_value
         return values
 
-    def _keep(self, sums, last_info):
-        """Keeps the figures of E episodes that ended; of sums [., E] and the last step's info, K of [E]."""
+    def _keep(self, label, sums, last_info):
+        """Keeps the figures of E episodes that ended, in front of whose names the label is put.
+
+        They are of sums [., E] and the last step's info, K of [E].
+        """
         rewards, lengths = sums[: self._num_rewards], sums[self._length]
         returns = rewards.sum(axis=0)
         figures = {"return": returns, "length": lengths, "reward": returns / lengths}
@@ -227,4 +262,5 @@ class EpisodeStatistics:
             figures[f"info/{key}"] = total[count > 0] / count[count > 0]
             figures[f"info_last/{key}"] = last[~np.isnan(last)]
         for name, values in figures.items():
-            self._figures[name].extend(values.tolist())
+            if label + name in self._figures:  # a label has fewer
+                self._figures[label + name].extend(values.tolist())

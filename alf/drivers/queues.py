@@ -9,7 +9,7 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
-from alf.nest_utils import find_mismatch
+from alf.nest_utils import add_leading_dims, find_mismatch
 
 _numbers = itertools.count()  # No two queues of a process have the same name.
 
@@ -47,6 +47,14 @@ class NestFIFOQueue:
             raise ValueError(f"{self._name}: an item does not fit the queue's spec: {mismatch}")
         components = tf.nest.flatten(item) or [tf.constant(False)]
         return tf.raw_ops.QueueEnqueueV2(handle=self.handle, components=components)
+
+    def enqueue_many(self, items):
+        """Appends the items of a nest of [n, ...], one after another; otherwise as `enqueue`."""
+        items = tf.nest.map_structure(tf.convert_to_tensor, items)
+        mismatch = find_mismatch(items, add_leading_dims(self.spec, None))
+        if mismatch:
+            raise ValueError(f"{self._name}: items do not fit the queue's spec: {mismatch}")
+        return tf.raw_ops.QueueEnqueueManyV2(handle=self.handle, components=tf.nest.flatten(items))
 
     def dequeue(self):
         """Takes the oldest item; waits for one. OutOfRangeError if the queue is closed and empty."""

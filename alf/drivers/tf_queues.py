@@ -12,16 +12,16 @@ class TFQueues:
 
     Args:
         frame, reply: what `EnvSpecs.frame_spec` and `EnvSpecs.reply_spec` return.
-        unroll, record: what `EnvSpecs.unroll_spec` and `EnvSpecs.record_spec` return.
+        learn_queue: `NestFIFOQueue` of unrolls, or `PolicyQueues`.
+        record: what `EnvSpecs.record_spec` returns.
         num_envs: batched environments.
         num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
-        learn_queue_capacity: unrolls that may wait for the learner.
         log_queue_capacity: records that may wait for the log.
 
     Attributes:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
         action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each environment.
-        learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
+        learn_queue: as above; it takes unrolls, each an `Experience`.
         log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
@@ -35,12 +35,11 @@ class TFQueues:
         self,
         frame,
         reply,
-        unroll,
+        learn_queue,
         record,
         num_envs,
         num_actor_queues,
         actor_queue_cap,
-        learn_queue_capacity,
         log_queue_capacity,
     ):
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
@@ -48,7 +47,7 @@ class TFQueues:
         self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
-        self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll, "learn_queue")
+        self.learn_queue = learn_queue
         self.log_queue = NestFIFOQueue(log_queue_capacity, record, "log_queue")
         self.unroll_orders = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
         self.collector_orders = NestFIFOQueue(1, order, "collector_orders")

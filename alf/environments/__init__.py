@@ -5,12 +5,15 @@ from alf.environments.batched_environment import BatchedEnvironment, as_py_envir
 from alf.environments.behavior import BehaviorEnvironment
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.load import load, load_atari, load_envpool
+from alf.environments.policy_mapping import Episode, MappedEnvironment
 from alf.environments.python_env import PythonEnvironment
 
 __all__ = [
     "BatchedEnvironment",
     "BehaviorEnvironment",
+    "Episode",
     "GymnasiumEnvironment",
+    "MappedEnvironment",
     "PythonEnvironment",
     "as_py_environment",
     "load",

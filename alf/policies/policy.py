@@ -83,6 +83,19 @@ class Policy(CopyableModule, abc.ABC):
         state = PolicyState(self.data_transformer.state_spec, self.predict_state_spec)
         return PolicyStep(self.action_spec, state)
 
+    @property
+    def info_keys(self):
+        """The keys of the environment's info that the data transformer needs, a tuple of texts."""
+        return self.data_transformer.info_keys
+
+    def version_spec(self, batch_size):
+        """Describes what `read_version` returns for so many rows."""
+        return tf.TensorSpec((), tf.int64)
+
+    def read_version(self, time_step):
+        """How many updates the weights have seen that answer a `TimeStep` of [B, ...], int64 scalar."""
+        return self.progress.updates.read_value()
+
     def rollout(self, time_step, state):
         """Acts to collect experience: `rollout_step` of the transformed time step.
 

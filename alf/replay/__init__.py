@@ -55,6 +55,12 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
     return replayer
 
 
+def is_of_sequences(name):
+    """Whether what `make_replayer` takes as a name, class or object stands for a `SequenceReplayer`."""
+    kind = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
+    return issubclass(kind, SequenceReplayer) if inspect.isclass(kind) else isinstance(kind, SequenceReplayer)
+
+
 def _list_arguments(make, names):
     """Lists those of the names that a callable takes as arguments."""
     try:

@@ -19,12 +19,13 @@ from alf.drivers.driver import split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_int
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, LearnerGroup, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.seeds import spawn_seeds
 from alf.tf_runtime import check_device, global_seed, on_device, set_intra_op_threads
+from alf.training.policies import Policies
 
 
 @gin.configurable(module="alf.training")
@@ -57,6 +58,9 @@ class Experiment:
         num_collectors: processes, anywhere in a cluster, that collect beside this one, or alone if `num_envs`
             is 0. Each has environments and actors of its own.
         collectors_ctor: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
+        policies: `Policies`, where several policies act and learn; None: there is one. The settings that
+            make a policy and its learner, `data_transformers`, `policy_ctor`, `algorithm_ctor`,
+            `exp_replayer` and `learner_ctor`, may be dicts by the name of the policy then.
         seed: of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
@@ -84,6 +88,7 @@ class Experiment:
         behavior_ctor=None,
         num_collectors=0,
         collectors_ctor=RayCollectors,
+        policies=None,
         seed=None,
         intra_op_threads=None,
         learner_device=None,
@@ -100,6 +105,15 @@ class Experiment:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
         _check_behavior_ctor(behavior_ctor, num_envs or num_collectors)
+        if policies is not None:
+            _check_policies(
+                policies,
+                {
+                    "offline_buffer": offline_buffer,
+                    "behavior_ctor": behavior_ctor,
+                    "strategy_ctor": strategy_ctor,
+                },
+            )
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -114,6 +128,7 @@ class Experiment:
         self._behavior_ctor = behavior_ctor
         self._num_collectors = num_collectors
         self._collectors_ctor = collectors_ctor
+        self._policies = policies
         self._seed = seed
         self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
@@ -183,9 +198,32 @@ class Experiment:
             raise
 
     def make_policy(self, observation_spec, action_spec, reward_spec):
-        """Makes the policy alone, for environments of these specs: nests of unbatched tensor specs."""
-        transformer = Pipeline(observation_spec, reward_spec, self._data_transformers, action_spec)
-        return self._policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
+        """Makes the policy alone, or a `PolicyGroup`, for environments of these specs.
+
+        They are nests of unbatched tensor specs.
+        """
+        if self._policies is None:
+            return self._make_policy(None, observation_spec, action_spec, reward_spec)
+        make = functools.partial(self._make_policy, reward_spec=reward_spec)
+        return self._policies.make_group(make, observation_spec, action_spec)
+
+    def wrap_env(self, env, seed):
+        """Returns a batched environment as policies see it; `seed` is an int or None."""
+        return env if self._policies is None else self._policies.wrap(env, seed)
+
+    def _make_policy(self, name, observation_spec, action_spec, reward_spec):
+        transformers = self._setting_of(name, self._data_transformers)
+        transformer = Pipeline(observation_spec, reward_spec, transformers, action_spec)
+        make = self._setting_of(name, self._policy_ctor)
+        return make(transformer.observation_spec, action_spec, data_transformer=transformer)
+
+    def _setting_of(self, name, setting):
+        """The setting of the policy called `name`; None with a single policy."""
+        if name is None or not isinstance(setting, dict):
+            return setting
+        if name not in setting:
+            raise ConfigError(f"a setting of Experiment is {setting!r}: it has no entry for {name!r}")
+        return setting[name]
 
     def _find_seed(self, strategy):
         """The seed of this process: learner processes must not all collect the same experience."""
@@ -204,7 +242,11 @@ class Experiment:
         """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
         for seed in seeds:
             made = self.env_ctor(seed=seed)
-            envs += made if isinstance(made, list) else [made]
+            made = made if isinstance(made, list) else [made]
+            first = len(envs)
+            envs += made  # so that they are closed if one cannot be wrapped
+            for i, env_seed in enumerate(spawn_seeds(seed, len(made)), start=first):
+                envs[i] = self.wrap_env(envs[i], env_seed)
         reserve_threads(2 * len(envs) + 8)
 
     def _add_behavior(self, envs):
@@ -238,18 +280,16 @@ class Experiment:
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
-        device = self._learner_device
-        check_device("Experiment.learner_device", device)
-        with on_device(device):
+        check_device("Experiment.learner_device", self._learner_device)
+        with on_device(self._learner_device):
             policy = self.make_policy(rows.observation, rows.action, rows.reward)
-            algorithm = self._algorithm_ctor(policy)
-        replayer = self._make_replayer(policy, specs, num_envs, files, algorithm.needs_env_info)
-        is_unrolls = isinstance(replayer, replay.UnrollReplayer)
-        training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-        settings = {"device": device, "strategy": strategy}
-        settings = {name: value for name, value in settings.items() if value is not None}
-        with on_device(device):
-            learner = self._learner_ctor(algorithm, training=training, **settings)
+        if self._policies is not None:
+            return self._make_learner_group(policy, specs, num_envs)
+
+        def make_replayer(with_env_info):
+            return self._make_replayer(policy, specs, num_envs, files, with_env_info)
+
+        learner = self._make_one_learner(None, policy, make_replayer, strategy)
         if specs is None and policy.data_transformer.has_statistics:
             raise ConfigError(
                 "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "
@@ -261,6 +301,38 @@ class Experiment:
                 "ReplayTraining.clear_replay_buffer must be False"
             )
         return learner
+
+    def _make_one_learner(self, name, policy, make_replayer, strategy=None):
+        """Makes the learner of a policy, whose name is None if there is a single one."""
+        device = self._learner_device
+        with on_device(device):
+            algorithm = self._setting_of(name, self._algorithm_ctor)(policy)
+        replayer = make_replayer(algorithm.needs_env_info)
+        is_unrolls = isinstance(replayer, replay.UnrollReplayer)
+        training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
+        settings = {"device": device, "strategy": strategy}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        with on_device(device):
+            return self._setting_of(name, self._learner_ctor)(algorithm, training=training, **settings)
+
+    def _make_learner_group(self, group, specs, num_envs):
+        """Makes the learners of several policies, each in gin's scope of its name."""
+        numbers = self._policies.resolve_num_sequences(specs.batch_size)
+        learners = {}
+        for name in self._policies.learning:
+            policy, view = group.policies[name], specs.view(group, name)
+
+            def make_replayer(with_env_info, name=name, policy=policy, view=view):
+                kind = self._setting_of(name, self._exp_replayer)
+                keeps_rows_apart = replay.is_of_sequences(kind)
+                view.batch_size = 1 if keeps_rows_apart else numbers[name]
+                spec = view.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
+                num_rows = num_envs * specs.batch_size if keeps_rows_apart else 1
+                return replay.make_replayer(kind, spec, num_rows, policy.data_transformer.context)
+
+            with gin.config_scope(name):
+                learners[name] = self._make_one_learner(name, policy, make_replayer)
+        return LearnerGroup(group, learners, numbers)
 
     def _make_replayer(self, policy, specs, num_envs, files, with_env_info):
         """Makes the replayer: of fresh experience, of files, or of both."""
@@ -306,6 +378,15 @@ def _check_behavior_ctor(behavior_ctor, num_envs):
         raise ConfigError(
             "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
         )
+
+
+def _check_policies(policies, others):
+    """Raises ConfigError unless it is a `Policies`, and settings are None that do not work with several."""
+    if not isinstance(policies, Policies):
+        raise ConfigError(f"Experiment.policies is {policies!r}: it must be a Policies; in gin, @Policies()")
+    for name, value in others.items():
+        if value is not None:
+            raise ConfigError(f"Experiment.{name} is set: it does not work with several policies")
 
 
 def seed_continued_run(driver, iterations):

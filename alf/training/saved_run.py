@@ -118,12 +118,14 @@ def make_env(seed, batch_size=None, render_mode=None, env_ctor=None):
         batch_size, render_mode: for `env_ctor`, if it has such arguments; None leaves them.
         env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
     """
-    env_ctor = env_ctor or Experiment().env_ctor
+    experiment = Experiment() if env_ctor is None else None
+    env_ctor = env_ctor or experiment.env_ctor
     # Episodes that began with random steps would count as the policy's.
     settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
     known = inspect.signature(env_ctor).parameters
     with gin.config_scope("eval"):
-        return env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
+        env = env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
+    return env if experiment is None else experiment.wrap_env(env, seed)
 
 
 def restore_policy(policy, path):

@@ -1,0 +1,165 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Which of several policies acts in which row: the choice is made where an episode begins, and then stays."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
+from tf_agents.specs import array_spec
+
+from alf.data_structures import FIRST, OBSERVATION, OWNER
+from alf.errors import ConfigError, EnvError
+
+_ONE_AGENT = ("agent",)  # of environments that do not name their agents
+
+
+class Episode(NamedTuple):
+    """What a mapping is told of an episode that begins."""
+
+    agents: tuple  # A texts, the agents of a game
+    game: int  # which game of the batched environment; its rows are game * A to game * A + A - 1
+    number: int  # episodes of this game before
+    rng: Any  # `np.random.Generator` of the batched environment, which follows from its seed
+
+
+class MappedEnvironment(PyEnvironmentBaseWrapper):
+    """A batched environment whose observation says which policy acts in each row.
+
+    The observation is a dict: "observation", as the environment gives it, and "owner", int32 [B], the
+    policy's place in `names`. A game's rows get their policies when the game begins, and keep them until the
+    next one does.
+
+    Args:
+        env: batched environment. One of several agents, such as `MultiAgentEnvironment`, has attributes
+            `agents`, A texts, and `game_begins`, bool [G], whether the last step began a game; row
+            game * A + i is agent i. Without them each row is a game of one agent, "agent".
+        mapping: what `check_mapping` takes.
+        names: tuple of texts, the names of all policies.
+        spaces: dict from a policy's name to the entry of the environment's `space_names` that it was made
+            for; None where all agents have the same spaces.
+        seed: int or None, for `Episode.rng`.
+
+    Attributes:
+        agents: tuple of texts, as above.
+        policies: `names`.
+        num_games: int, G.
+
+    Raises:
+        EnvError: in `reset` and `step`, if a callable `mapping` returns what is no policy for each agent.
+    """
+
+    def __init__(self, env, mapping, names, spaces=None, seed=None):
+        super().__init__(env)
+        self.agents = find_agents(env)
+        self.policies, self._spaces = tuple(names), spaces
+        self._choose = check_mapping(mapping, self.agents, names)
+        self._rng = np.random.default_rng(seed)
+        self.num_games = env.batch_size // len(self.agents)
+        self._numbers = np.zeros(self.num_games, np.int64)
+        self._owner = np.zeros(env.batch_size, np.int32)
+        self._was_first = np.zeros(self.num_games, bool)
+
+    def observation_spec(self):
+        owner = array_spec.BoundedArraySpec((), np.int32, 0, len(self.policies) - 1, OWNER)
+        return {OBSERVATION: self._env.observation_spec(), OWNER: owner}
+
+    def reward_spec(self):
+        return self._env.reward_spec()
+
+    def seed(self, seed):
+        """Seeds the environment, and the mapping's `Episode.rng`."""
+        self._rng = np.random.default_rng(seed)
+        return self._env.seed(seed)
+
+    def _reset(self):
+        self._was_first[:] = False
+        return self._add_owner(self._env.reset())
+
+    def _step(self, action):
+        return self._add_owner(self._env.step(action))
+
+    def _add_owner(self, time_step):
+        begins = self._find_begins(time_step)
+        if begins.any():
+            self._owner = self._owner.copy()  # the last step has the array
+            for game in begins.nonzero()[0].tolist():
+                self._map(game)
+        return time_step._replace(observation={OBSERVATION: time_step.observation, OWNER: self._owner})
+
+    def _find_begins(self, time_step):
+        """Where a game begins, bool [G]. A FIRST step that is repeated begins none."""
+        if hasattr(self._env, "game_begins"):
+            return np.asarray(self._env.game_begins)
+        is_first = np.asarray(time_step.step_type) == FIRST
+        begins, self._was_first = is_first & ~self._was_first, is_first
+        return begins
+
+    def _map(self, game):
+        """Asks for the policies of a game that begins."""
+        episode = Episode(self.agents, game, int(self._numbers[game]), self._rng)
+        self._numbers[game] += 1
+        names = self._choose(episode)
+        if not isinstance(names, (list, tuple)) or len(names) != len(self.agents):
+            raise EnvError(
+                f"policy_mapping returned {names!r}: it must return the names of {len(self.agents)} "
+                f"policies, one for each of {self.agents}"
+            )
+        for i, (agent, name) in enumerate(zip(self.agents, names, strict=True)):
+            if name not in self.policies:
+                raise EnvError(f"policy_mapping returned {name!r}: the policies are {self.policies}")
+            if self._spaces is not None and self._spaces[name] != self._env.space_names[i]:
+                raise EnvError(
+                    f"policy_mapping gave the policy {name!r} to {agent!r}, whose spaces are not those it "
+                    "was made for"
+                )
+            self._owner[game * len(self.agents) + i] = self.policies.index(name)
+
+
+def find_agents(env):
+    """The names of the agents of a batched environment's games, a tuple of texts."""
+    return tuple(getattr(env, "agents", _ONE_AGENT))
+
+
+def check_mapping(mapping, agents, names):
+    """Returns a mapping as a callable (`Episode`) -> names of policies, one for each agent.
+
+    Args:
+        mapping: the name of the one policy that acts everywhere. Or a dict from each agent to the name of its
+            policy. Or a list of names: the rows of a batched environment take them in turn. Or a callable
+            (`Episode`) -> list of names, one for each agent, that is asked where an episode begins.
+        agents, names: tuples of texts: the agents of a game, and the names of the policies.
+
+    Raises:
+        ConfigError: if it is none of these, or names an agent or a policy that is not there.
+    """
+    setting = f"Experiment.policy_mapping is {mapping!r}"
+    if callable(mapping):
+        return mapping
+    if isinstance(mapping, str):
+        chosen = [mapping]
+    elif isinstance(mapping, Mapping):
+        if set(mapping) != set(agents):
+            raise ConfigError(f"{setting}: it must have an entry for each of the agents {tuple(agents)}")
+        chosen = [mapping[agent] for agent in agents]
+    elif isinstance(mapping, (list, tuple)) and mapping:
+        chosen = list(mapping)
+    else:
+        raise ConfigError(
+            f"{setting}: it must be a policy's name, a dict from agents to these, a list of these, or a "
+            "callable"
+        )
+    for name in chosen:
+        if name not in names:
+            raise ConfigError(
+                f"{setting}: there is no policy {name!r}; Experiment.policies has {tuple(names)}"
+            )
+    num_agents = len(agents)
+
+    def choose(episode):
+        first = episode.game * num_agents
+        return [chosen[(first + i) % len(chosen)] for i in range(num_agents)]
+
+    if isinstance(mapping, Mapping):
+        return lambda episode: chosen
+    return choose

@@ -1,0 +1,129 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""LearnerGroup: the learners of several policies, each with its own replayer, optimizer and counters."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from alf.learner.peers import Peers
+from alf.replay import SequenceReplayer
+
+
+class BatchShape(NamedTuple):
+    """What the learner of one policy observes at a time: sequences, a row's steps of an unroll each."""
+
+    num_sequences: int
+    # Whether each sequence is an unroll of one row, [num_sequences, T+1, 1, ...]: replay buffers need that,
+    # because they keep the steps of each row apart. Else they are side by side, [1, T+1, num_sequences, ...].
+    splits_rows: bool
+
+
+class PolicyBatch(NamedTuple):
+    """A batch for the learner of one policy."""
+
+    name: str  # of the policy
+    experience: Any  # `Experience`, arranged as the policy's `BatchShape` says
+
+
+class LearnerGroup(tf.Module):
+    """Has the place of a `Learner` in drivers and trainers where several policies learn.
+
+    `observe` hands a batch to the learner of its policy, `train` lets those train that have observed
+    something. Policies without a learner act and never change.
+
+    Args:
+        policy: `PolicyGroup` that acts.
+        learners: dict of `Learner` by the name of their policies; one at least.
+        num_sequences: dict from each name to the sequences of a batch.
+
+    Attributes:
+        policy, learners: as above.
+        shapes: dict from each name to its `BatchShape`.
+        replayer: `GroupReplayer` of all learners' replayers.
+        needs_fresh_experience, uses_env_info: whether those of any learner are True.
+        peers: `Peers`, of this process alone.
+    """
+
+    def __init__(self, policy, learners, num_sequences):
+        super().__init__(name="learner_group")
+        self.policy = policy
+        self.learners = dict(learners)
+        self.shapes = {
+            name: BatchShape(num_sequences[name], isinstance(learner.replayer, SequenceReplayer))
+            for name, learner in learners.items()
+        }
+        self.replayer = GroupReplayer({name: learner.replayer for name, learner in learners.items()})
+        self.needs_fresh_experience = any(learner.needs_fresh_experience for learner in learners.values())
+        self.uses_env_info = any(learner.uses_env_info for learner in learners.values())
+        self.peers = Peers(None)
+        # New ones take their place: a `tf.Module` saves no dict that changes.
+        self._observed = ()  # the names of those that observed since the last call of `train`, in order
+        self._summaries = {}  # of each learner's last updates
+
+    @property
+    def progress(self):
+        """`Progress` of the sums over all policies, int64 scalars."""
+        return self.policy.progress
+
+    def check_batch(self, num_unrolls, unroll_length, batch_size):
+        """As `Learner.check_batch`, for the batches of each policy; only `unroll_length` matters."""
+        for name, learner in self.learners.items():
+            count, splits = self.shapes[name]
+            learner.check_batch(*((count, unroll_length, 1) if splits else (1, unroll_length, count)))
+
+    def synchronize(self):
+        """Does nothing: there are no other learner processes."""
+
+    def observe(self, batch):
+        """Hands the experience of a `PolicyBatch` to the learner of its policy."""
+        self.learners[batch.name].observe(batch.experience)
+        self._observed = tuple(dict.fromkeys([*self._observed, batch.name]))
+
+    def train(self):
+        """Lets each learner train that has observed something since the last call.
+
+        Returns:
+            dict of float32 scalars to show, "POLICY/loss" and so on, see `Learner.train`: the last ones of
+            each policy; and `policy_lag_min`, `policy_lag_mean` and `policy_lag_max` of the policy that has
+            trained last. Empty if no update was due.
+        """
+        observed, self._observed = self._observed, ()
+        summaries = {name: self.learners[name].train() for name in observed}
+        summaries = {name: summary for name, summary in summaries.items() if summary}
+        if not summaries:
+            return {}
+        self._summaries = {**self._summaries, **summaries}
+        last = summaries[list(summaries)[-1]]
+        values = {
+            f"{name}/{key}": x for name, summary in self._summaries.items() for key, x in summary.items()
+        }
+        return {**values, **{key: x for key, x in last.items() if key.startswith("policy_lag_")}}
+
+    def get_state(self):
+        """As `Learner.get_state`, a dict by policy."""
+        return {name: learner.get_state() for name, learner in self.learners.items()}
+
+    def set_state(self, state):
+        """Restores what `get_state` returned. A learner that is new begins without."""
+        for name, learner in self.learners.items():
+            if name in state:
+                learner.set_state(state[name])
+
+
+class GroupReplayer:
+    """Has the place of a replayer where a trainer shows what one holds."""
+
+    name = "one of each policy"
+
+    def __init__(self, replayers):
+        self._replayers = replayers
+
+    def counts(self):
+        """What to show, a dict of ints by name, "POLICY/dropped_steps" for example."""
+        return {
+            f"{name}/{key}": n for name, one in self._replayers.items() for key, n in one.counts().items()
+        }
+
+    def num_steps(self):
+        """Counts the environment steps that all of them hold, int64 scalar."""
+        return tf.add_n([replayer.num_steps() for replayer in self._replayers.values()])

@@ -1,0 +1,164 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""PolicyGroup: several policies, each of which acts in rows of its own."""
+
+import copy
+
+import tensorflow as tf
+
+from alf.data_structures import OBSERVATION, OWNER, PolicyStep
+from alf.nest_utils import find_mismatch, zeros_from_spec
+from alf.networks.copying import CopyableModule
+from alf.schedules import Progress
+
+
+class PolicyGroup(CopyableModule):
+    """Acts as the policy whose row it is. It has the place of a `Policy` in drivers, agents and collectors.
+
+    The observation is that of a `MappedEnvironment`: "owner" says which policy acts in a row, "observation"
+    is what it sees. Each policy is called once for all of its rows. What policies keep and answer, states and
+    infos, are dicts with an entry for each kind of specs; a row fills that of its policy, the others are
+    zeros.
+
+    Args:
+        policies: dict of `Policy` by name; the order gives the numbers in "owner".
+        observation_spec, action_spec: of the environment, nests of unbatched tensor specs.
+        spaces: dict from each name to the entry of the environment's observation and action that the policy
+            uses; None where all agents have the same spaces, and there are no entries.
+
+    Attributes:
+        policies, observation_spec, action_spec, spaces: as above.
+        names: tuple of texts.
+        info_spec: as in `Policy`.
+        info_keys: tuple of texts; the keys of the environment's info that data transformers need.
+    """
+
+    def __init__(self, policies, observation_spec, action_spec, spaces=None, name="policy_group"):
+        super().__init__(name=name)
+        self.names = tuple(policies)
+        self.policies = dict(policies)
+        self.observation_spec, self.action_spec = observation_spec, action_spec
+        self.spaces = spaces
+        self._slots = _find_slots(self.policies)
+        self.info_spec = {slot: self.policies[slot].info_spec for slot in self._slots.values()}
+        self.info_keys = tuple(dict.fromkeys(key for p in policies.values() for key in p.info_keys))
+
+    @property
+    def progress(self):
+        """`Progress` of the sums over all policies, int64 scalars."""
+        counts = zip(*(policy.progress for policy in self.policies.values()), strict=True)
+        return Progress(*(tf.add_n([count.read_value() for count in same]) for same in counts))
+
+    @property
+    def time_step_spec(self):
+        """As `Policy.time_step_spec`."""
+        one = self.policies[self.names[0]].time_step_spec
+        return one._replace(observation=self.observation_spec, prev_action=self.action_spec)
+
+    @property
+    def policy_step_spec(self):
+        """As `Policy.policy_step_spec`; state and info are dicts."""
+        return PolicyStep(self.action_spec, self._gather_states("policy_step_spec"), self.info_spec)
+
+    @property
+    def predict_step_spec(self):
+        """As `Policy.predict_step_spec`; the state is a dict."""
+        return PolicyStep(self.action_spec, self._gather_states("predict_step_spec"))
+
+    def version_spec(self, batch_size):
+        """Describes what `read_version` returns for so many rows."""
+        return tf.TensorSpec((batch_size,), tf.int64)
+
+    def read_version(self, time_step):
+        """How many updates the weights of each row's policy have seen, int64 [B]."""
+        updates = [policy.progress.updates.read_value() for policy in self.policies.values()]
+        return tf.gather(tf.stack(updates), time_step.observation[OWNER])
+
+    def rollout(self, time_step, state):
+        """Acts to collect experience, as `Policy.rollout` does."""
+        return self._act("rollout", time_step, state, self.policy_step_spec)
+
+    def predict(self, time_step, state):
+        """Acts as well as it can, as `Policy.predict` does."""
+        return self._act("predict", time_step, state, self.predict_step_spec)
+
+    def copy(self):
+        """As `Policy.copy`."""
+        return copy.deepcopy(self)
+
+    def assign(self, group):
+        """As `Policy.assign`."""
+        pairs = zip(self.variables, group.variables, strict=True)
+        return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
+
+    def view_specs(self, name):
+        """The specs of the observation and of the action of one policy, two nests of unbatched specs."""
+        return self._view_observation(name, self.observation_spec), self._view_action(name, self.action_spec)
+
+    def view(self, name, rows):
+        """What concerns one policy: a `TimeStep`, an `Experience` or an `ActionRequest`-like tuple of it.
+
+        Of `observation`, `prev_action` and, where there are such fields, `action`, `info` and `state`, it
+        keeps the policy's part.
+        """
+        parts = {
+            "observation": self._view_observation(name, rows.observation),
+            "prev_action": self._view_action(name, rows.prev_action),
+        }
+        if "info" in rows._fields:
+            slot = self._slots[name]
+            parts["action"] = self._view_action(name, rows.action)
+            parts["info"] = rows.info[slot]
+            parts["state"] = rows.state[slot] if rows.state else rows.state
+        return rows._replace(**parts)
+
+    def _view_observation(self, name, observation):
+        seen = observation[OBSERVATION]
+        return seen if self.spaces is None else seen[self.spaces[name]]
+
+    def _view_action(self, name, action):
+        return action if self.spaces is None else action[self.spaces[name]]
+
+    def _gather_states(self, spec):
+        return {slot: getattr(self.policies[slot], spec).state for slot in self._slots.values()}
+
+    def _act(self, method, time_step, state, spec):
+        owner = time_step.observation[OWNER]
+        indices, answers = [], []
+        for number, (name, policy) in enumerate(self.policies.items()):
+            index = tf.where(tf.equal(owner, number))[:, 0]
+            own = self.view(name, time_step), state[self._slots[name]]
+            own = tf.nest.map_structure(lambda x, index=index: tf.gather(x, index), own)
+            answers.append(self._widen(name, getattr(policy, method)(*own), spec, tf.size(index)))
+            indices.append(tf.cast(index, tf.int32))
+        num_rows = owner.shape[0]
+
+        def merge(*parts):
+            merged = tf.dynamic_stitch(indices, parts)
+            return tf.ensure_shape(merged, (num_rows, *parts[0].shape[1:]))
+
+        return tf.nest.map_structure(merge, *answers)
+
+    def _widen(self, name, policy_step, spec, num_rows):
+        """Makes a `PolicyStep` of the group of one of a policy: what is not the policy's is zeros."""
+        zeros = zeros_from_spec(spec, num_rows)
+        slot = self._slots[name]
+        action = policy_step.action
+        if self.spaces is not None:
+            action = {**zeros.action, self.spaces[name]: action}
+        info = {**zeros.info, slot: policy_step.info} if zeros.info else ()
+        return PolicyStep(action, {**zeros.state, slot: policy_step.state}, info)
+
+
+def _find_slots(policies):
+    """The name of the first policy of the same specs of state and info, for each policy."""
+    slots = {}
+    for name, policy in policies.items():
+        same = (
+            slot for slot in slots.values() if find_mismatch(_kind(policies[slot]), _kind(policy)) is None
+        )
+        slots[name] = next(same, name)
+    return slots
+
+
+def _kind(policy):
+    return policy.policy_step_spec.state, policy.predict_step_spec.state, policy.info_spec
