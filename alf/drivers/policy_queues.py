@@ -100,6 +100,9 @@ class PolicyQueues:
         """Selects the sequences of a policy: `Experience` of [N, T+1, ...], state [N, ...]."""
         group = self._group
         is_own = tf.equal(unroll.observation[OWNER], group.names.index(name))
+        # Row T has the answer of row T-1. If that is another policy's, row T begins an episode: it is row 0
+        # of the next unroll, and nothing leads to it here.
+        is_own = tf.concat([is_own[:-1], is_own[-2:-1] & is_own[-1:]], axis=0)
         rows = tf.where(tf.reduce_any(is_own, axis=0))[:, 0]
         is_own = tf.gather(tf.transpose(is_own), rows)
         num_steps = unroll.step_type.shape[0]

@@ -13,6 +13,7 @@ from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_thread import EnvUnroller, make_log_record
 from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
+from alf.learner import LearnerGroup
 from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 
@@ -49,6 +50,8 @@ class SyncOffPolicyDriver(Driver):
                 "SyncOffPolicyDriver has no collectors, but num_collectors is not 0: use "
                 "AsyncOffPolicyDriver; with max_waiting_batches = 0 it learns from the same unrolls"
             )
+        if isinstance(learner, LearnerGroup):
+            raise ConfigError("SyncOffPolicyDriver does not know several policies: use AsyncOffPolicyDriver")
         if unroll_length == 0:
             raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         ends = stop_timeout, stall_timeout, on_stall

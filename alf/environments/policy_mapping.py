@@ -102,15 +102,15 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         names = self._choose(episode)
         if not isinstance(names, (list, tuple)) or len(names) != len(self.agents):
             raise EnvError(
-                f"policy_mapping returned {names!r}: it must return the names of {len(self.agents)} "
+                f"Policies.mapping returned {names!r}: it must return the names of {len(self.agents)} "
                 f"policies, one for each of {self.agents}"
             )
         for i, (agent, name) in enumerate(zip(self.agents, names, strict=True)):
             if name not in self.policies:
-                raise EnvError(f"policy_mapping returned {name!r}: the policies are {self.policies}")
+                raise EnvError(f"Policies.mapping returned {name!r}: the policies are {self.policies}")
             if self._spaces is not None and self._spaces[name] != self._env.space_names[i]:
                 raise EnvError(
-                    f"policy_mapping gave the policy {name!r} to {agent!r}, whose spaces are not those it "
+                    f"Policies.mapping gave the policy {name!r} to {agent!r}, whose spaces are not those it "
                     "was made for"
                 )
             self._owner[game * len(self.agents) + i] = self.policies.index(name)
@@ -133,7 +133,7 @@ def check_mapping(mapping, agents, names):
     Raises:
         ConfigError: if it is none of these, or names an agent or a policy that is not there.
     """
-    setting = f"Experiment.policy_mapping is {mapping!r}"
+    setting = f"Policies.mapping is {mapping!r}"
     if callable(mapping):
         return mapping
     if isinstance(mapping, str):
@@ -151,9 +151,7 @@ def check_mapping(mapping, agents, names):
         )
     for name in chosen:
         if name not in names:
-            raise ConfigError(
-                f"{setting}: there is no policy {name!r}; Experiment.policies has {tuple(names)}"
-            )
+            raise ConfigError(f"{setting}: there is no policy {name!r}; Policies.names has {tuple(names)}")
     num_agents = len(agents)
 
     def choose(episode):

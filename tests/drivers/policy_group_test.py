@@ -1,0 +1,368 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Several policies in one driver: each step is learned once, by the policy that made it, and by no other."""
+
+import collections
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from alf.data_structures import FIRST, OBSERVATION, OWNER, PolicyStep, TimeStep
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers.collector import Collector
+from alf.environments import BatchedEnvironment, MappedEnvironment
+from alf.errors import ConfigError
+from alf.learner import LearnerGroup
+from alf.nest_utils import to_tensor_spec, zeros_from_spec
+from alf.policies import Policy, PolicyGroup
+from alf.replay import OneTimeReplayer, UniformReplayer
+from alf.testing.fakes import FakeEnvironment, RecordingLearner, RecordingObserver
+from alf.testing.toy_environments import CountingEnvironment
+
+B, T, EPISODE = 6, 5, 3
+ENV_ID, NUMBER, STEP = range(3)  # of the counting environment's observation
+NAMES = ("a", "b", "frozen")
+
+
+def map_at_random(episode):
+    """Any policy, in each episode another one."""
+    return [NAMES[episode.rng.integers(3)] for _ in episode.agents]
+
+
+class NotingPolicy(Policy):
+    """Notes in `info` what it was shown, who it is, and the state, which counts the steps of an episode.
+
+    Its number of rows may change from call to call. With a `width` the state is a vector of so many counts.
+    """
+
+    def __init__(self, number, observation_spec, action_spec, width=None):
+        self._number = number
+        int32, int64, float32 = (tf.TensorSpec((), dtype) for dtype in (tf.int32, tf.int64, tf.float32))
+        state = tf.TensorSpec(() if width is None else (width,), tf.int64)
+        seen = TimeStep(int32, float32, float32, observation_spec, action_spec, int32)
+        info = {"seen": seen, "who": int32, "version": int64, "state": state}
+        super().__init__(observation_spec, action_spec, state, info, name=f"policy_{number}")
+
+    def rollout_step(self, time_step, state):
+        num_rows = tf.shape(time_step.step_type)[0]
+        info = {
+            "seen": time_step,
+            "who": tf.fill((num_rows,), self._number),
+            "version": tf.fill((num_rows,), self.progress.updates.read_value()),
+            "state": state,
+        }
+        action = zeros_from_spec(self.action_spec, num_rows)
+        return PolicyStep(tf.nest.map_structure(lambda x: x + 1, action), state + 1, info)
+
+
+def make_group(env, names=NAMES, spaces=None, widths=(None, None, None)):
+    """A group of `NotingPolicy` for a `MappedEnvironment`."""
+    observation, action = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    policies = {}
+    for number, name in enumerate(names):
+        parts = observation[OBSERVATION], action
+        if spaces is not None:
+            parts = [part[spaces[name]] for part in parts]
+        policies[name] = NotingPolicy(number, *parts, width=widths[number])
+    return PolicyGroup(policies, observation, action, spaces)
+
+
+class Run(NamedTuple):
+    driver: AsyncOffPolicyDriver
+    observer: RecordingObserver
+    learners: dict
+
+    def transitions(self, name):
+        """What a policy has learned from: lists of (number, position in `learned`) by environment id."""
+        found = collections.defaultdict(list)
+        for experience in self.learners[name].observed:
+            for q, b, t in np.argwhere(experience.step_type[:, 1:].swapaxes(1, 2) != FIRST):
+                seen = experience.observation[q, :, b]
+                assert seen[t + 1, NUMBER] == seen[t, NUMBER] + 1
+                found[int(experience.env_id[q, t, b])].append(int(seen[t + 1, NUMBER]))
+        return found
+
+    def expected(self, owner):
+        """The transitions that the log has of a policy, the same way."""
+        found = collections.defaultdict(list)
+        for record in self.observer.records:
+            for t, b in np.argwhere(record.step_type != FIRST):
+                if record.owner[t, b] == owner:
+                    number = record.observation[OBSERVATION][t, b, NUMBER]
+                    found[int(record.env_id[b])].append(int(number))
+        return found
+
+
+def check_beginnings(learned, logged):
+    """One may have more than the other: a queue holds the rest when the driver stops."""
+    length = min(len(learned), len(logged))
+    assert length > 0
+    assert learned[:length] == logged[:length]
+
+
+class NotingObserver(RecordingObserver):
+    needs = ("observation",)
+
+
+def collect(mapping=map_at_random, num_batches=60, num_sequences=4, replayer=None, seed=3, **kwargs):
+    """Collects with the three policies, of which two learn."""
+    widths = kwargs.pop("widths", (None, None, None))
+    envs = [
+        MappedEnvironment(CountingEnvironment(B, EPISODE, env_index=i), mapping, NAMES, seed=seed + i)
+        for i in range(2)
+    ]
+    group = make_group(envs[0], widths=widths)
+    learners = {name: RecordingLearner(group.policies[name], replayer) for name in NAMES[:2]}
+    learner = LearnerGroup(group, learners, dict.fromkeys(learners, num_sequences))
+    observer = NotingObserver()
+    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=T, observers=[observer], **kwargs)
+    driver.start()
+    try:
+        for i in range(num_batches):
+            driver.collect()
+            group.policies["ab"[i % 2]].progress.updates.assign_add(i % 2 + 1)
+    finally:
+        driver.stop()
+    return Run(driver, observer, learners)
+
+
+@pytest.mark.parametrize("num_sequences, num_batches", [(1, 240), (4, 60), (17, 30)])
+def test_each_step_is_learned_once_by_its_own_policy(num_sequences, num_batches):
+    run = collect(num_sequences=num_sequences, num_batches=num_batches)
+    for owner, name in enumerate(NAMES[:2]):
+        learned, expected = run.transitions(name), run.expected(owner)
+        assert len(learned) == 2 * B
+        for env_id, numbers in learned.items():
+            check_beginnings(numbers, expected[env_id])
+
+
+@pytest.mark.parametrize("widths", [(None, None, None), (None, 2, None)])
+def test_rows_of_others_are_first_steps_with_what_the_policy_itself_saw(widths):
+    run = collect(widths=widths)
+    num_others = 0
+    for owner, name in enumerate(NAMES[:2]):
+        for experience in run.learners[name].observed:
+            info, is_answered = experience.info, np.ones(experience.step_type.shape, bool)
+            is_answered[:, -1] = False  # the last row has the answer of the row before
+            assert (info["who"] == owner).all()
+            seen = experience._replace(info=())
+            own = np.where(is_answered & (experience.step_type != FIRST))
+            np.testing.assert_array_equal(info["seen"].observation[own], seen.observation[own])
+            np.testing.assert_array_equal(info["seen"].step_type[own], seen.step_type[own])
+            steps = seen.observation[..., STEP][own].astype(np.int64)
+            state = info["state"][own]
+            np.testing.assert_array_equal(state if state.ndim == 1 else state[:, 1], steps)
+            np.testing.assert_array_equal(info["version"][own], experience.policy_version[own])
+            num_others += np.count_nonzero(
+                (experience.step_type == FIRST) & (seen.observation[..., STEP] > 0)
+            )
+    assert num_others > 0
+
+
+def test_the_state_that_enters_a_sequence_is_that_of_its_policy():
+    run = collect(widths=(None, 2, None))
+    for name in NAMES[:2]:
+        for experience in run.learners[name].observed:
+            state = experience.state.train
+            state = state if state.ndim == 2 else state[..., 0]
+            goes_on = experience.step_type[:, 0] != FIRST
+            step = experience.observation[:, 0, :, STEP]
+            np.testing.assert_array_equal(state[goes_on], step[goes_on])
+
+
+def test_policies_change_where_episodes_begin_alone():
+    run = collect()
+    owners = collections.defaultdict(list)
+    for record in run.observer.records:
+        for b, env_id in enumerate(record.env_id):
+            owners[env_id] += zip(record.step_type[:, b], record.owner[:, b], strict=True)
+    num_changes = 0
+    for rows in owners.values():
+        for (_, before), (step_type, after) in zip(rows, rows[1:]):
+            assert before == after or step_type == FIRST
+            num_changes += before != after
+    assert num_changes > 20
+
+
+def test_versions_are_those_of_the_policy_of_each_row():
+    run = collect()
+    a, b = (run.learners[name].observed[-1].policy_version for name in NAMES[:2])
+    assert a.max() <= 30 and b.max() > 30  # b makes twice as many updates
+
+
+def test_a_constant_mapping_gives_each_row_to_one_policy():
+    run = collect(mapping=("a", "frozen", "b"))
+    for owner, name in ((0, "a"), (2, "b")):
+        env_ids = np.concatenate([x.env_id.ravel() for x in run.learners[name].observed])
+        assert {int(i) % B % 3 for i in env_ids} == {owner}
+        assert all((x.step_type[:, 1:] != FIRST).any() for x in run.learners[name].observed)
+
+
+def test_replay_buffers_get_each_row_as_an_unroll_of_its_own():
+    replayer = UniformReplayer.__new__(UniformReplayer)  # its type alone counts
+    run = collect(replayer=replayer)
+    shapes = {x.step_type.shape for name in "ab" for x in run.learners[name].observed}
+    assert shapes == {(4, T + 1, 1)}
+    for owner, name in enumerate("ab"):
+        expected = run.expected(owner)
+        for env_id, numbers in run.transitions(name).items():
+            check_beginnings(numbers, expected[env_id])
+
+
+def test_a_full_queue_of_one_policy_does_not_stop_the_others_for_ever():
+    """With a batch of one sequence and little room, threads wait for the learner in every order."""
+    run = collect(mapping=("a", "a", "a", "a", "a", "b"), num_sequences=2, num_batches=200)
+    counts = [len(run.learners[name].observed) for name in "ab"]
+    assert counts[0] > 3 * counts[1] > 0
+
+
+class TwoKinds(BatchedEnvironment):
+    """Games of two agents: one sees two numbers and moves a float, one sees an image and chooses of 3."""
+
+    agents = ("car", "dog")
+    space_names = ("car", "dog")
+
+    def __init__(self, num_games=2):
+        observation = {
+            "car": array_spec.ArraySpec((2,), np.float32),
+            "dog": array_spec.ArraySpec((4, 4), np.uint8),
+        }
+        action = {
+            "car": array_spec.BoundedArraySpec((1,), np.float32, -2, 2),
+            "dog": array_spec.BoundedArraySpec((), np.int64, 0, 2),
+        }
+        super().__init__(2 * num_games, observation, action)
+        self._num_games, self._step_in_game = num_games, 0
+        self.actions = []
+
+    def _make(self):
+        ended = self._step_in_game == 4
+        step_type = 0 if self._step_in_game == 0 else 2 if ended else 1
+        self.game_begins = np.full(self._num_games, self._step_in_game == 0)
+        observation = {"car": np.zeros((self._batch_size, 2), np.float32)}
+        observation["dog"] = np.zeros((self._batch_size, 4, 4), np.uint8)
+        observation["car"][::2] = self._step_in_game
+        observation["dog"][1::2] = self._step_in_game
+        rows = self._batch_size
+        reward = np.tile([1.0, 2.0], self._num_games).astype(np.float32) * (step_type != 0)
+        step_types = np.full(rows, step_type, np.int32)
+        return ts.TimeStep(step_types, reward, np.ones(rows, np.float32), observation)
+
+    def _reset(self):
+        self._step_in_game = 0
+        return self._make()
+
+    def _step(self, action):
+        self.actions.append(action)
+        self._step_in_game = 0 if self._step_in_game == 4 else self._step_in_game + 1
+        return self._make()
+
+
+def test_agents_may_have_different_spaces():
+    inner = TwoKinds()
+    spaces = {"driver": "car", "walker": "dog"}
+    mapping = {"car": "driver", "dog": "walker"}
+    env = MappedEnvironment(inner, mapping, tuple(spaces), spaces)
+    group = make_group(env, tuple(spaces), spaces)
+    learners = {name: RecordingLearner(group.policies[name]) for name in spaces}
+    learner = LearnerGroup(group, learners, dict.fromkeys(spaces, 2))
+    driver = AsyncOffPolicyDriver([env], learner, unroll_length=3)
+    driver.start()
+    for _ in range(20):
+        driver.collect()
+    driver.stop()
+    for name, reward in (("driver", 1.0), ("walker", 2.0)):
+        for experience in learners[name].observed:
+            is_transition = experience.step_type != FIRST
+            assert set(experience.reward[is_transition]) == {reward}
+            assert {int(x) for x in experience.observation.ravel()} <= {0, 1, 2, 3, 4}
+            assert (experience.action == 1).all()
+    for action in inner.actions:  # each agent's own entry alone is filled
+        np.testing.assert_array_equal(action["car"][:, 0], [1, 0, 1, 0])
+        np.testing.assert_array_equal(action["dog"], [0, 1, 0, 1])
+    metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
+    assert metrics["agents/car/AverageReturn"] == metrics["policies/driver/AverageReturn"] == 4
+    assert metrics["agents/dog/AverageReturn"] == metrics["policies/walker/AverageReturn"] == 8
+    assert metrics["AverageReturn"] == 6
+
+
+def test_a_policy_of_other_spaces_is_refused():
+    spaces = {"driver": "car", "walker": "dog"}
+    env = MappedEnvironment(TwoKinds(), lambda episode: ["walker", "driver"], tuple(spaces), spaces)
+    with pytest.raises(Exception, match="'walker' to 'car', whose spaces are not those"):
+        env.reset()
+
+
+def test_collectors_send_what_the_group_needs():
+    envs = [MappedEnvironment(CountingEnvironment(B, EPISODE), map_at_random, NAMES, seed=1)]
+    collector = Collector(envs, make_group(envs[0]), unroll_length=T)
+    try:
+        leaves = collector.collect()
+        assert leaves[0].shape[:3] == (1, T + 1, B)
+    finally:
+        collector.close()
+
+
+@pytest.mark.parametrize(
+    "mapping, message",
+    [
+        ("c", "there is no policy 'c'"),
+        ({"a": "a"}, "an entry for each of the agents"),
+        ([], "must be a policy's name, a dict"),
+        (7, "must be a policy's name, a dict"),
+        (["a", "x"], "there is no policy 'x'"),
+    ],
+)
+def test_wrong_mappings_are_one_line(mapping, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        MappedEnvironment(FakeEnvironment(2), mapping, NAMES)
+    assert "\n" not in str(caught.value)
+    assert "policy_mapping" in str(caught.value) or "Policies.mapping" in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [None, "a", [], ["a", "b"], ["x"], [3]])
+def test_a_callable_that_returns_no_policies_ends_the_run(answer):
+    env = MappedEnvironment(FakeEnvironment(2), lambda episode: answer, NAMES)
+    with pytest.raises(Exception, match="Policies.mapping returned"):
+        env.reset()
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"max_waiting_batches": 0, "learn_queue_cap": 1}, "max_waiting_batches is 0"),
+        ({"learn_queue_cap": 2}, "learn_queue_cap is 2"),
+        ({"unroll_length": 0}, "unroll_length is 0"),
+        ({"unroll_length": 2.5}, "unroll_length is 2.5"),
+    ],
+)
+def test_settings_that_do_not_work_with_several_policies(settings, message):
+    envs = [MappedEnvironment(FakeEnvironment(B), "a", NAMES) for _ in range(2)]
+    group = make_group(envs[0])
+    learners = {"a": RecordingLearner(group.policies["a"], OneTimeReplayer())}
+    with pytest.raises(ConfigError, match=message):
+        AsyncOffPolicyDriver(envs, LearnerGroup(group, learners, {"a": 2}), **settings)
+
+
+def test_the_synchronous_driver_refuses():
+    env = MappedEnvironment(FakeEnvironment(B), "a", NAMES)
+    group = make_group(env)
+    learner = LearnerGroup(group, {"a": RecordingLearner(group.policies["a"])}, {"a": 2})
+    with pytest.raises(ConfigError, match="SyncOffPolicyDriver.*several policies"):
+        SyncOffPolicyDriver([env], learner)
+
+
+def test_a_copy_of_a_group_answers_the_same():
+    env = MappedEnvironment(CountingEnvironment(B, EPISODE), map_at_random, NAMES, seed=0)
+    group = make_group(env)
+    group.policies["b"].progress.updates.assign(7)
+    copied = group.copy()
+    assert int(copied.progress.updates) == 7
+    group.policies["b"].progress.updates.assign(9)
+    assert int(copied.progress.updates) == 7
+    copied.assign(group)
+    assert int(copied.progress.updates) == 9
+    assert set(env.reset().observation) == {OBSERVATION, OWNER}
