@@ -1,0 +1,221 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Several policies of one run: they learn, the frozen ones do not change, and a run continues with all."""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm
+from alf.data_structures import OBSERVATION, OWNER
+from alf.environments import MappedEnvironment
+from alf.errors import ConfigError
+from alf.learner import Learner
+from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
+from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
+from alf.training import Experiment, Trainer
+from alf.training.policies import Policies
+from alf.training.stop_criteria import StopCriteria
+
+BATCH_SIZE, EPISODE_LENGTH = 12, 5
+ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
+
+
+class Adam:
+    """Makes a learner with an optimizer of its own."""
+
+    def __init__(self, learning_rate=0.01):
+        self._learning_rate = learning_rate
+
+    def __call__(self, algorithm, training):
+        optimizer = tf.keras.optimizers.legacy.Adam(self._learning_rate)
+        return Learner(algorithm, optimizer=optimizer, training=training)
+
+
+def make_experiment(policies, env_ctor=ENV, **kwargs):
+    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(16,))
+    parts = {
+        "env_ctor": env_ctor,
+        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        "learner_ctor": Adam(),
+        "unroll_length": 5,
+        "seed": 0,
+        **kwargs,
+    }
+    return Experiment(policies=policies, **parts)
+
+
+def train(root_dir, experiment, num_iterations, **kwargs):
+    driver = experiment.make_driver()
+    stop = functools.partial(StopCriteria, num_iterations=num_iterations)
+    trainer = Trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
+    trainer.train()
+    return trainer
+
+
+def values(policy):
+    return [v.numpy() for v in policy.variables]
+
+
+def result(trainer, name):
+    return trainer.metrics[f"policies/{name}/AverageReturn"].result()
+
+
+def map_in_turn(episode):
+    """Another policy in each episode: sequences hold several."""
+    return [("a", "b")[(episode.game + episode.number) % 2] for _ in episode.agents]
+
+
+@pytest.mark.parametrize("mapping", [None, map_in_turn])
+def test_policies_of_two_algorithms_learn_side_by_side(tmp_path, mapping):
+    """One of them with replay; a policy that learned from the other's steps would still pass, counts would not."""
+    experiment = make_experiment(
+        Policies(("a", "b"), mapping),
+        policy_ctor={
+            "a": functools.partial(
+                ActorCriticPolicy, network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(16,))
+            ),
+            "b": functools.partial(
+                EpsilonGreedyPolicy,
+                network_ctor=functools.partial(QValueNetwork, fc_layer_params=(16,)),
+                epsilon=0.1,
+            ),
+        },
+        algorithm_ctor={"a": PPOAlgorithm, "b": DqnAlgorithm},
+        exp_replayer={"a": "one_time", "b": "uniform"},
+    )
+    trainer = train(tmp_path, experiment, 700)
+    chance = EPISODE_LENGTH / 3
+    assert result(trainer, "a") > 2.2 * chance
+    assert result(trainer, "b") > 2.2 * chance
+    learners = trainer.learner.learners
+    for learner in learners.values():
+        assert int(learner.progress.updates) > 100
+    total = sum(int(learner.progress.env_steps) for learner in learners.values())
+    assert total == int(trainer.learner.progress.env_steps) == trainer.counters["env_steps"]
+
+
+def test_frozen_policies_do_not_change_by_a_bit(tmp_path):
+    experiment = make_experiment(Policies(("a", "b", "c"), frozen=("b",)))
+    driver = experiment.make_driver()
+    before = {name: values(policy) for name, policy in driver.learner.policy.policies.items()}
+    stop = functools.partial(StopCriteria, num_iterations=50)
+    trainer = Trainer(str(tmp_path), driver, stop_criteria_ctor=stop)
+    trainer.train()
+    assert set(trainer.learner.learners) == {"a", "c"}
+    for name, policy in driver.learner.policy.policies.items():
+        is_same = all(np.array_equal(x, y) for x, y in zip(before[name], values(policy), strict=True))
+        assert is_same == (name == "b")
+
+
+def test_a_run_continues_with_all_of_its_policies(tmp_path):
+    policies = functools.partial(Policies, ("a", "b", "frozen"), frozen=("frozen",))
+    first = train(tmp_path, make_experiment(policies()), 30)
+    again = make_experiment(policies(), seed=5).make_driver()
+    trainer = Trainer(str(tmp_path), again, stop_criteria_ctor=lambda: StopCriteria(num_iterations=60))
+    restored = again.learner.policy
+    for name, policy in first.learner.policy.policies.items():
+        for x, y in zip(values(policy), values(restored.policies[name]), strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert trainer.counters == first.counters
+    for name in ("a", "b"):
+        ours, theirs = (t.learner.learners[name].variables for t in (trainer, first))
+        for x, y in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+    trainer.train()
+    assert trainer.counters["iterations"] == 60
+
+
+def test_recurrent_and_other_policies_share_environments(tmp_path):
+    """The memory decides: without a state of its own, or with another's, the return is 0.5."""
+    networks = {
+        "a": functools.partial(
+            ActorCriticNetwork, fc_layer_params=(16,), rnn_ctor=functools.partial(GRU, units=16)
+        ),
+        "b": functools.partial(ActorCriticNetwork, fc_layer_params=(16,)),
+    }
+    experiment = make_experiment(
+        Policies(("a", "b"), map_in_turn, num_sequences=24),
+        env_ctor=lambda seed: RememberEnvironment(32, delay=3, seed=seed),
+        policy_ctor={
+            name: functools.partial(ActorCriticPolicy, network_ctor=n) for name, n in networks.items()
+        },
+        algorithm_ctor=ImpalaAlgorithm,
+        unroll_length=8,
+    )
+    trainer = train(tmp_path, experiment, 1500)
+    assert result(trainer, "a") > 0.8
+    assert result(trainer, "b") < 0.75
+
+
+def test_settings_come_from_the_scope_of_the_policy(tmp_path):
+    gin.parse_config(
+        """
+        a/PPOAlgorithm.clip_range = 0.3
+        b/PPOAlgorithm.clip_range = 0.1
+        a/alf.Learner.max_policy_lag = 3
+        """
+    )
+    experiment = make_experiment(Policies(("a", "b")), algorithm_ctor=PPOAlgorithm)
+    learners = experiment.make_driver().learner.learners
+    lags = {name: learner._max_policy_lag for name, learner in learners.items()}
+    assert lags == {"a": 3, "b": None}
+
+
+def test_a_group_needs_a_mapped_environment():
+    experiment = make_experiment(Policies(("a", "b")))
+    driver = experiment.make_driver()
+    try:
+        env = driver._envs[0]
+        assert isinstance(env, MappedEnvironment)
+        assert set(env.observation_spec()) == {OBSERVATION, OWNER}
+        assert driver.learner.shapes["a"].num_sequences == BATCH_SIZE // 2
+    finally:
+        driver.stop()
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"names": ()}, "Policies.names is \\(\\)"),
+        ({"names": "main"}, "Policies.names is 'main'"),
+        ({"names": ("a", "a")}, "twice"),
+        ({"names": ("a/b",)}, "letters, digits"),
+        ({"names": ("a",), "frozen": ("x",)}, "Policies.frozen is \\('x',\\)"),
+        ({"names": ("a",), "frozen": ("a",)}, "one policy must learn"),
+        ({"names": ("a",), "spaces": {"b": "x"}}, "Policies.spaces is"),
+        ({"names": ("a",), "spaces": {"a": "x"}}, "all agents of the environment have the same"),
+        ({"names": ("a",), "num_sequences": 0}, "Policies.num_sequences is 0"),
+        ({"names": ("a",), "num_sequences": {"b": 3}}, "an entry for each"),
+        ({"names": ("a",), "mapping": "b"}, "Policies.mapping is 'b'"),
+    ],
+)
+def test_wrong_settings_are_one_line(settings, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        make_experiment(Policies(**settings)).make_driver()
+    first, *rest = str(caught.value).splitlines()
+    assert first and all("In call to configurable" in line for line in rest)  # which gin adds
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"policies": "a"}, "Experiment.policies is 'a'"),
+        ({"algorithm_ctor": {"a": PPOAlgorithm}}, "no entry for 'b'"),
+        ({"offline_buffer": "x.npz"}, "Experiment.offline_buffer is set"),
+        ({"behavior_ctor": print}, "Experiment.behavior_ctor is set"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_experiment(**{"policies": Policies(("a", "b")), **settings}).make_driver()
+
+
+def test_an_optimizer_belongs_to_one_learner():
+    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    shared = functools.partial(Learner, optimizer=optimizer)
+    with pytest.raises(ConfigError, match="the optimizer of another learner"):
+        make_experiment(Policies(("a", "b")), learner_ctor=shared).make_driver()
