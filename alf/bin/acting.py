@@ -6,11 +6,13 @@ import contextlib
 from absl import flags
 
 from alf.bin import policy_flags
+from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.command import wrong_calls_are_config_errors
-from alf.bin.policy_flags import load_policy
+from alf.bin.policy_flags import POLICY, load_run
 from alf.bin.run_flags import GIN_PARAM
 from alf.policies.agent import Agent
 from alf.training.config import check_dead_bindings
+from alf.training.players import add_players
 from alf.training.saved_run import make_env
 
 flags.adopt_module_key_flags(policy_flags)
@@ -32,9 +34,12 @@ def open_run(batch_size, render_mode=None):
     Raises:
         ConfigError: if a flag is wrong.
     """
-    policy, path = load_policy()
+    policy, path, saved = load_run()
+    players = POLICY.value
     with wrong_calls_are_config_errors():
-        env = make_env(SEED.value, batch_size, render_mode)
+        env = make_env(SEED.value, batch_size, render_mode, maps_policies=players is None)
     with contextlib.closing(env):
+        if players is not None:
+            policy, env = add_players(saved, policy, env, players, CHECKPOINT.value, SEED.value)
         check_dead_bindings(GIN_PARAM.value)
         yield Agent(policy), env, path

@@ -41,9 +41,10 @@ def run():
 
 def format_table(figures):
     """Makes a text of a dict from names to what `summarize` returns."""
-    lines = [f"{'':20}" + "".join(f"{name:>12}" for name in _COLUMNS)]
+    width = max(20, *(len(name) + 1 for name in figures))
+    lines = [" " * width + "".join(f"{name:>12}" for name in _COLUMNS)]
     for name, values in figures.items():
-        lines.append(f"{name:20}" + "".join(f"{values[column]:12.5g}" for column in _COLUMNS))
+        lines.append(f"{name:{width}}" + "".join(f"{values[column]:12.5g}" for column in _COLUMNS))
     return "\n".join(lines)
 
 

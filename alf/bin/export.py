@@ -11,11 +11,12 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import output_flags, policy_flags
 from alf.bin.command import make_main, start
 from alf.bin.output_flags import OVERWRITE
-from alf.bin.policy_flags import SAMPLE, load_policy
+from alf.bin.policy_flags import POLICY, SAMPLE, load_policy
 from alf.bin.run_flags import GIN_PARAM
 from alf.errors import ConfigError
 from alf.training.config import check_dead_bindings
 from alf.training.export import export
+from alf.training.players import select_policy
 
 flags.adopt_module_key_flags(policy_flags)
 flags.adopt_module_key_flags(output_flags)
@@ -29,6 +30,7 @@ def run():
     if not _OUTPUT.value:
         raise ConfigError("--output is missing: name the folder to write")
     policy, path = load_policy()
+    policy = select_policy(policy, POLICY.value)
     check_dead_bindings(GIN_PARAM.value)
     options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
     select_ops = export(policy, _OUTPUT.value, not SAMPLE.value, **options)

@@ -15,15 +15,29 @@ flags.adopt_module_key_flags(checkpoint_flags)
 SAMPLE = flags.DEFINE_bool("sample", False, "Explores as in training, in place of acting as well as it can.")
 
 
-def load_policy():
-    """Reads the run's configuration into gin's; returns its `Policy`, and the path of the checkpoint.
+POLICY = flags.DEFINE_string(
+    "policy",
+    None,
+    "Which policies act, where a run has several or a game several agents: PLAYER, or AGENT=PLAYER,... A "
+    "PLAYER is the name of a policy ('policy' if there is one), NAME@CHECKPOINT, or random.",
+)
 
-    ConfigError is raised if a flag is wrong.
+
+def load_policy():
+    """Reads the run's configuration into gin's; returns its policy, and the path of the checkpoint.
+
+    That is a `Policy`, or a `PolicyGroup` of all of them. ConfigError is raised if a flag is wrong.
     """
+    policy, path, _ = load_run()
+    return policy, path
+
+
+def load_run():
+    """As `load_policy`; returns the `SavedRun`, too."""
     if not ROOT_DIR.value:
         raise ConfigError("--root_dir is missing: name the directory of a run")
     saved = SavedRun(ROOT_DIR.value)
     saved.read_config(GIN_PARAM.value)
     with wrong_calls_are_config_errors():
         policy = saved.make_policy()
-    return policy, saved.restore(policy, CHECKPOINT.value)
+    return policy, saved.restore(policy, CHECKPOINT.value), saved

@@ -23,6 +23,11 @@ def get_info_keys(env):
     return tuple(getattr(env, "info_keys", ()))
 
 
+def get_agents(env):
+    """The names of the agents of an environment's games; () for one that does not say."""
+    return tuple(getattr(env, "agents", ()))
+
+
 def to_py_envs(envs):
     """Makes a list of batched `PyEnvironment`s of `envs`, those in `TFPyEnvironment`s unwrapped.
 
@@ -101,7 +106,7 @@ class EnvSpecs:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
             if get_info_keys(env) != self.info_keys:
                 raise ConfigError(f"envs[{index}] has other info_keys than envs[0]")
-        self.agents = tuple(getattr(envs[0], "agents", ()))
+        self.agents = get_agents(envs[0])
         self.policies = tuple(getattr(envs[0], "policies", ()))
         self.num_envs = len(envs)
         self.batch_size, observation, action, reward = keys[0]

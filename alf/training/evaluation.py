@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from alf.data_structures import FIRST, LAST
-from alf.drivers.env_specs import get_info_keys
+from alf.data_structures import FIRST, LAST, OWNER
+from alf.drivers.env_specs import get_agents, get_info_keys
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import find_mismatch, to_tensor_spec
 
@@ -23,6 +23,11 @@ class Episodes(NamedTuple):
     # environment's `info_keys`; NaN where an episode has no value.
     info: Any
     components: Any  # dict of float64 [N], "return_0" and so on for those of a vector reward
+    # dict of bool [N] by label: "agents/NAME", whose episodes they are in games of several agents, and
+    # "policies/NAME", which of several policies acted.
+    labels: Any
+    # float64 [N], 1 where the return is above those of all other agents of the game; () for one agent
+    wins: Any
 
 
 def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False, on_step=lambda: None):
@@ -30,7 +35,7 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
 
     Sub-environment i of B contributes its first N // B episodes, one more if i < N % B. So short episodes are
     not preferred, as they would be among the first N that end. An episode that a worker's restart breaks off
-    does not count.
+    does not count. In games of several agents N counts games, and each agent has an episode in each.
 
     Args:
         agent: `Agent`.
@@ -49,16 +54,15 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     check_int("num_episodes", num_episodes)
     _check_specs(agent, env)
     batch_size = env.batch_size
-    missing = np.full([batch_size], num_episodes // batch_size)
-    missing[: num_episodes % batch_size] += 1
-    ended = [[] for _ in missing]  # of each sub-environment: (sums of each reward, length, info)
+    games = _Games(env, num_episodes)
+    ended = []  # of each episode: (row, game, number of the game, owner, sums of each reward, length, info)
     reward_shape = tuple(env.reward_spec().shape)
     num_rewards = int(np.prod(reward_shape))
     sums, lengths = np.zeros([batch_size, num_rewards]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
     time_step, state = env.reset(), None
     on_step()
-    while missing.any() and not should_stop():
+    while games.are_missing() and not should_stop():
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
         on_step()
@@ -67,19 +71,85 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         sums = np.where(is_first[:, np.newaxis], 0.0, sums + reward)
         lengths = np.where(is_first, 0, lengths + 1)
         info.add(is_first)
-        for i in np.flatnonzero((time_step.step_type == LAST) & (missing > 0)):
-            ended[i].append((sums[i], lengths[i], info.of(i)))
-            missing[i] -= 1
-    rows = [row for episodes in ended for row in episodes]
-    figures = np.array([figures for *_, figures in rows], np.float64).reshape(len(rows), len(info.names))
-    sums = np.array([row_sums for row_sums, *_ in rows]).reshape(len(rows), num_rewards)
+        owner = time_step.observation[OWNER] if games.policies else np.zeros(batch_size, int)
+        for row in games.find_ended(time_step.step_type):
+            ended.append((row, *games.place_of(row), owner[row], sums[row], lengths[row], info.of(row)))
+        games.advance(time_step.step_type)
+    ended.sort(key=lambda episode: (episode[1], episode[2], episode[0]))
+    rows, game, number, owner, sums, lengths, figures = map(list, zip(*ended)) if ended else ([],) * 7
+    figures = np.array(figures, np.float64).reshape(len(rows), len(info.names))
+    sums = np.array(sums).reshape(len(rows), num_rewards)
     num_components = num_rewards if reward_shape else 0
+    returns = sums.sum(axis=1)
     return Episodes(
-        returns=sums.sum(axis=1),
-        lengths=np.array([length for _, length, _ in rows], np.int64),
+        returns=returns,
+        lengths=np.array(lengths, np.int64),
         info=dict(zip(info.names, figures.T, strict=True)),
         components={f"return_{i}": sums[:, i] for i in range(num_components)},
+        labels=games.label(np.array(rows, int), np.array(owner, int)),
+        wins=_find_wins(game, number, returns) if len(games.agents) > 1 else (),
     )
+
+
+class _Games:
+    """Counts the games of each sub-environment that are over; one of one agent is over when it ends.
+
+    Args:
+        env: batched environment.
+        num_games: int, of all sub-environments together.
+
+    Attributes:
+        agents, policies: tuples of texts; () without several.
+    """
+
+    def __init__(self, env, num_games):
+        self._env = env
+        self.agents, self.policies = get_agents(env), tuple(getattr(env, "policies", ()))
+        self._num_agents = max(1, len(self.agents))
+        count = env.batch_size // self._num_agents
+        self._share = np.full(count, num_games // count)
+        self._share[: num_games % count] += 1
+        self._over = np.zeros(count, np.int64)
+        self._has_ends = np.zeros(count, bool)  # whether an agent's episode has ended in the present game
+
+    def are_missing(self):
+        return bool((self._over < self._share).any())
+
+    def find_ended(self, step_type):
+        """The rows whose episodes end with a step, and count."""
+        counts = np.repeat(self._over < self._share, self._num_agents)
+        return np.flatnonzero((step_type == LAST) & counts).tolist()
+
+    def place_of(self, row):
+        """The game of a row, and how many of it were over before."""
+        game = row // self._num_agents
+        return game, int(self._over[game])
+
+    def advance(self, step_type):
+        """Counts the games that are over after a step."""
+        ends = (step_type == LAST).reshape(-1, self._num_agents).any(axis=1)
+        if self._num_agents == 1:
+            self._over += ends
+            return
+        # The game goes on without an agent whose episode has ended, until the next game begins.
+        self._over += self._env.game_begins & self._has_ends
+        self._has_ends = np.where(self._env.game_begins, False, self._has_ends | ends)
+
+    def label(self, rows, owner):
+        """The labels of episodes: see `Episodes`."""
+        agents = self.agents if self._num_agents > 1 else ()
+        labels = {f"agents/{name}": rows % self._num_agents == i for i, name in enumerate(agents)}
+        return labels | {f"policies/{name}": owner == i for i, name in enumerate(self.policies)}
+
+
+def _find_wins(game, number, returns):
+    """Whether each return is above all others of the same game, float64 [N]."""
+    wins = np.zeros(len(returns))
+    places = list(zip(game, number, strict=True))
+    for i, place in enumerate(places):
+        others = [returns[j] for j, other in enumerate(places) if other == place and j != i]
+        wins[i] = all(returns[i] > other for other in others)
+    return wins
 
 
 class _InfoFigures:
@@ -120,12 +190,19 @@ def _check_specs(agent, env):
 def summarize_episodes(episodes):
     """Describes `Episodes`: a dict of what `summarize` returns.
 
-    The names are "return", "length", and those of components and info.
+    The names are "return", "length", and those of components and info; in games of several agents
+    "agents/NAME/return" and "agents/NAME/win", the share of games that it has won; with several policies
+    "policies/NAME/return" and "policies/NAME/win".
 
     Episodes without a value of an info do not count; an info that no episode has is left out.
     """
     info = {name: values[~np.isnan(values)] for name, values in episodes.info.items()}
     figures = {"return": episodes.returns, "length": episodes.lengths, **episodes.components, **info}
+    for label, is_of in episodes.labels.items():
+        if is_of.any():
+            figures[f"{label}/return"] = episodes.returns[is_of]
+            if len(episodes.wins):
+                figures[f"{label}/win"] = episodes.wins[is_of]
     return {name: summarize(values) for name, values in figures.items() if len(values) or name not in info}
 
 

@@ -17,6 +17,7 @@ from alf.policies.agent import Agent
 from alf.training import checkpoint_files as files
 from alf.training.config import own_config, parse_config
 from alf.training.experiment import Experiment
+from alf.training.players import select_policy
 from alf.training.run_description import read_description
 from alf.training.run_dir import CONFIG_FILE, checkpoints_of
 
@@ -108,7 +109,7 @@ class SavedRun:
         raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
 
 
-def make_env(seed, batch_size=None, render_mode=None, env_ctor=None):
+def make_env(seed, batch_size=None, render_mode=None, env_ctor=None, maps_policies=True):
     """Makes one batched environment to use what was trained, in gin's scope "eval".
 
     So the binding `eval/alf.environments.load.max_episode_steps = 500` is for such environments alone.
@@ -117,6 +118,7 @@ def make_env(seed, batch_size=None, render_mode=None, env_ctor=None):
         seed: int or None.
         batch_size, render_mode: for `env_ctor`, if it has such arguments; None leaves them.
         env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
+        maps_policies: whether the run's `Policies`, if it has several, say which of them acts where.
     """
     experiment = Experiment() if env_ctor is None else None
     env_ctor = env_ctor or experiment.env_ctor
@@ -125,7 +127,7 @@ def make_env(seed, batch_size=None, render_mode=None, env_ctor=None):
     known = inspect.signature(env_ctor).parameters
     with gin.config_scope("eval"):
         env = env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
-    return env if experiment is None else experiment.wrap_env(env, seed)
+    return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else env
 
 
 def restore_policy(policy, path):
@@ -140,7 +142,7 @@ def restore_policy(policy, path):
     files.read_into(tf.train.Checkpoint(learner=learner), path, "policy")
 
 
-def load_agent(root_dir, checkpoint="newest", policy=None):
+def load_agent(root_dir, checkpoint="newest", policy=None, name=None):
     """Loads what was trained: an `Agent`, without environments. Nothing in the run's directory changes.
 
     The run may go on meanwhile. Gin's configuration is the same afterwards; no other thread may use gin
@@ -151,17 +153,20 @@ def load_agent(root_dir, checkpoint="newest", policy=None):
         checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
         policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; so a run
             that was built in Python needs a policy.
+        name: of the policy, for runs of several.
 
     Raises:
-        ConfigError: if there is no such run or checkpoint, it is damaged, or the run's modules are missing.
+        ConfigError: if there is no such run, checkpoint or policy, it is damaged, or the run's modules are
+            missing.
     """
     run = SavedRun(root_dir)
     if policy is None:
         with own_config():
             run.read_config()
             policy = run.make_policy()
+    selected = select_policy(policy, name)
     run.restore(policy, checkpoint)
-    return Agent(policy)
+    return Agent(selected)
 
 
 @gin.configurable(module="alf.training")

@@ -75,6 +75,14 @@ ReplayTraining.replay_ratio = 0.25
 """
 KINDS = {
     "cartpole": COMMON + CARTPOLE,
+    "policies": COMMON
+    + CARTPOLE
+    + """
+        Experiment.policies = @Policies()
+        Policies.names = ("a", "b", "c")
+        Policies.frozen = ("c",)
+        Policies.num_sequences = 1
+      """,
     "lstm": COMMON + CARTPOLE + "ActorCriticNetwork.rnn_ctor = @LSTM\nLSTM.units = 4\n",
     "own": "import uneven_env\n" + COMMON + "alf.environments.load.name = @Uneven\n" + IN_PROCESS,
     "dict": COMMON + 'alf.environments.load.name = "uneven_env:Uneven-v0"\n' + IN_PROCESS,

@@ -71,7 +71,7 @@ def map_in_turn(episode):
 
 @pytest.mark.parametrize("mapping", [None, map_in_turn])
 def test_policies_of_two_algorithms_learn_side_by_side(tmp_path, mapping):
-    """One of them with replay; a policy that learned from the other's steps would still pass, counts would not."""
+    """One of them learns from replay. The counts show that none has learned from the other's steps."""
     experiment = make_experiment(
         Policies(("a", "b"), mapping),
         policy_ctor={

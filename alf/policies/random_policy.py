@@ -1,0 +1,49 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RandomPolicy: an opponent that knows nothing."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from alf.data_structures import PolicyStep
+from alf.nest_utils import BoundedTensorSpec
+from alf.policies.action_distributions import make_action_distribution, split_mask
+from alf.policies.policy import Policy
+
+ACTION_MASK = "action_mask"  # PettingZoo's name of that entry of an observation
+_LARGEST = 10.0  # of numbers without bounds
+
+
+class RandomPolicy(Policy):
+    """Chooses each allowed action with the same probability, an action of floats uniformly within its bounds.
+
+    If the observation is a dict with an entry "action_mask", that says which integers are allowed.
+    """
+
+    def __init__(self, observation_spec, action_spec):
+        super().__init__(observation_spec, action_spec, name="random_policy")
+        has_mask = isinstance(observation_spec, Mapping) and ACTION_MASK in observation_spec
+        self._masked = make_action_distribution(action_spec) if has_mask else None
+
+    def rollout_step(self, time_step, state):
+        num_rows = tf.shape(time_step.step_type)[0]
+        if self._masked is None:
+            action = tf.nest.map_structure(lambda spec: _draw(spec, num_rows), self.action_spec)
+            return PolicyStep(action)
+        _, mask = split_mask(time_step.observation, ACTION_MASK)
+        params = self._masked.params(tf.zeros((num_rows, self._masked.num_outputs)), mask)
+        return PolicyStep(self._masked.action(self._masked.sample(params)))
+
+
+def _draw(spec, num_rows):
+    """Random numbers within the bounds of a spec, [num_rows, ...]."""
+    low, high = -_LARGEST, _LARGEST
+    if isinstance(spec, BoundedTensorSpec):
+        low, high = np.asarray(spec.minimum, np.float64), np.asarray(spec.maximum, np.float64)
+    if spec.dtype.is_floating:
+        low, high = np.maximum(low, -_LARGEST), np.minimum(high, _LARGEST)
+    x = tf.random.uniform((num_rows, *spec.shape), dtype=tf.float64)
+    if spec.dtype.is_integer:
+        return tf.cast(low + tf.floor(x * (high - low + 1)), spec.dtype)
+    return tf.cast(low + x * (high - low), spec.dtype)
