@@ -7,6 +7,7 @@ from absl import logging
 
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, check_int
+from alf.learner import LearnerGroup
 from alf.training.stop_criteria import Position
 
 _NO_ENVIRONMENTS = "there are no environments, so nothing collects"
@@ -108,6 +109,8 @@ def _check_learner(setting, driver):
     """Raises ConfigError unless the learner of a driver with environments can train without collection."""
     if isinstance(driver, OfflineDriver):
         raise ConfigError(f"{setting} is set: {_NO_ENVIRONMENTS}")
+    if isinstance(driver.learner, LearnerGroup):
+        raise ConfigError(f"{setting} is set: it does not know several policies")
     if driver.learner.needs_fresh_experience:
         raise ConfigError(
             f"{setting} is set: exp_replayer must be one to sample from then, such as 'uniform', not "

@@ -9,6 +9,7 @@ import gin
 from absl import logging
 
 from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
+from alf.learner import LearnerGroup
 from alf.training.callback import call_back, check_callbacks, end_callbacks
 from alf.training.checkpointer import Checkpointer
 from alf.training.collection import Collection
@@ -91,6 +92,11 @@ class Trainer:
                 raise ConfigError(
                     f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it must be True, "
                     "False or 'compressed'"
+                )
+            if checkpoint_replay_buffer and isinstance(self.learner, LearnerGroup):
+                raise ConfigError(
+                    f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it does not know "
+                    "several policies"
                 )
             check_number("Trainer.summary_interval", summary_interval, at_least=0)
             check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
@@ -189,6 +195,8 @@ class Trainer:
             if initial_checkpoint is not None:
                 logging.info("Trainer.initial_checkpoint is ignored: there is a checkpoint of the run's own")
         elif initial_checkpoint is not None:
+            if isinstance(self.learner, LearnerGroup):
+                raise ConfigError("Trainer.initial_checkpoint is set: it does not know several policies")
             logging.info("%s", warm_start(self.learner.algorithm, initial_checkpoint))
 
     def _loop_and_save(self):

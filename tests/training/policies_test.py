@@ -214,6 +214,20 @@ def test_settings_that_do_not_go_together(settings, message):
         make_experiment(**{"policies": Policies(("a", "b")), **settings}).make_driver()
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"initial_checkpoint": "anywhere"},
+        {"checkpoint_replay_buffer": True},
+        {"collect_until_env_steps": 100},
+    ],
+)
+def test_settings_of_the_trainer_that_know_one_policy(tmp_path, setting):
+    with pytest.raises(ConfigError, match=f"Trainer.{next(iter(setting))} .*several policies"):
+        train(tmp_path / "run", make_experiment(Policies(("a", "b"))), 5, **setting)
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
 def test_an_optimizer_belongs_to_one_learner():
     optimizer = tf.keras.optimizers.legacy.Adam(0.01)
     shared = functools.partial(Learner, optimizer=optimizer)
