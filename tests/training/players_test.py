@@ -1,0 +1,145 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Players and games: random opponents, checkpoints of opponents, and evaluations of whole games."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from alf.data_structures import FIRST, LAST, MID, TimeStep
+from alf.environments import BatchedEnvironment, MappedEnvironment
+from alf.nest_utils import BoundedTensorSpec, to_tensor_spec
+from alf.policies import Agent, PolicyGroup
+from alf.policies.random_policy import RandomPolicy
+from alf.training.evaluation import evaluate, summarize_episodes
+
+
+class Race(BatchedEnvironment):
+    """Games of three agents. In game g every agent's episode takes g + 2 steps; "quitter" has one step alone.
+
+    The reward of each step is the action. After its end an agent gives FIRST steps until all have ended.
+    """
+
+    agents = ("fast", "slow", "quitter")
+    space_names = None
+
+    def __init__(self, num_games):
+        super().__init__(
+            3 * num_games,
+            array_spec.ArraySpec((2,), np.float32),
+            array_spec.BoundedArraySpec((), np.int64, 0, 2),
+        )
+        self._lengths = np.arange(num_games) + 2
+
+    def _reset(self):
+        self._time = np.full(len(self._lengths), -1)
+        return self._advance(np.zeros(self._batch_size))
+
+    def _step(self, action):
+        return self._advance(action)
+
+    def _advance(self, action):
+        self._time = np.where(self._time == self._lengths, 0, self._time + 1)
+        self.game_begins = self._time == 0
+        time, length = np.repeat(self._time, 3), np.repeat(self._lengths, 3)
+        length[2::3] = 1
+        step_type = np.where(time == length, LAST, np.where((time == 0) | (time > length), FIRST, MID))
+        reward = np.where(step_type == FIRST, 0.0, action)
+        observation = np.stack([time, np.arange(self._batch_size)], axis=1).astype(np.float32)
+        ones = np.ones(self._batch_size, np.float32)
+        return ts.TimeStep(step_type.astype(np.int32), reward.astype(np.float32), ones, observation)
+
+
+class Constant(RandomPolicy):
+    """Chooses always the same action."""
+
+    def __init__(self, action, env):
+        super().__init__(to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec()))
+        self._action = action
+
+    def rollout_step(self, time_step, state):
+        step = super().rollout_step(time_step, state)
+        return step._replace(action=tf.ones_like(step.action) * self._action)
+
+
+def make_race(num_games, mapping):
+    """A race, and an agent that plays it: policy "two" adds 2 a step, "one" 1."""
+    race = Race(num_games)
+    env = MappedEnvironment(race, mapping, ("one", "two"), seed=0)
+    policies = {"one": Constant(1, race), "two": Constant(2, race)}
+    specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    return Agent(PolicyGroup(policies, *specs)), env
+
+
+@pytest.mark.parametrize("num_episodes, num_games", [(1, 1), (7, 3), (9, 4)])
+def test_exactly_n_games_count(num_episodes, num_games):
+    agent, env = make_race(num_games, {"fast": "two", "slow": "one", "quitter": "two"})
+    episodes = evaluate(agent, env, num_episodes)
+    assert len(episodes.returns) == 3 * num_episodes
+    share = [len(range(i, num_episodes, num_games)) for i in range(num_games)]
+    lengths = np.repeat(np.arange(num_games) + 2, share)
+    np.testing.assert_array_equal(episodes.lengths[episodes.labels["agents/fast"]], lengths)
+    np.testing.assert_array_equal(episodes.returns[episodes.labels["agents/fast"]], 2 * lengths)
+    np.testing.assert_array_equal(episodes.returns[episodes.labels["agents/slow"]], lengths)
+    np.testing.assert_array_equal(episodes.returns[episodes.labels["agents/quitter"]], 2)
+
+
+def test_a_win_is_a_return_above_all_others():
+    """In game 0, of two steps, slow has 2, as quitter has; fast wins always."""
+    agent, env = make_race(2, {"fast": "two", "slow": "one", "quitter": "two"})
+    figures = summarize_episodes(evaluate(agent, env, 4))
+    assert figures["agents/fast/win"]["mean"] == 1
+    assert figures["agents/slow/win"]["mean"] == figures["agents/quitter/win"]["mean"] == 0
+    agent, env = make_race(2, {"fast": "one", "slow": "one", "quitter": "one"})
+    figures = summarize_episodes(evaluate(agent, env, 4))
+    assert figures["agents/fast/win"]["mean"] == figures["agents/slow/win"]["mean"] == 0
+
+
+def test_figures_of_policies_are_those_of_the_rows_they_had():
+    agent, env = make_race(2, {"fast": "two", "slow": "one", "quitter": "two"})
+    figures = summarize_episodes(evaluate(agent, env, 2))
+    assert figures["policies/one/return"]["mean"] == 2.5  # lengths 2 and 3
+    assert figures["policies/two/return"]["mean"] == (4 + 6 + 2 + 2) / 4
+
+
+def make_steps(spec, num_rows, observation):
+    signal = np.ones(num_rows, np.float32)
+    return TimeStep(np.full(num_rows, MID, np.int32), signal, signal, observation, (), np.arange(num_rows))
+
+
+@pytest.mark.parametrize(
+    "spec, low, high",
+    [
+        (BoundedTensorSpec((), tf.int64, -1, 2), -1, 2),
+        (BoundedTensorSpec((3,), tf.float32, -0.5, 2.0), -0.5, 2),
+        (BoundedTensorSpec((3,), tf.float32, tf.float32.min, 2.0), -10, 2),
+        (tf.TensorSpec((2,), tf.float32), -10, 10),
+    ],
+)
+def test_random_actions_fill_the_bounds(spec, low, high):
+    policy = RandomPolicy(tf.TensorSpec((1,), tf.float32), spec)
+    step = policy.rollout(make_steps(spec, 4000, tf.zeros((4000, 1))), policy_state(policy, 4000))
+    action = step.action.numpy()
+    assert action.dtype == spec.dtype.as_numpy_dtype and action.shape[1:] == tuple(spec.shape)
+    assert low <= action.min() < low + 0.02 * (high - low) and high >= action.max() > high - 0.02 * (
+        high - low
+    )
+    # 6 standard deviations of the mean of uniform numbers
+    assert abs(action.mean() - (low + high) / 2) < 6 * (high - low) / np.sqrt(10 * action.size)
+
+
+def policy_state(policy, num_rows):
+    return Agent(policy).initial_state(num_rows).policy
+
+
+def test_random_actions_are_allowed_ones():
+    observation_spec = {"board": tf.TensorSpec((1,), tf.float32), "action_mask": tf.TensorSpec((4,), tf.int8)}
+    spec = BoundedTensorSpec((), tf.int64, 0, 3)
+    policy = RandomPolicy(observation_spec, spec)
+    mask = np.tile([[1, 0, 0, 1], [0, 1, 0, 0]], (1000, 1)).astype(np.int8)
+    observation = {"board": np.zeros((2000, 1), np.float32), "action_mask": mask}
+    action = policy.rollout(make_steps(spec, 2000, observation), policy_state(policy, 2000)).action.numpy()
+    counts = np.bincount(action[::2], minlength=4)
+    assert counts[1] == counts[2] == 0 and 400 < counts[0] < 600
+    assert (action[1::2] == 1).all()
