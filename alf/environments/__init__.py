@@ -4,16 +4,19 @@
 from alf.environments.batched_environment import BatchedEnvironment, as_py_environment
 from alf.environments.behavior import BehaviorEnvironment
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.environments.load import load, load_atari, load_envpool
+from alf.environments.load import load, load_atari, load_envpool, load_pettingzoo
+from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
 
 __all__ = [
     "BatchedEnvironment",
     "BehaviorEnvironment",
     "GymnasiumEnvironment",
+    "MultiAgentEnvironment",
     "PythonEnvironment",
     "as_py_environment",
     "load",
     "load_atari",
     "load_envpool",
+    "load_pettingzoo",
 ]
