@@ -47,7 +47,7 @@ class Driver(abc.ABC):
             and prints the stacks of all threads and of worker processes to the standard error stream.
         on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
         statistics_ctor: callable (reward_shape=, info_keys=) -> `EpisodeStatistics`, whose metrics are the
-            driver's.
+            driver's. With games of several agents it is also called with `agents`.
         collectors: `Collectors` in other processes, or None.
 
     Attributes:
@@ -89,7 +89,8 @@ class Driver(abc.ABC):
         self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
         self._specs = specs = self._make_specs()
         reward_shape, info_keys = (tuple(specs.reward.shape), specs.info_keys) if specs else ((), ())
-        statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys)
+        agents = {"agents": specs.agents} if specs and specs.agents else {}
+        statistics = statistics_ctor(reward_shape=reward_shape, info_keys=info_keys, **agents)
         num_rows = self._num_sources * specs.batch_size if specs else 0
         metrics = [as_metric(metric, num_rows) for metric in metrics]
         self._metrics = [*counts, *statistics.metrics, *metrics]

@@ -22,6 +22,11 @@ def get_info_keys(env):
     return tuple(getattr(env, "info_keys", ()))
 
 
+def get_agents(env):
+    """The names of the agents of an environment's games; () for one that does not say."""
+    return tuple(getattr(env, "agents", ()))
+
+
 def to_py_envs(envs):
     """Makes a list of batched `PyEnvironment`s of `envs`, those in `TFPyEnvironment`s unwrapped.
 
@@ -85,6 +90,8 @@ class EnvSpecs:
         reward: unbatched tensor spec, float32 of shape () or [R], whatever the type of the environment's.
         time_step: `TimeStep` of unbatched tensor specs; bounds are kept.
         info_keys: tuple of texts, which numbers of their info the environments return; () if they have none.
+        agents: tuple of texts, the agents of the rows of a game, see `MultiAgentEnvironment`; () for
+            environments of one agent.
     """
 
     def __init__(self, envs):
@@ -93,11 +100,14 @@ class EnvSpecs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
         self.info_keys = get_info_keys(envs[0])
+        self.agents = get_agents(envs[0])
         for index, env in enumerate(envs):
             if keys[index] != keys[0]:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
             if get_info_keys(env) != self.info_keys:
                 raise ConfigError(f"envs[{index}] has other info_keys than envs[0]")
+            if get_agents(env) != self.agents:
+                raise ConfigError(f"envs[{index}] has other agents than envs[0]")
         self.num_envs = len(envs)
         self.batch_size, observation, action, reward = keys[0]
         self.observation = to_tensor_spec(observation)

@@ -119,6 +119,7 @@ class EpisodeStatistics:
     Args:
         reward_shape: tuple, () or (R,).
         info_keys: tuple of texts, the K keys of `LogRecord.env_info`.
+        agents: tuple of A texts; row b of a batch is that of agent b % A. () for environments of one agent.
         window: int; how many of the last episodes count.
         discount: number in [0, 1], of the discounted return.
         first_value: whether there is the value that the policy expects where an episode begins. It costs a
@@ -129,12 +130,15 @@ class EpisodeStatistics:
         needs: see `Driver`.
     """
 
-    def __init__(self, reward_shape=(), info_keys=(), window=100, discount=0.99, first_value=False):
+    def __init__(
+        self, reward_shape=(), info_keys=(), window=100, discount=0.99, first_value=False, agents=()
+    ):
         check_int("EpisodeStatistics.window", window)
         check_number("EpisodeStatistics.discount", discount, at_least=0, at_most=1)
         check_bool("EpisodeStatistics.first_value", first_value)
         self._num_rewards = reward_shape[0] if reward_shape else 1
         self._info_keys = tuple(info_keys)
+        self._agents = tuple(agents)
         self._discount, self._powers = discount, ()
         self._has_first_value = first_value
         self.needs = ("first_value",) if first_value else ()
@@ -160,6 +164,7 @@ class EpisodeStatistics:
         if has_components:
             components = range(self._num_rewards)
             metrics += [EpisodeMetric(f"AverageReturn_{i}", figures[f"return_{i}"]) for i in components]
+        metrics += [EpisodeMetric(f"AverageReturn/{x}", figures[f"return/{x}"]) for x in self._agents]
         if self._has_first_value:
             metrics.append(EpisodeMetric("AverageFirstValue", figures["first_value"]))
         names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last")]
@@ -189,7 +194,7 @@ class EpisodeStatistics:
         if len(ends):
             row, column = np.divmod(ends, batch_size)
             last = [record.env_info[info_key][row, column] for info_key in self._info_keys]
-            self._keep(sums.take(number[column * length + row], axis=1), last)
+            self._keep(sums.take(number[column * length + row], axis=1), last, column)
 
     def _values(self, record, is_first, age):
         """What each step adds to the sums, [., B * T]; nothing at FIRST steps, but for the first value."""
@@ -211,13 +216,19 @@ class EpisodeStatistics:
             values[i + num_keys] = has_value
         return values
 
-    def _keep(self, sums, last_info):
-        """Keeps the figures of E episodes that ended; of sums [., E] and the last step's info, K of [E]."""
+    def _keep(self, sums, last_info, column):
+        """Keeps the figures of E episodes that ended.
+
+        `sums` is [., E], `last_info` the last step's info, K of [E], and `column` [E] the row of the batch.
+        """
         rewards, lengths = sums[: self._num_rewards], sums[self._length]
         returns = rewards.sum(axis=0)
         figures = {"return": returns, "length": lengths, "reward": returns / lengths}
         figures |= {"discounted_return": sums[self._discounted]}
         figures |= {f"return_{i}": x for i, x in enumerate(rewards) if f"return_{i}" in self._figures}
+        figures |= {
+            f"return/{x}": returns[column % len(self._agents) == i] for i, x in enumerate(self._agents)
+        }
         if self._has_first_value:
             figures["first_value"] = sums[self._first_value]
         middle = self._info + len(self._info_keys)

@@ -71,7 +71,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self._env.dump_stacks()
 
     def get_info(self):
-        """Returns a dict with float32 [B] for each of the `info_keys`: of each row the number of its agent."""
+        """Returns a dict with float32 [B] for each of the `info_keys`: of a row the number of its agent."""
         return {key: self._info[:, :, k].ravel() for k, key in enumerate(self.info_keys)}
 
     def close(self):
