@@ -72,8 +72,7 @@ class Game(gymnasium.Env):
         self._max_steps, self._num_steps = max_episode_steps, 0
         self._num_keys, self._read_info = len(info_keys), make_info_reader(info_keys)
         self._living = []
-        # Pairs keep their order, a dict would be sorted.
-        agents = spaces.Dict([(name, table.observation_space(agent)) for agent, name in self._names.items()])
+        agents = _AgentSpaces([(name, table.observation_space(agent)) for agent, name in self._names.items()])
         check_space(agents, "the observation space")
         self._blank = {name: _make_blank(space) for name, space in agents.items()}
         self.action_space = table.make_action_space(self._names)
@@ -252,8 +251,9 @@ class _Turns:
     def _remove_ended(self):
         """Steps those that have ended with None, as PettingZoo wants it, until it is the turn of another."""
         env = self.env
-        while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
-            agent = env.agent_selection
+        while (agent := env.agent_selection) in env.agents:
+            if not (env.terminations[agent] or env.truncations[agent]):
+                break
             env.step(None)
             if agent in env.agents:
                 raise MisfitError(f"agent {agent!r} has ended, but its step with None does not remove it")
@@ -271,6 +271,13 @@ class _Turns:
             observation = {**observation, _MASK: self._waiting[agent]}
         self._legal.masks[self._names[agent]] = observation[_MASK]
         return Seen(observation, info)
+
+
+class _AgentSpaces(spaces.Dict):
+    """A Dict by agent, made of pairs: their order counts, because it is that of the arrays [A]."""
+
+    def __eq__(self, other):
+        return super().__eq__(other) and list(self) == list(other)
 
 
 class _LegalActions(spaces.Dict):

@@ -279,7 +279,7 @@ def test_the_limit_of_steps_truncates_all_that_are_in_the_game():
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_each_row_has_the_info_of_its_own_agent(num_workers):
-    keys = ("code", "deep/even", "no")
+    keys = ("code", "deep/even", "no", "tensorflow")
     env = load_pettingzoo(ParallelGame, 2, num_workers=num_workers, info_keys=keys)
     with contextlib.closing(env):
         assert env.info_keys == keys
@@ -294,6 +294,7 @@ def test_each_row_has_the_info_of_its_own_agent(num_workers):
     np.testing.assert_array_equal(found[2]["code"], [nan, 1003, 2003, 3003] * 2)
     np.testing.assert_array_equal(found[1]["deep/even"], [2, 2, nan, 2] * 2)
     assert all(np.isnan(x["no"]).all() for x in found) and np.isnan(found[0]["deep/even"]).all()
+    assert set(found[1]["tensorflow"][[0, 1, 3]]) == {num_workers == 0}  # not in a worker
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])

@@ -6,6 +6,7 @@ its own last action was (-1 before the first one). A reward is 100 * (index of t
 """
 
 import os
+import sys
 
 import numpy as np
 from gymnasium import spaces
@@ -46,7 +47,8 @@ class _Counting:
 class ParallelGame(_Counting, ParallelEnv):
     """Agents that enter and end at different steps; those of even games live one step longer.
 
-    The infos have "code", 1000 * index + step, and in even steps "deep/even", the step.
+    The infos have "code", 1000 * index + step, in even steps "deep/even", the step, and "tensorflow", whether
+    the process has imported it.
 
     Args:
         same: whether all agents have the same spaces.
@@ -91,7 +93,8 @@ class ParallelGame(_Counting, ParallelEnv):
         seen = [*self.agents, *entered]
         index = self.possible_agents.index
         ended = {x for x in self.agents if self._step == self.end_of(x)}
-        infos = {x: {"code": 1000 * index(x) + self._step} for x in seen}
+        has_tensorflow = "tensorflow" in sys.modules
+        infos = {x: {"code": 1000 * index(x) + self._step, "tensorflow": has_tensorflow} for x in seen}
         if self._step % 2 == 0:
             infos = {x: {**info, "deep": {"even": self._step}} for x, info in infos.items()}
         observations = {x: self._observe(x) for x in seen}
