@@ -2,9 +2,10 @@
 """Shows what was trained, or records it: `alf-play --root_dir=DIR [--num_episodes=N] [--video=FILE.mp4]`.
 
 Plays in one environment, in a window or, with --video, into an .mp4 or .gif. Prints the return and the length
-of each episode. --sample explores as in training; --gin_param changes a setting of the environment, for
-example --gin_param='load_atari.sticky_actions = 0.25'. Ctrl-C ends the last episode, and keeps the video. The
-exit status is 0, 1 after an error, 2 if a setting is wrong, and 128 plus its number after a signal.
+of each episode; in a game of several agents, those of each agent. --sample explores as in training;
+--gin_param changes a setting of the environment, such as --gin_param='load_atari.sticky_actions = 0.25'.
+Ctrl-C ends the last episode, and keeps the video. The exit status is 0, 1 after an error, 2 if a setting is
+wrong, and 128 plus its number after a signal.
 """
 
 import os
@@ -26,6 +27,7 @@ from alf.bin.frames import (
 from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
+from alf.drivers.env_specs import get_agents
 from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
 from alf.training.evaluation import evaluate
@@ -42,7 +44,7 @@ def run():
         check_path(video, OVERWRITE.value)
     choose_drivers()
     with opengl_errors_are_config_errors(), open_run(1, "rgb_array") as (agent, env, path):
-        if env.batch_size != 1:
+        if env.batch_size != max(1, len(get_agents(env))):
             raise ConfigError(
                 f"Experiment.env_ctor makes {env.batch_size} environments: to play in one it needs the "
                 "argument batch_size"
@@ -70,7 +72,10 @@ def choose_drivers():
 
 
 def play(agent, env, screen, should_stop):
-    """Lets an agent act in one environment, shows each frame, and prints each episode that ends."""
+    """Lets an agent act in one environment, shows each frame, and prints each episode that ends.
+
+    In a game of several agents each of them has an episode.
+    """
     for i in range(NUM_EPISODES.value or 1):
         episodes = evaluate(
             agent,
@@ -80,9 +85,12 @@ def play(agent, env, screen, should_stop):
             should_stop=should_stop,
             on_step=lambda: screen.show(render_frame(env)),
         )
-        if not len(episodes.returns):
+        if should_stop():
             return
-        print(f"episode {i + 1}: return {episodes.returns[0]:.6g}, length {episodes.lengths[0]}", flush=True)
+        agents = [label for label in episodes.labels if label.startswith("agents/")]
+        for k, (total, length) in enumerate(zip(episodes.returns, episodes.lengths, strict=True)):
+            names = [f", {label.partition('/')[2]}" for label in agents if episodes.labels[label][k]]
+            print(f"episode {i + 1}{''.join(names)}: return {total:.6g}, length {length}", flush=True)
 
 
 main = make_main(run)

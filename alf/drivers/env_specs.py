@@ -101,12 +101,14 @@ class EnvSpecs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
         self.info_keys = get_info_keys(envs[0])
+        self.agents = get_agents(envs[0])
         for index, env in enumerate(envs):
             if keys[index] != keys[0]:
                 raise ConfigError(f"envs[{index}] has another batch_size or other specs than envs[0]")
             if get_info_keys(env) != self.info_keys:
                 raise ConfigError(f"envs[{index}] has other info_keys than envs[0]")
-        self.agents = get_agents(envs[0])
+            if get_agents(env) != self.agents:
+                raise ConfigError(f"envs[{index}] has other agents than envs[0]")
         self.policies = tuple(getattr(envs[0], "policies", ()))
         self.num_envs = len(envs)
         self.batch_size, observation, action, reward = keys[0]

@@ -4,7 +4,8 @@
 from alf.environments.batched_environment import BatchedEnvironment, as_py_environment
 from alf.environments.behavior import BehaviorEnvironment
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.environments.load import load, load_atari, load_envpool
+from alf.environments.load import load, load_atari, load_envpool, load_pettingzoo
+from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.policy_mapping import Episode, MappedEnvironment
 from alf.environments.python_env import PythonEnvironment
 
@@ -14,9 +15,11 @@ __all__ = [
     "Episode",
     "GymnasiumEnvironment",
     "MappedEnvironment",
+    "MultiAgentEnvironment",
     "PythonEnvironment",
     "as_py_environment",
     "load",
     "load_atari",
     "load_envpool",
+    "load_pettingzoo",
 ]

@@ -11,10 +11,12 @@ import numpy as np
 
 from alf.environments.bound_values import bind_values, find_imported, find_lost
 from alf.environments.gymnasium_env import GymnasiumEnvironment
+from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
 from alf.seeds import spawn_seeds
 from alf.workers import can_pickle, make_rendered
+from alf.workers.games import make_game
 from alf.workers.info import check_info_keys
 
 _SCREEN_HEIGHT, _SCREEN_WIDTH, _SCREEN_HZ = 210, 160, 60  # of the Atari 2600
@@ -33,15 +35,16 @@ def load(
     num_splits=None,
     **kwargs,
 ):
-    """Returns B environments `name` as one `GymnasiumEnvironment` or `PythonEnvironment`, or as `num_splits`.
+    """Returns B environments `name` as one batched environment, or as `num_splits` of them in a list.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
     Args:
         name: a Gymnasium id such as "CartPole-v1"; "module:id" first imports the module, which registers the
-            id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5". Or a callable that
-            returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
-        batch_size: number of sub-environments, B.
+            id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5", `load_pettingzoo`
+            loads "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that returns one
+            environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
+        batch_size: number of sub-environments, B; of games, if they have several agents.
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
             registered with the id.
@@ -75,6 +78,11 @@ def load(
     if max_random_steps is not None:
         wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
     splits = {} if num_splits is None else {"num_splits": check_int("load.num_splits", num_splits)}
+    if str(name).startswith("pettingzoo:"):
+        limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+        workers = {} if num_workers == "auto" else {"num_workers": num_workers}
+        wanted = {**limit, **workers, **wanted, **splits, "render_mode": render_mode}
+        return load_pettingzoo(name.removeprefix("pettingzoo:"), batch_size, seed, **wanted, **kwargs)
     if str(name).startswith(("ALE/", "envpool:")):
         _check_has_no_workers(name, num_workers, num_splits)
         if name.startswith("envpool:"):
@@ -100,13 +108,7 @@ def load(
             return GymnasiumEnvironment(env, seed=seed, **wanted)
         call, makes = _bind_registered(spec, batch_size, kwargs)
         constructor = spec.entry_point
-    lost = find_lost(call)
-    if render_mode is not None:
-        makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
-        # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
-        num_workers = int(lost is None and can_pickle(makes))
-    elif lost is not None:
-        num_workers = _step_here(num_workers, lost)
+    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
     try:
         return _make_single(makes, seed, num_workers, splits, wanted)
     except gymnasium.error.DependencyNotInstalled:
@@ -136,6 +138,18 @@ def _bind_registered(spec, batch_size, kwargs):
     call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
     bound = [bind_values(call) for _ in range(batch_size)]
     return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
+
+
+def _render_or_step(makes, num_workers, constructor, render_mode, lost):
+    """Returns what makes the environments, with the `render_mode`, and how many workers step them.
+
+    `lost` names a binding that workers would lose, or is None.
+    """
+    if render_mode is not None:
+        makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
+        # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
+        return makes, int(lost is None and can_pickle(makes))
+    return makes, num_workers if lost is None else _step_here(num_workers, lost)
 
 
 def _step_here(num_workers, lost):
@@ -360,6 +374,75 @@ class _EnvPoolVectorEnv:
 
     def close(self):
         self._env.close()
+
+
+@gin.configurable(module="alf.environments")
+def load_pettingzoo(
+    name,
+    batch_size,
+    seed=None,
+    max_episode_steps=None,
+    num_workers="auto",
+    info_keys=(),
+    render_mode=None,
+    max_random_steps=None,
+    num_splits=None,
+    **kwargs,
+):
+    """Returns G games of PettingZoo with A agents each as one `MultiAgentEnvironment` of G * A rows.
+
+    In games where the agents take turns (`AECEnv`) each ply is a step of all agents. What they observe has an
+    "action_mask", for `ActorCriticPolicy.action_mask_key`: that of those who wait allows one action alone.
+    The actions of such games are Discrete or MultiDiscrete.
+
+    Args:
+        name: "MODULE:FUNCTION", such as "pettingzoo.mpe.simple_spread_v3:parallel_env"; without a function
+            the module's `parallel_env` counts, or else its `env`. Or a callable. It returns a `ParallelEnv`
+            or an `AECEnv`.
+        batch_size: G.
+        max_episode_steps: steps after which a game is truncated; where agents take turns, its plies.
+        info_keys: which numbers of each agent's own info become statistics of episodes, as in `load`.
+        max_random_steps: as in `load`; the random actions are those that the masks allow.
+        seed, num_workers, render_mode, num_splits: as in `load`.
+        **kwargs: for the function. What gin binds to it reaches worker processes, as with `load`.
+
+    Raises:
+        ConfigError: if PettingZoo is missing, there is no such function, it returns something else, or a
+            setting is wrong. Errors of the environment pass through.
+    """
+    import_extra("pettingzoo", "pettingzoo")
+    check_int("load_pettingzoo.batch_size", batch_size)
+    check_int("load_pettingzoo.max_episode_steps", max_episode_steps, optional=True)
+    info_keys = check_info_keys("load_pettingzoo.info_keys", info_keys)
+    wanted = {"info_keys": ()}  # the games read the infos of their agents
+    if max_random_steps is not None:
+        setting = "load_pettingzoo.max_random_steps"
+        wanted["max_random_steps"] = check_int(setting, max_random_steps, at_least=0)
+    constructor = name if callable(name) else _find_game(name)
+    call = functools.partial(constructor, **kwargs)
+    makes = [bind_values(call) for _ in range(batch_size)]
+    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
+    makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
+    splits = {} if num_splits is None else {"num_splits": num_splits}
+    made = _make_single(makes, seed, num_workers, splits, wanted)
+    if isinstance(made, list):
+        return [MultiAgentEnvironment(env, info_keys) for env in made]
+    return MultiAgentEnvironment(made, info_keys)
+
+
+def _find_game(name):
+    """Returns the function that "MODULE:FUNCTION" names, or "MODULE" alone."""
+    module_name, _, function = str(name).partition(":")
+    setting = f"load_pettingzoo.name is {name!r}"
+    try:
+        module = importlib.import_module(module_name)
+    # PettingZoo's modules raise an AttributeError of their own for versions that do not exist any more.
+    except (ImportError, ValueError, gymnasium.error.Error) as error:
+        raise ConfigError(f"{setting}: {module_name!r} cannot be imported: {error}") from error
+    for attribute in [function] if function else ["parallel_env", "env"]:
+        if callable(getattr(module, attribute, None)):
+            return getattr(module, attribute)
+    raise ConfigError(f"{setting}: {module_name} has no function {function or 'parallel_env or env'}")
 
 
 def import_extra(module, extra):

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Evaluation: what an agent reaches in exactly N episodes."""
 
+import collections
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,8 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     _check_specs(agent, env)
     batch_size = env.batch_size
     games = _Games(env, num_episodes)
-    ended = []  # of each episode: (row, game, number of the game, owner, sums of each reward, length, info)
+    # From (game, its number) to (row, owner, sums of each reward, length, info) of each episode that ended.
+    ended = collections.defaultdict(list)
     reward_shape = tuple(env.reward_spec().shape)
     num_rewards = int(np.prod(reward_shape))
     sums, lengths = np.zeros([batch_size, num_rewards]), np.zeros([batch_size], np.int64)
@@ -72,11 +74,13 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         lengths = np.where(is_first, 0, lengths + 1)
         info.add(is_first)
         owner = time_step.observation[OWNER] if games.policies else np.zeros(batch_size, int)
-        for row in games.find_ended(time_step.step_type):
-            ended.append((row, *games.place_of(row), owner[row], sums[row], lengths[row], info.of(row)))
+        for place in games.find_broken_off():
+            ended.pop(place, None)
+        for row, place in games.find_ended(time_step.step_type):
+            ended[place].append((row, owner[row], sums[row], lengths[row], info.of(row)))
         games.advance(time_step.step_type)
-    ended.sort(key=lambda episode: (episode[1], episode[2], episode[0]))
-    rows, game, number, owner, sums, lengths, figures = map(list, zip(*ended)) if ended else ([],) * 7
+    episodes = [(place, *episode) for place in sorted(ended) for episode in ended[place]]
+    places, rows, owner, sums, lengths, figures = map(list, zip(*episodes)) if episodes else ([],) * 6
     figures = np.array(figures, np.float64).reshape(len(rows), len(info.names))
     sums = np.array(sums).reshape(len(rows), num_rewards)
     num_components = num_rewards if reward_shape else 0
@@ -87,7 +91,7 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
         info=dict(zip(info.names, figures.T, strict=True)),
         components={f"return_{i}": sums[:, i] for i in range(num_components)},
         labels=games.label(np.array(rows, int), np.array(owner, int)),
-        wins=_find_wins(game, number, returns) if len(games.agents) > 1 else (),
+        wins=_find_wins(places, returns) if len(games.agents) > 1 else (),
     )
 
 
@@ -110,30 +114,25 @@ class _Games:
         self._share = np.full(count, num_games // count)
         self._share[: num_games % count] += 1
         self._over = np.zeros(count, np.int64)
-        self._has_ends = np.zeros(count, bool)  # whether an agent's episode has ended in the present game
 
     def are_missing(self):
         return bool((self._over < self._share).any())
 
     def find_ended(self, step_type):
-        """The rows whose episodes end with a step, and count."""
-        counts = np.repeat(self._over < self._share, self._num_agents)
-        return np.flatnonzero((step_type == LAST) & counts).tolist()
+        """The rows whose episodes end with a step, and count; each with its game and the game's number."""
+        rows = np.flatnonzero(step_type == LAST)
+        places = [(row // self._num_agents, int(self._over[row // self._num_agents])) for row in rows]
+        return [(row, place) for row, place in zip(rows, places) if place[1] < self._share[place[0]]]
 
-    def place_of(self, row):
-        """The game of a row, and how many of it were over before."""
-        game = row // self._num_agents
-        return game, int(self._over[game])
+    def find_broken_off(self):
+        """Games that begin: what there is of the same number was broken off by a worker's restart."""
+        begins = self._env.game_begins if self._num_agents > 1 else ()
+        return [(game, int(self._over[game])) for game in np.flatnonzero(begins)]
 
     def advance(self, step_type):
         """Counts the games that are over after a step."""
-        ends = (step_type == LAST).reshape(-1, self._num_agents).any(axis=1)
-        if self._num_agents == 1:
-            self._over += ends
-            return
-        # The game goes on without an agent whose episode has ended, until the next game begins.
-        self._over += self._env.game_begins & self._has_ends
-        self._has_ends = np.where(self._env.game_begins, False, self._has_ends | ends)
+        # Others go on in a game without an agent whose episode has ended.
+        self._over += self._env.game_ends if self._num_agents > 1 else step_type == LAST
 
     def label(self, rows, owner):
         """The labels of episodes: see `Episodes`."""
@@ -142,14 +141,14 @@ class _Games:
         return labels | {f"policies/{name}": owner == i for i, name in enumerate(self.policies)}
 
 
-def _find_wins(game, number, returns):
+def _find_wins(places, returns):
     """Whether each return is above all others of the same game, float64 [N]."""
-    wins = np.zeros(len(returns))
-    places = list(zip(game, number, strict=True))
-    for i, place in enumerate(places):
-        others = [returns[j] for j, other in enumerate(places) if other == place and j != i]
-        wins[i] = all(returns[i] > other for other in others)
-    return wins
+    of_game = collections.defaultdict(list)
+    for place, value in zip(places, returns, strict=True):
+        of_game[place].append(value)
+    # The largest one is there once.
+    wins = [value == max(of_game[p]) and of_game[p].count(value) == 1 for p, value in zip(places, returns)]
+    return np.array(wins, np.float64)
 
 
 class _InfoFigures:

@@ -343,7 +343,10 @@ class FromPyEnvironment(gymnasium.Env):
 
     def __init__(self, env, reads_info=False):
         if not hasattr(env, "time_step_spec"):  # an isinstance would need an import of TF-Agents
-            raise ConfigError(f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment")
+            raise ConfigError(
+                f"{env!r} is neither a gymnasium.Env nor a TF-Agents PyEnvironment; load_pettingzoo takes "
+                "games of PettingZoo"
+            )
         if env.batched:
             raise ConfigError(f"{env} is batched already: use it without load or PythonEnvironment")
         self._env, self._reads_info = env, reads_info

@@ -100,6 +100,13 @@ KINDS = {
         load_atari.screen_size = 42
         load_atari.max_episode_frames = 200
       """,
+    "game": COMMON
+    + """
+        Experiment.algorithm_ctor = @PPOAlgorithm
+        alf.environments.load.name = "pettingzoo:pettingzoo.classic.connect_four_v3:env"
+        ActorCriticPolicy.action_mask_key = "action_mask"
+      """
+    + IN_PROCESS,
     "dqn": COMMON
     + CARTPOLE
     + REPLAY

@@ -74,6 +74,19 @@ def test_records_a_run(kind, ending, root_of, command, tmp_path):
     assert (frames[1:] != frames[:-1]).any(axis=(1, 2, 3)).mean() > 0.5
 
 
+def test_a_game_of_several_agents(root_of, command, tmp_path):
+    """Each game has a line of each agent, and a frame of each ply and of its beginning."""
+    values = dict(seed=1, num_episodes=2, sample=True)
+    lines, frames, fps = play_video(command, tmp_path / "a.gif", root_of("game"), **values)
+    pattern = r"episode (\d), (\w+): return (\S+), length (\d+)"
+    found = [re.fullmatch(pattern, line).groups() for line in lines]
+    assert [x[:2] for x in found] == [(n, f"player_{i}") for n in "12" for i in range(2)]
+    (one, other), (length, same) = zip(*[x[2:] for x in found[:2]], strict=True)
+    assert length == same and float(one) == -float(other)
+    assert len(frames) == sum(int(x[3]) + 1 for x in found[::2])
+    assert fps == pytest.approx(2, rel=0.12)
+
+
 def test_frames_are_those_of_the_environment(root_of, command, tmp_path):
     """The column that is lit moves by one each step; an odd width is padded for .mp4."""
     for ending, width in ((".gif", 65), (".mp4", 66)):

@@ -164,6 +164,28 @@ def test_names():
     assert list(feed(reward_shape=(2,), info_keys=KEYS, first_value=True)) == names
 
 
+def test_the_returns_of_each_agent_are_those_of_its_rows():
+    """The agent of an environment is its id modulo the number of agents, whichever batch it is in."""
+    worlds = Worlds(np.random.default_rng(0), 3, 6, 0.3)
+    agents, window = ("a", "b", "c"), 20
+    statistics = EpisodeStatistics(window=window, agents=agents)
+    expected = {agent: StepByStep(window) for agent in agents}
+    for i in range(30):
+        record = worlds.record(i % 3, 4)
+        statistics(record)
+        for k, agent in enumerate(agents):
+            names = ("step_type", "reward", "discount", "env_id")
+            own = {name: getattr(record, name)[..., k::3] for name in names}
+            expected[agent](record._replace(**own))
+    metrics = {metric.name: metric for metric in statistics.metrics}
+    shown = ("AverageReturn", "AverageEpisodeLength")
+    assert list(metrics) == NAMES + [f"agents/{agent}/{name}" for agent in agents for name in shown]
+    for agent in agents:
+        values = metrics[f"agents/{agent}/AverageReturn"].get_state()
+        assert len(values) == window
+        np.testing.assert_allclose(values, expected[agent].values("AverageReturn"), rtol=1e-6, atol=1e-6)
+
+
 def test_what_observers_need():
     assert EpisodeStatistics().needs == ()
     assert EpisodeStatistics(first_value=True).needs == ("first_value",)

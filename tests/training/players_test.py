@@ -41,7 +41,7 @@ class Race(BatchedEnvironment):
 
     def _advance(self, action):
         self._time = np.where(self._time == self._lengths, 0, self._time + 1)
-        self.game_begins = self._time == 0
+        self.game_begins, self.game_ends = self._time == 0, self._time == self._lengths
         time, length = np.repeat(self._time, 3), np.repeat(self._lengths, 3)
         length[2::3] = 1
         step_type = np.where(time == length, LAST, np.where((time == 0) | (time > length), FIRST, MID))

@@ -8,6 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from tests.workers.counting_games import ParallelGame
+
 _MAIN_PID = int(os.environ.setdefault("ALF_TEST_PID", str(os.getpid())))
 
 
@@ -65,3 +67,11 @@ RegisteredBound = gin.external_configurable(Plain2, "RegisteredBound")
 def needs_limit(limit=gin.REQUIRED):
     """Its limit must be bound."""
     return PlainBound(limit)
+
+
+@gin.configurable
+def make_parallel_game(same=False, inner=()):
+    """Makes a game of PettingZoo, whose render_fps is the length of `inner`."""
+    game = ParallelGame(same)
+    game.metadata = {"render_fps": len(inner)}
+    return game

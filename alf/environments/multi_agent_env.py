@@ -1,0 +1,154 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""MultiAgentEnvironment: games of several agents as one batched environment, a row for each agent."""
+
+import numpy as np
+import tensorflow as tf
+from tf_agents.specs import array_spec
+from tf_agents.trajectories import time_step as ts
+
+from alf.data_structures import FIRST, LAST
+from alf.environments.batched_environment import BatchedEnvironment
+from alf.nest_utils import find_structure_mismatch
+
+
+class MultiAgentEnvironment(BatchedEnvironment):
+    """G games of A agents as a batched environment of G * A rows: row = game * A + agent.
+
+    The time steps of each row follow the convention of `alf.data_structures`. An agent that is not in the
+    game, because it has ended or has not entered yet, has FIRST steps, from which nothing is learned: reward
+    0, discount 1 and a blank observation, zeros or what is nearest to them in its space. Its action is
+    ignored.
+
+    If all agents have equal spaces, these are the specs of a row. Otherwise observation and action are dicts
+    with an entry for each distinct pair of spaces. A row fills the entry of its agent, the others are blank;
+    of its action that entry alone counts.
+
+    Args:
+        env: `PythonEnvironment` of G `alf.workers.games.Game`s. `close()` closes it.
+        info_keys: those of the games.
+
+    Attributes:
+        agents: tuple of the A names, in the order of the rows of a game.
+        space_names: tuple of A texts, the entry of each agent: the name of the first agent with its spaces.
+            None if all agents have equal spaces.
+        game_begins: bool [G], whether the last time step began a game, whose rows all are FIRST then.
+        game_ends: bool [G], whether it ended a game.
+    """
+
+    def __init__(self, env, info_keys=()):
+        self._env, self._info = env, None
+        observations, actions = env.observation_spec()["agents"], env.action_spec()
+        self.agents = tuple(observations)
+        self.game_begins = self.game_ends = np.zeros(env.batch_size, np.bool_)
+        self._shape = env.batch_size, len(self.agents)
+        pairs = [(_rename(observations[x], x), _rename(actions[x], x)) for x in self.agents]
+        # Of each agent, the first one with its spaces.
+        firsts = [next(i for i, x in enumerate(pairs) if _are_equal(x, pair)) for pair in pairs]
+        is_one = len(set(firsts)) == 1
+        self.space_names = None if is_one else tuple(self.agents[i] for i in firsts)
+        entries = {self.agents[i]: pairs[i] for i in sorted(set(firsts))}
+        specs = pairs[0] if is_one else [{x: pair[k] for x, pair in entries.items()} for k in range(2)]
+        super().__init__(np.prod(self._shape), *specs, info_keys=info_keys)
+        self._members = {
+            name: [i for i, x in enumerate(firsts) if self.agents[x] == name] for name in entries
+        }
+        self._blanks = {name: tf.nest.map_structure(_make_blank, pair[0]) for name, pair in entries.items()}
+
+    @property
+    def num_restarts(self):
+        """How often a worker process was restarted, as in `PythonEnvironment`."""
+        return self._env.num_restarts
+
+    @property
+    def render_fps(self):
+        return self._env.render_fps
+
+    def seed(self, seed):
+        """Seeds the next reset, as in `PythonEnvironment`."""
+        self._env.seed(seed)
+
+    def dump_stacks(self):
+        """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
+        self._env.dump_stacks()
+
+    def get_info(self):
+        """Returns a dict with float32 [B] for each of the `info_keys`: of a row the number of its agent."""
+        return {key: self._info[:, :, k].ravel() for k, key in enumerate(self.info_keys)}
+
+    def close(self):
+        """Closes the games and ends the workers; may be called again."""
+        self._env.close()
+
+    def _reset(self):
+        return self._to_rows(self._env.reset())
+
+    def _step(self, action):
+        columns = {}
+        for i, agent in enumerate(self.agents):
+            own = action if self.space_names is None else action[self.space_names[i]]
+            columns[agent] = tf.nest.map_structure(lambda x, i=i: self._to_games(x)[:, i], own)
+        return self._to_rows(self._env.step(columns))
+
+    def _render(self):
+        return self._env.render()
+
+    def _to_games(self, rows):
+        """Returns a view [G, A, ...] of an array [B, ...]."""
+        rows = np.asarray(rows)
+        return rows.reshape(*self._shape, *rows.shape[1:])
+
+    def _to_rows(self, time_step):
+        """Makes the `TimeStep` of all rows of that of all games."""
+        found = time_step.observation
+        self._info = found.get("info")
+        self.game_begins = time_step.step_type == FIRST
+        self.game_ends = time_step.step_type == LAST
+        # A game that begins after random steps has agents in the middle of their episodes.
+        begins = self.game_begins[:, np.newaxis]
+        step_type = np.where(begins, FIRST, found["step_type"]).astype(np.int32)
+        discount = np.where(begins, 1.0, found["discount"]).astype(np.float32)
+        entries = {name: self._join(name, found["agents"]) for name in self._members}
+        observation = entries if self.space_names else entries.popitem()[1]
+        return ts.TimeStep(step_type.ravel(), time_step.reward.ravel(), discount.ravel(), observation)
+
+    def _join(self, name, observations):
+        """Makes an entry of the rows' observation, a nest of [B, ...], of those of the agents, [G, ...]."""
+        members = self._members[name]
+
+        def join(blank, *columns):
+            rows = np.empty((*self._shape, *blank.shape), blank.dtype)
+            rows[...] = blank
+            for i, column in zip(members, columns, strict=True):
+                rows[:, i] = column
+            return rows.reshape(-1, *blank.shape)
+
+        own = [observations[self.agents[i]] for i in members]
+        return tf.nest.map_structure(join, self._blanks[name], *own)
+
+
+def _rename(spec, agent):
+    """Returns a nest of specs without the agent's name in the name of each."""
+
+    def rename(x):
+        name = "/".join(part for part in x.name.split("/") if part not in ("agents", agent))
+        if isinstance(x, array_spec.BoundedArraySpec):
+            return array_spec.BoundedArraySpec(x.shape, x.dtype, x.minimum, x.maximum, name)
+        return array_spec.ArraySpec(x.shape, x.dtype, name)
+
+    return tf.nest.map_structure(rename, spec)
+
+
+def _are_equal(one, other):
+    """Whether two nests of specs have the same structure, kinds, shapes, dtypes and bounds."""
+    if find_structure_mismatch(one, other) is not None:
+        return False
+    pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
+    return all(type(a) is type(b) and a == b for a, b in pairs)
+
+
+def _make_blank(spec):
+    """Returns zeros, or what is nearest to them within the bounds of a spec."""
+    zeros = np.zeros(spec.shape, spec.dtype)
+    if not isinstance(spec, array_spec.BoundedArraySpec):
+        return zeros
+    return np.clip(zeros, spec.minimum, spec.maximum).astype(spec.dtype)

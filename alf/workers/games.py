@@ -1,0 +1,345 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""PettingZoo's games as Gymnasium environments, for worker processes: `make_game`.
+
+`alf.environments.MultiAgentEnvironment` makes a row of the batch of each agent.
+"""
+
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from alf.errors import ConfigError
+from alf.workers.arrays import MisfitError, check_space, children, describe, fit, wrong_result
+from alf.workers.info import make_info_reader
+
+_FIRST, _MID, _LAST = 0, 1, 2
+_MASK = "action_mask"
+_FLOAT = np.dtype(np.float32)
+
+
+def make_game(make, max_episode_steps=None, info_keys=()):
+    """Makes the `Game` of what `make()` returns, a `ParallelEnv` or an `AECEnv` of PettingZoo.
+
+    The other arguments are as in `Game`. Raises ConfigError if it is something else.
+    """
+    import pettingzoo  # an extra, which other environments do without
+
+    env = make()
+    if isinstance(env, pettingzoo.ParallelEnv):
+        return Game(_Parallel(env), max_episode_steps, info_keys)
+    if isinstance(env, pettingzoo.AECEnv):
+        return Game(_Turns(env), max_episode_steps, info_keys)
+    raise ConfigError(
+        f"load_pettingzoo.name makes {describe(env)}: it must make a ParallelEnv or an AECEnv of PettingZoo"
+    )
+
+
+class Seen(NamedTuple):
+    """What an agent that is in the game sees after a reset or a step of it."""
+
+    observation: Any
+    info: dict
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+
+
+class Game(gymnasium.Env):
+    """One game of A agents as an environment with one observation, one action and a reward for each agent.
+
+    The observation is a dict: "agents", what each agent observes, a dict by name in the order of
+    `possible_agents`; "step_type", int32 [A]; "discount", float32 [A]; with `info_keys` also "info", float32
+    [A, K]. The action is a dict by name. The reward is float32 [A]. The time steps of each agent follow the
+    convention of `alf.data_structures`. An agent that is not in the game, because it has ended or has not
+    entered yet, has FIRST steps with a blank observation: zeros, or what is nearest to them in its space. The
+    game ends, by termination, when all agents that were in it have ended.
+
+    Args:
+        table: `_Parallel` or `_Turns`, with the environment.
+        max_episode_steps: steps after which the agents that are in the game are truncated; None for no limit.
+        info_keys: tuple of the K keys that are read from each agent's info, see `alf.workers.info`.
+
+    Raises:
+        ConfigError: if the agents or their spaces are not what ALF can play with.
+        MisfitError: from `reset` and `step`, if what the environment returns breaks PettingZoo's interface.
+    """
+
+    def __init__(self, table, max_episode_steps=None, info_keys=()):
+        self._table, self.metadata = table, getattr(table.env, "metadata", {})
+        self._names = _name_agents(table.env)
+        self._max_steps, self._num_steps = max_episode_steps, 0
+        self._num_keys, self._read_info = len(info_keys), make_info_reader(info_keys)
+        self._living = []
+        agents = _AgentSpaces([(name, table.observation_space(agent)) for agent, name in self._names.items()])
+        check_space(agents, "the observation space")
+        self._blank = {name: _make_blank(space) for name, space in agents.items()}
+        self.action_space = table.make_action_space(self._names)
+        size = len(self._names)
+        self.reward_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        parts = {
+            "agents": agents,
+            "step_type": spaces.Box(_FIRST, _LAST, (size,), np.int32),
+            "discount": spaces.Box(0.0, 1.0, (size,), np.float32),
+        }
+        if info_keys:
+            parts["info"] = spaces.Box(-np.inf, np.inf, (size, self._num_keys), np.float32)
+        self.observation_space = spaces.Dict(parts)
+
+    def reset(self, *, seed=None, options=None):
+        self._num_steps, self._living = 0, []
+        observation, _ = self._show(self._table.reset({} if seed is None else {"seed": seed}))
+        if not self._living:
+            raise MisfitError("reset() has begun a game without agents")
+        return observation, {}
+
+    def step(self, action):
+        self._num_steps += 1
+        actions = {agent: action[self._names[agent]] for agent in self._living}
+        for agent, x in self._table.choose(actions).items():
+            space = self.action_space[self._names[agent]]
+            if not space.contains(x):
+                raise MisfitError(f"the action of agent {agent!r} is {describe(x)}, its space is {space}")
+        observation, reward = self._show(self._table.step(actions))
+        return observation, reward, not self._living, False, {}
+
+    def render(self):
+        return self._table.env.render()
+
+    def close(self):
+        self._table.env.close()
+
+    def _show(self, seen):
+        """Makes the observation, and the reward, of a dict from the agents in the game to what they see."""
+        size, agents, living = len(self._names), {}, []
+        step_type, reward = np.full(size, _FIRST, np.int32), np.zeros(size, np.float32)
+        discount, info = np.ones(size, np.float32), np.full((size, self._num_keys), np.nan, np.float32)
+        is_late = self._num_steps == self._max_steps
+        for i, (agent, name) in enumerate(self._names.items()):
+            if agent not in seen:
+                agents[name] = self._blank[name]
+                continue
+            x = seen[agent]
+            agents[name], info[i] = x.observation, self._read_info(x.info)
+            ends = x.terminated or x.truncated or is_late
+            if agent in self._living:  # otherwise it has just entered, and there was no step of it
+                step_type[i] = _LAST if ends else _MID
+                reward[i] = fit(x.reward, (), _FLOAT, f"the reward of agent {agent!r}")
+                discount[i] = 0.0 if x.terminated else 1.0
+            if not ends:
+                living.append(agent)
+        self._living = living
+        observation = {"agents": agents, "step_type": step_type, "discount": discount}
+        return {**observation, "info": info} if self._num_keys else observation, reward
+
+
+class _Parallel:
+    """A `ParallelEnv`, in which all agents act at the same time.
+
+    Attributes:
+        env: the environment.
+    """
+
+    def __init__(self, env):
+        self.env, self._ended = env, set()
+
+    def observation_space(self, agent):
+        return self.env.observation_space(agent)
+
+    def make_action_space(self, names):
+        """Returns the Dict of all agents' action spaces; `names` is a dict from the agents to their keys."""
+        return spaces.Dict([(name, self.env.action_space(agent)) for agent, name in names.items()])
+
+    def reset(self, seed):
+        """Begins a game; returns a dict from the agents in it to the `Seen` of each."""
+        self._ended = set()
+        result = self.env.reset(**seed)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise wrong_result("reset", result)
+        return {agent: _see(agent, *result) for agent in self.env.agents}
+
+    def choose(self, actions):
+        """Returns those of `actions`, a dict by agent, that count in the next step."""
+        return actions
+
+    def step(self, actions):
+        """Plays a step; returns what `reset` does, of those that were in the game and those that enter it."""
+        result = self.env.step(actions)
+        if not isinstance(result, (tuple, list)) or len(result) != 5:
+            raise wrong_result("step", result)
+        observations, *outcomes, infos = result
+        seen = {}
+        for agent in actions:
+            reward, terminated, truncated = (
+                _get(agent, x, name) for x, name in zip(outcomes, ("reward", "termination", "truncation"))
+            )
+            seen[agent] = _see(agent, observations, infos, reward, bool(terminated), bool(truncated))
+            if terminated or truncated:
+                self._ended.add(agent)
+            elif agent not in self.env.agents:
+                raise MisfitError(f"agent {agent!r} has left the game without termination or truncation")
+        # Some environments keep those that have ended among their agents.
+        entered = [x for x in self.env.agents if x not in seen and x not in self._ended]
+        return {**seen, **{agent: _see(agent, observations, infos) for agent in entered}}
+
+
+class _Turns:
+    """An `AECEnv`, in which one agent acts in each step and the others wait. It is used as `_Parallel` is.
+
+    What an agent observes has an "action_mask". That of an agent that waits allows the first action alone:
+    its probability is 1, so nothing is learned about how to choose, but the value is.
+    """
+
+    def __init__(self, env):
+        self.env = env
+        self._waiting = {}  # of each agent: the mask while it waits
+        self._has_mask = {}  # of each agent: whether the environment observes one for it
+
+    def observation_space(self, agent):
+        space, own = self.env.observation_space(agent), self.env.action_space(agent)
+        if not isinstance(own, (spaces.Discrete, spaces.MultiDiscrete)):
+            raise ConfigError(
+                f"load_pettingzoo.name: agents that wait for their turn need an action mask, and agent "
+                f"{agent!r} has the action space {own}: use the game's parallel interface, as of parallel_env"
+            )
+        sizes = _count_choices(own)
+        self._has_mask[agent] = isinstance(space, spaces.Dict) and _MASK in space.spaces
+        if not self._has_mask[agent]:
+            mask_space = spaces.Box(0, 1, (sum(sizes),), np.int8)
+            space = spaces.Dict({"observation": space, _MASK: mask_space})
+        elif space[_MASK].shape != (sum(sizes),):
+            raise ConfigError(
+                f"load_pettingzoo.name: the action_mask of agent {agent!r} is a {space[_MASK]}: the action "
+                f"space {own} needs the shape {(sum(sizes),)}"
+            )
+        self._waiting[agent] = np.zeros(sum(sizes), space[_MASK].dtype)
+        self._waiting[agent][np.cumsum([0, *sizes[:-1]])] = 1
+        return space
+
+    def make_action_space(self, names):
+        self._names = names
+        self._legal = _LegalActions([(name, self.env.action_space(agent)) for agent, name in names.items()])
+        return self._legal
+
+    def reset(self, seed):
+        self.env.reset(**seed)
+        return self._look_at_all()
+
+    def choose(self, actions):
+        agent = self.env.agent_selection
+        if agent not in actions:
+            raise MisfitError(f"it is the turn of agent {agent!r}, which is not in the game")
+        return {agent: actions[agent]}
+
+    def step(self, actions):
+        env = self.env
+        env.step(actions[env.agent_selection])
+        rewards = dict(env.rewards)  # before the steps of those that have ended, which clear them
+        ends = {x: (bool(env.terminations[x]), bool(env.truncations[x])) for x in env.agents}
+        ended = {
+            agent: self._look(agent)._replace(terminated=a, truncated=b)
+            for agent, (a, b) in ends.items()
+            if a or b
+        }
+        self._remove_ended()
+        # Only now it is known whose turn it is. One that has ended, and is not removed before others act, may
+        # still be rewarded: it waits until then.
+        seen = {**ended, **self._look_at_all()}
+        return {agent: x._replace(reward=rewards.get(agent, 0.0)) for agent, x in seen.items()}
+
+    def _remove_ended(self):
+        """Steps those that have ended with None, as PettingZoo wants it, until it is the turn of another."""
+        env = self.env
+        while (agent := env.agent_selection) in env.agents:
+            if not (env.terminations[agent] or env.truncations[agent]):
+                break
+            env.step(None)
+            if agent in env.agents:
+                raise MisfitError(f"agent {agent!r} has ended, but its step with None does not remove it")
+
+    def _look_at_all(self):
+        return {agent: self._look(agent) for agent in self.env.agents}
+
+    def _look(self, agent):
+        """Returns the `Seen` of an agent, as of one that goes on without a reward."""
+        observation, info = self.env.observe(agent), self.env.infos[agent]
+        if not self._has_mask[agent]:
+            allowed = np.ones_like(self._waiting[agent])
+            observation = {"observation": observation, _MASK: info.get(_MASK, allowed)}
+        if agent != self.env.agent_selection:
+            observation = {**observation, _MASK: self._waiting[agent]}
+        self._legal.masks[self._names[agent]] = observation[_MASK]
+        return Seen(observation, info)
+
+
+class _AgentSpaces(spaces.Dict):
+    """A Dict by agent, made of pairs: their order counts, because it is that of the arrays [A]."""
+
+    def __eq__(self, other):
+        return super().__eq__(other) and list(self) == list(other)
+
+
+class _LegalActions(spaces.Dict):
+    """A Dict of Discrete and MultiDiscrete, by agent, whose samples the `masks` allow, a dict by agent."""
+
+    def __init__(self, parts):
+        super().__init__(parts)
+        self.masks = {name: np.zeros(sum(_count_choices(space))) for name, space in self.spaces.items()}
+
+    def sample(self, mask=None, probability=None):
+        return {name: self._draw(name, space) for name, space in self.spaces.items()}
+
+    def _draw(self, name, space):
+        parts = np.split(np.asarray(self.masks[name]), np.cumsum(_count_choices(space))[:-1])
+        # A mask that forbids all allows all, as for a policy.
+        allowed = [np.flatnonzero(x if np.any(x) else x == 0) for x in parts]
+        drawn = [self.np_random.choice(choices) for choices in allowed]
+        return space.start + np.reshape(drawn, space.shape).astype(space.dtype)
+
+
+def _name_agents(env):
+    """Returns a dict from the agents that an environment may have to their names."""
+    agents = getattr(env, "possible_agents", None)
+    names = {agent: str(agent) for agent in agents or ()}
+    if not names or len(set(names.values())) < len(agents):
+        raise ConfigError(
+            f"load_pettingzoo.name: possible_agents of {env} is {agents!r}: it must name all agents that a "
+            "game may have, each of them once"
+        )
+    return names
+
+
+def _count_choices(space):
+    """Returns a list of how many choices there are for each integer of a Discrete or MultiDiscrete."""
+    return np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec).tolist()
+
+
+def _make_blank(space):
+    """Returns an observation of zeros, or of what is nearest to them in a nest of number spaces."""
+    parts = children(space)
+    if parts is not None:
+        blank = {key: _make_blank(part) for key, part in parts}
+        return blank if isinstance(space, spaces.Dict) else tuple(blank.values())
+    low, high = 0, 0
+    if isinstance(space, spaces.Box):
+        low, high = space.low, space.high
+    elif isinstance(space, spaces.Discrete):
+        low, high = space.start, space.start + space.n - 1
+    elif isinstance(space, spaces.MultiDiscrete):
+        low, high = space.start, space.start + space.nvec - 1
+    return np.clip(np.zeros(space.shape, space.dtype), low, high).astype(space.dtype)
+
+
+def _see(agent, observations, infos, *outcome):
+    return Seen(_get(agent, observations, "observation"), infos.get(agent, {}), *outcome)
+
+
+def _get(agent, values, name):
+    """Returns the value of an agent from a dict by agent; raises MisfitError if there is none."""
+    try:
+        return values[agent]
+    except (LookupError, TypeError):
+        raise MisfitError(
+            f"agent {agent!r} is in the game, but has no {name} in {describe(values)}"
+        ) from None
