@@ -107,6 +107,9 @@ class AsyncOffPolicyDriver(Driver):
         specs, num_envs = self._specs, len(self._envs)
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
+        is_group = isinstance(learner, LearnerGroup)
+        if is_group:
+            _check_group(unroll_length, learn_queue_cap, max_waiting_batches)
         if num_envs:
             _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches)
         _check_learn_queue(self._num_sources, learn_queue_cap, max_waiting_batches, unroll_length)
@@ -131,9 +134,6 @@ class AsyncOffPolicyDriver(Driver):
         reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
-        is_group = isinstance(learner, LearnerGroup)
-        if is_group:
-            _check_group(unroll_length, learn_queue_cap, max_waiting_batches)
         self._takes_what_waits = unroll_length == 0
         self._update_period = parameter_update_period
         # The policy that the actors act with: the learner's own, or a copy of it.

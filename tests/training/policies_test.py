@@ -17,6 +17,8 @@ from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment, Trainer
+from alf.training.callback import Callback
+from alf.training.evaluator import Evaluator
 from alf.training.policies import Policies
 from alf.training.stop_criteria import StopCriteria
 
@@ -212,6 +214,27 @@ def test_wrong_settings_are_one_line(settings, message):
 def test_settings_that_do_not_go_together(settings, message):
     with pytest.raises(ConfigError, match=message):
         make_experiment(**{"policies": Policies(("a", "b")), **settings}).make_driver()
+
+
+def test_an_evaluation_shows_each_policy(tmp_path):
+    """The frozen one does not match anything, so its return is chance."""
+    policies = Policies(("a", "b"), frozen=("b",))
+    evaluator = functools.partial(
+        Evaluator,
+        interval_steps=5000,
+        num_episodes=24,
+        batch_size=12,
+        env_ctor=lambda seed: policies.wrap(ENV(seed=seed), seed),
+    )
+    evaluations = []
+
+    class Keep(Callback):
+        def on_evaluation(self, trainer, evaluation):
+            evaluations.append(evaluation)
+
+    train(tmp_path, make_experiment(policies), 600, evaluator_ctor=evaluator, callbacks=[Keep()])
+    last = evaluations[-1].figures
+    assert last["policies/a/return"]["mean"] > 4 > last["policies/b/return"]["mean"]
 
 
 @pytest.mark.parametrize(
