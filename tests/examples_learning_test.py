@@ -23,6 +23,7 @@ MAX_ENV_STEPS = {
     "impala_memory": 1_500_000,
     "impala_pendulum": 1_000_000,
     "sac_pendulum": 70_000,
+    "simple_spread": 2_200_000,
 }
 
 

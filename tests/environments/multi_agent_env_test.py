@@ -15,9 +15,12 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load_pettingzoo
 from alf.nest_utils import to_tensor_spec
 from alf.policies import ActorCriticPolicy
+from alf.policies.data_transformers import ObservationNormalizer
 from alf.testing import EnvironmentContract
 from alf.testing.environment_contract import sample_action
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
+from alf.training import Experiment, Trainer
+from alf.training.config import parse_config
 from tests.workers.counting_games import ACTION, GAME, PID, SEED, STEP, ParallelGame, TurnGame, reward_of
 
 CONNECT_FOUR = "pettingzoo.classic.connect_four_v3:env"
@@ -423,3 +426,58 @@ def test_those_who_wait_have_one_choice_and_teach_a_policy_nothing():
     assert ends.sum() > 5 and (np.abs(rows.reward[:, ::2][~ends]) == 0).all()
     won_by_mover = np.where(turn == 1, rows.reward[:, ::2], rows.reward[:, 1::2])  # who has moved last
     assert set(won_by_mover[ends]) <= {0.0, 1.0}
+
+
+def test_normalizers_do_not_count_agents_that_are_not_in_the_game():
+    env = load_pettingzoo(ParallelGame, 3, 0, num_workers=0, same=True)
+    spec = to_tensor_spec(env.observation_spec())
+    normalizer = ObservationNormalizer(spec, tf.TensorSpec((), tf.float32))
+    with running(SyncOffPolicyDriver, [env]) as driver:
+        for _ in range(6):
+            driver.collect()
+        unrolls = driver.learner.unrolls(1)[0]
+    for unroll in unrolls:
+        normalizer.observe(unroll, ())
+    rows = in_a_row(unrolls).observation[:-1].reshape(-1, 5)  # the last one is counted with the next unroll
+    (statistics,) = normalizer._statistics
+    in_game = rows[rows[:, GAME] > 0]
+    assert len(in_game) < len(rows)
+    np.testing.assert_allclose(statistics.mean(), in_game.mean(axis=0))
+
+
+TRAINING = """
+import alf.learner.optimizers
+Experiment.num_envs = 2
+Experiment.seed = 0
+Experiment.unroll_length = 8
+Experiment.algorithm_ctor = @PPOAlgorithm
+Experiment.data_transformers = (@ObservationNormalizer, @RewardNormalizer)
+alf.environments.load.name = "pettingzoo:tests.workers.counting_games:{game}"
+alf.environments.load.batch_size = 2
+alf.environments.load.num_workers = {num_workers}
+AsyncOffPolicyDriver.learn_queue_cap = 2
+ActorCriticNetwork.fc_layer_params = (8,)
+alf.Learner.optimizer = @Adam()
+Adam.learning_rate = 0.01
+StopCriteria.num_iterations = 5
+"""
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    "game, settings",
+    [
+        ("ParallelGame", []),
+        ("ParallelGame", ["alf.environments.load.same = True", "ActorCriticNetwork.rnn_ctor = @GRU"]),
+        ("TurnGame", []),
+    ],
+)
+def test_one_policy_of_agents_with_any_spaces_trains(game, settings, num_workers, tmp_path):
+    lines = [TRAINING.format(game=game, num_workers=num_workers), *settings]
+    parse_config([], "\n".join(lines).splitlines())
+    trainer = Trainer(str(tmp_path / "run"), Experiment().make_driver())
+    before = [v.numpy() for v in trainer.learner.policy.trainable_variables]
+    assert trainer.train() == (True, "num_iterations=5 reached")
+    after = [v.numpy() for v in trainer.learner.policy.trainable_variables]
+    assert any((a != b).any() for a, b in zip(before, after, strict=True))
+    assert trainer.counters["env_steps"] > 0
