@@ -6,11 +6,10 @@ import contextlib
 from absl import flags
 
 from alf.bin import policy_flags
-from alf.bin.command import wrong_calls_are_config_errors
 from alf.bin.policy_flags import load_policy
 from alf.bin.run_flags import GIN_PARAM
 from alf.policies.agent import Agent
-from alf.training.config import check_dead_bindings
+from alf.training.config import check_dead_bindings, wrong_calls_are_config_errors
 from alf.training.saved_run import make_env
 
 flags.adopt_module_key_flags(policy_flags)

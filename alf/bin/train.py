@@ -11,14 +11,14 @@ from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import config_flags, run_flags
-from alf.bin.command import exit_after, make_main, start, wrong_calls_are_config_errors
+from alf.bin.command import exit_after, make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import on_signal
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
-from alf.training.config import parse_config
+from alf.training.config import parse_config, wrong_calls_are_config_errors
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)

@@ -140,7 +140,7 @@ class Trainer:
         self._callbacks.append(callback)
 
     def save(self):
-        """Writes a checkpoint of now, see `Checkpointer.save`; from the thread that trains. Returns its path."""
+        """Writes a checkpoint, see `Checkpointer.save`; from the thread that trains. Returns its path."""
         path = self._checkpointer.save()
         self._call_back("on_checkpoint", path)
         return path
@@ -154,6 +154,18 @@ class Trainer:
         self._checkpointer.copy_from(path)
         if self._is_training and self.learner.needs_fresh_experience:
             self.driver.drop_old_experience()
+
+    @property
+    def evaluates(self):
+        """Whether there is an `Evaluator`."""
+        return self._evaluator is not None
+
+    def close(self):
+        """Ends a trainer whose `train` is not called: closes the environments, gives the root_dir back."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+        self.driver.stop()
+        self._run_dir.close()
 
     def stop(self, reason):
         """Makes `train` save and return (True, reason) after the present train iteration; from any thread."""
