@@ -16,7 +16,7 @@ TAKES_SCHEDULE = re.compile(
 
 
 def is_tunable(name, values):
-    """Whether a setting of that name and `Range` is a `Tunable`; "SCOPE/Tunable.value" is one of the user's."""
+    """Whether a setting of that name and `Range` is a `Tunable`, as the user's own "x/Tunable.value" is."""
     parameter = ".".join(name.rpartition("/")[2].split(".")[-2:])
     return values.limits is not None and bool(
         TAKES_SCHEDULE.fullmatch(parameter) or parameter == "Tunable.value"

@@ -26,9 +26,7 @@ from alf.training.run_dir import CONFIG_FILE
 from alf.training.saved_run import SavedRun
 from alf.training.trainer import Trainer
 
-ORDER_FILE = (
-    "population_order.json"  # in a member's directory: the number of the order that it has carried out
-)
+ORDER_FILE = "population_order.json"  # in a member's directory: the number of its last order that is done
 _POLL_SECONDS = 1.0  # between two looks at whether the other thread lives
 _CLOSE_SECONDS = 120.0  # for the train iteration that goes on, and for the last checkpoint
 _MAX_TRIES = 5  # to read the checkpoint of a member that trains on and removes its old ones
@@ -54,9 +52,9 @@ class Member:
         self._objective = objective
         (self._seed,) = spawn_seeds([seed, index], 1)
         self._trainer = self._session = None
-        self._settings = self._number = (
-            None  # those of the `Trainer`, and of the last order that was carried out
-        )
+        self._settings = None  # of the `Trainer`
+        self._number = None  # of the last order that is done
+        self._eval_return = math.nan  # the mean return of the last evaluation
 
     def follow(self, order, timeout):
         """Trains as an order says, see `Study`, to the end of the interval; returns the report for `Study`.
@@ -75,11 +73,11 @@ class Member:
                 self._session.run(lambda: self._carry_out(order))
             if not self._session.reach_end(timeout):
                 return None
+            self._eval_return = self._session.gate.eval_return
             if self._session.reason is not None:
-                return self._describe(
-                    order, path=self._newest_path(), is_over=True, reason=self._session.reason
-                )
-            return self._describe(order, path=self._session.run(self._trainer.save))
+                path = SavedRun(self.root_dir).find_checkpoint()
+                return self._describe(order, path, is_over=True, reason=self._session.reason)
+            return self._describe(order, self._session.run(self._trainer.save))
         except DivergedError as error:
             logging.error("%s", error)
             with contextlib.suppress(DivergedError):  # the last checkpoint would have what is not finite
@@ -114,7 +112,7 @@ class Member:
         except ConfigError:
             self._trainer.close()
             raise
-        self._session = _Session(self._trainer, self._interval)
+        self._session = _Session(self._trainer, self._interval, self._eval_return)
         self._number = self._read_number()
         self._set_tunables(order["settings"])
 
@@ -124,9 +122,9 @@ class Member:
         if self._objective == "eval" and not trainer.evaluates:
             raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")
         if self._objective != "eval" and self._objective not in trainer.metrics:
-            known = ", ".join(trainer.metrics)
             raise ConfigError(
-                f"Population.objective is {self._objective!r}: it must be 'eval' or one of {known}"
+                f"Population.objective is {self._objective!r}: it must be 'eval' or one of "
+                f"{', '.join(trainer.metrics)}"
             )
         tunables = find_tunables(trainer.learner)
         for name in settings:
@@ -134,7 +132,7 @@ class Member:
                 raise ConfigError(f"Population.settings has {name!r}: nothing in the learner reads it")
 
     def _carry_out(self, order):
-        """Copies the parent, sets the settings and saves that; in the thread that trains, or before it does."""
+        """Copies the parent, sets the settings and saves that; in the thread that trains, or before."""
         trainer, parent = self._trainer, order["parent"]
         if parent is not None:
             self._copy(parent)
@@ -152,10 +150,8 @@ class Member:
 
     def _copy(self, parent):
         """Copies the checkpoint of the order, or a newer one of that member, which may have removed it."""
-        path, run = (
-            parent["path"],
-            SavedRun(os.path.join(os.path.dirname(self.root_dir), str(parent["member"]))),
-        )
+        path = parent["path"]
+        run = SavedRun(os.path.join(os.path.dirname(self.root_dir), str(parent["member"])))
         for i in range(_MAX_TRIES):
             try:
                 self._trainer.copy_from(path)
@@ -174,16 +170,14 @@ class Member:
         except (OSError, ValueError, KeyError):
             return None
 
-    def _newest_path(self):
-        return SavedRun(self.root_dir).find_checkpoint()
-
     def _describe(self, order, path=None, diverged=False, is_over=False, reason=""):
-        trainer, objective = self._trainer, math.nan
-        if not diverged:
-            is_eval = self._objective == "eval"
-            objective = (
-                self._session.gate.eval_return if is_eval else trainer.metrics[self._objective].result()
-            )
+        trainer = self._trainer
+        if diverged:
+            objective = math.nan
+        elif self._objective == "eval":
+            objective = self._eval_return
+        else:
+            objective = trainer.metrics[self._objective].result()
         return dict(
             member=order["member"],
             env_steps=trainer.counters["env_steps"],
@@ -200,15 +194,20 @@ class _Session:
 
     Its methods are for the thread that owns it. They raise what the training raised.
 
+    Args:
+        trainer: `Trainer`.
+        interval: environment steps.
+        eval_return: the mean return of the last evaluation; NaN before.
+
     Attributes:
         gate: `_Gate`.
         reason: text, why the training has ended; None before.
     """
 
-    def __init__(self, trainer, interval):
+    def __init__(self, trainer, interval, eval_return):
         self.reason = self._error = None
         self._is_under_way = False  # to an end of an interval that `reach_end` has not reported
-        self.gate = _Gate(trainer.counters["env_steps"], interval)
+        self.gate = _Gate(trainer.counters["env_steps"], interval, eval_return)
         trainer.add_callback(self.gate)
         self._trainer = trainer
         self._thread = threading.Thread(target=self._train, name="MemberThread", daemon=True)
@@ -266,17 +265,17 @@ class _Gate(Callback):
     Args:
         env_steps: int; of the run so far.
         interval: environment steps.
+        eval_return: as of `_Session`; also an attribute.
 
     Attributes:
         orders: queue of pairs of a function and the `Future` of its result.
         is_paused: event; it is set while the training is paused. An order clears it.
-        eval_return: the mean return of the last evaluation; NaN before.
     """
 
-    def __init__(self, env_steps, interval):
+    def __init__(self, env_steps, interval, eval_return):
         self.orders = queue.SimpleQueue()
         self.is_paused = threading.Event()
-        self.eval_return = math.nan
+        self.eval_return = eval_return
         self._interval = interval
         self._end = self._find_end(env_steps)
         self._is_open = False

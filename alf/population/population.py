@@ -57,7 +57,7 @@ class Population:
         self.objective = objective
         self.seed = check_int("Population.seed", seed, at_least=0, optional=True)
         self.max_failures = check_int("Population.max_failures", max_failures, at_least=0)
-        self.num_cpus = check_number("Population.num_cpus", num_cpus, at_least=0, optional=True)
+        self.num_cpus = check_number("Population.num_cpus", num_cpus, above=0, optional=True)
         self.num_gpus = check_number("Population.num_gpus", num_gpus, at_least=0)
         self.resources = resources or {}
         self.mutation = mutation_ctor()

@@ -126,7 +126,8 @@ class Study:
             settings = mutate(copied["settings"], population.settings, rng, **vars(population.mutation))
             keys = ("member", "path", "env_steps", "objective")
             return _make_order(member, order["number"] + 1, settings, {key: copied[key] for key in keys})
-        if report["diverged"]:  # and nobody is better: with the same settings it would diverge again
+        # Nobody is good, and with the same settings it would diverge again.
+        if report["diverged"] and replacement["quantile"]:
             return _make_order(member, order["number"] + 1, draw(population.settings, rng))
         return order
 
@@ -137,10 +138,8 @@ class Study:
         return best[rng.integers(len(best))] if best else None
 
     def _is_first_after_copy(self, order):
-        rows = reversed(self.rows)
-        return order["number"] != next(
-            (row["order"] for row in rows if row["member"] == order["member"]), None
-        )
+        own = [row for row in self.rows if row["member"] == order["member"]]
+        return not own or own[-1]["order"] != order["number"]
 
     def _make_rng(self):
         """A generator for one decision: a study that goes on does not repeat the numbers from before."""

@@ -15,8 +15,10 @@ from alf.training.run_description import find_import_paths, is_installed
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 
 
-def parse_config(gin_files, gin_params):
+def parse_config(gin_files, gin_params, params_name="--gin_param"):
     """Reads gin files and bindings into gin's configuration; raises ConfigError if one is wrong.
+
+    `params_name` says where the bindings come from.
 
     A gin file may import Python modules beside it. That of a run, `operative_config.gin`, may also import
     what the run could import.
@@ -29,7 +31,7 @@ def parse_config(gin_files, gin_params):
     of_runs = [path for folder in beside for path in find_import_paths(folder)]
     sys.path += [folder for folder in dict.fromkeys(of_runs) if folder not in sys.path]
     sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in gin_files]
-    for name, parse, source in [*sources, ("--gin_param", gin.parse_config, gin_params)]:
+    for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
         try:
             parse(source)
         except RecursionError:
