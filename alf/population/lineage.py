@@ -57,6 +57,7 @@ def draw_lineage(rows, ranges, objective, folder):
     axes.set_title("an arrow leads from the member that was copied to the one that goes on with its weights")
     axes.title.set_fontsize(9)
     axes.margins(x=0.04)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     figure.savefig(os.path.join(folder, PICTURE_FILE), dpi=110)
 
 

@@ -27,6 +27,7 @@ os.environ.update(
     TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",  # the study keeps its own table
     TUNE_DISABLE_SIGINT_HANDLER="1",  # it would end members before they are saved
     TUNE_PRINT_ALL_TRIAL_ERRORS="0",  # there is a line for each
+    RAY_AIR_NEW_OUTPUT="0",  # the new output prints a table even if it is told to print nothing
 )
 try:
     from ray import tune

@@ -1,0 +1,234 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-pbt: a member is killed, the study dies and goes on, a signal ends it; wrong settings are one line."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from alf.bin import evaluate, pbt
+from tests.bin.conftest import write_config
+
+pytest.importorskip("ray")
+pytest.importorskip("pandas")
+
+SECONDS = 240  # for what takes a few, on a machine that others use, too
+SETTINGS = """
+Population.settings = {
+    "Adam.learning_rate": @rate/LogUniform(),
+    "ImpalaAlgorithm.entropy_weight": @entropy/Uniform(),
+}
+rate/LogUniform.low = 1e-4
+rate/LogUniform.high = 1e-2
+entropy/Uniform.low = 0.0
+entropy/Uniform.high = 0.1
+Population.seed = 0
+Population.interval = 200
+Experiment.intra_op_threads = 1
+StopCriteria.num_iterations = None
+"""
+
+
+def write_study(folder, settings=SETTINGS):
+    path = write_config(folder, "cartpole")
+    path.write_text(path.read_text() + settings)
+    return path
+
+
+def start(gin_file, root_dir, population=2, **params):
+    command = [sys.executable, "-m", "alf.bin.pbt", f"--gin_file={gin_file}", f"--root_dir={root_dir}"]
+    command += [f"--population={population}", *(f"--gin_param={k}={v}" for k, v in params.items())]
+    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def read_table(root_dir):
+    path = root_dir / "population.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def count_rows(root_dir):
+    """The number of intervals of each of two members."""
+    members = [row["member"] for row in read_table(root_dir)]
+    return [members.count("0"), members.count("1")]
+
+
+def wait_until(done, process):
+    deadline = time.monotonic() + SECONDS
+    while not done():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+
+
+def find_members(process):
+    children = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in children if "Trainable" in child.name()]
+
+
+def check_table(root_dir):
+    """Each member's environment steps grow from interval to interval; nothing is told twice."""
+    rows = read_table(root_dir)
+    for member in "01":
+        steps = [int(row["env_steps"]) for row in rows if row["member"] == member]
+        assert steps == sorted(set(steps))
+    for row in rows:
+        assert 1e-4 <= float(row["Adam.learning_rate"]) <= 1e-2
+        assert 0.0 <= float(row["ImpalaAlgorithm.entropy_weight"]) <= 0.1
+    return rows
+
+
+def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path):
+    gin_file, root_dir = write_study(tmp_path), tmp_path / "study"
+    process = start(gin_file, root_dir)
+    try:
+        wait_until(lambda: min(count_rows(root_dir)) >= 3, process)
+        members = find_members(process)
+        assert len(members) == 2
+        members[0].kill()
+        before = count_rows(root_dir)
+        wait_until(lambda: all(n > m + 3 for n, m in zip(count_rows(root_dir), before, strict=True)), process)
+        logs = "".join(path.read_text() for path in root_dir.glob("members/*/log.txt"))
+        assert logs.count("continues from") == 1
+        members = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.kill()
+        out, _ = process.communicate()
+    assert out.count("is started again") == 1
+    assert not psutil.wait_procs(members, SECONDS)[1], "something outlives the study"
+    rows = check_table(root_dir)
+    state = json.loads((root_dir / "population.json").read_text())
+    assert [row["env_steps"] for row in state["rows"]] == [int(row["env_steps"]) for row in rows]
+    process = start(gin_file, root_dir)
+    try:
+        before = count_rows(root_dir)
+        wait_until(lambda: all(n > m + 3 for n, m in zip(count_rows(root_dir), before, strict=True)), process)
+        members = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM and "stopped by SIGTERM" in out, out
+    assert not psutil.wait_procs(members, SECONDS)[1]
+    assert check_table(root_dir)[: len(rows)] == rows
+    for path in root_dir.glob("members/*"):
+        assert json.loads((path / "done.json").read_text())["status"] == "INTERRUPTED"
+    assert len(list(root_dir.glob("members/*"))) == 2 and (root_dir / "lineage.png").stat().st_size > 10_000
+    assert f"alf-play --root_dir={root_dir}/members/" in out and "Traceback" not in out
+
+
+def test_all_members_end_and_can_be_used(tmp_path, command):
+    """With room for one member at a time, which Tune lets take turns, and a setting that needs new graphs."""
+    more = """
+Population.settings = {"Experiment.unroll_length": @Integers(), "Adam.learning_rate": @rate/LogUniform()}
+Integers.low = 2
+Integers.high = 9
+rate/LogUniform.low = 1e-4
+rate/LogUniform.high = 1e-2
+Population.interval = 100
+Population.num_cpus = 2
+Replacement.quantile = 0.5
+Mutation.rate = 1.0
+StopCriteria.num_iterations = None
+StopCriteria.num_env_steps = 300
+"""
+    gin_file, root_dir = write_study(tmp_path, more), tmp_path / "study"
+    process = start(gin_file, root_dir)
+    out, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0 and "all members have ended" in out, out
+    rows = read_table(root_dir)
+    assert {row["member"] for row in rows if int(row["env_steps"]) >= 300} == {"0", "1"}
+    for row in rows:
+        assert 2 <= int(row["Experiment.unroll_length"]) <= 9
+    status, shown, _ = command(evaluate, root_dir=str(root_dir / "members" / "1"), num_episodes=2)
+    assert status == 0 and "return" in shown
+
+
+WRONG = [
+    (dict(population=1), "--population is 1: it must be an integer, at least 2"),
+    (dict(population=None), "--population is None: it must be an integer, at least 2"),
+    (dict(root_dir=None), "--root_dir is missing"),
+    (dict(gin_param=["Population.interval = 0"]), "Population.interval is 0: it must be an integer"),
+    (dict(gin_param=["Population.intervall = 5"]), "--gin_param: .*intervall"),
+    (dict(gin_param=["Population.objective = ''"]), "Population.objective is ''"),
+    (dict(gin_param=["Population.max_failures = -1"]), "Population.max_failures is -1"),
+    (dict(gin_param=["Population.num_cpus = 0"]), "Population.num_cpus is 0: it must be a number above 0"),
+    (dict(gin_param=["Population.num_gpus = -1"]), "Population.num_gpus is -1"),
+    (dict(gin_param=["Population.resources = 3"]), "Population.resources is 3: it must be a dict"),
+    (dict(gin_param=["Population.seed = -1"]), "Population.seed is -1"),
+    (dict(gin_param=["Population.settings = {}"]), "Population.settings is {}: it must be a dict"),
+    (dict(gin_param=["Population.settings = {'lr': @rate/LogUniform()}"]), "Population.settings has 'lr'"),
+    (
+        dict(gin_param=["Population.settings = {'Adam.beta_1': 3}"]),
+        r"Population.settings\['Adam.beta_1'\] is 3",
+    ),
+    (
+        dict(
+            gin_param=[
+                "Population.settings = {'Adam.learnin_rate': @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}"
+            ]
+        ),
+        "Population.settings: .*learnin_rate",
+    ),
+    (
+        dict(
+            gin_param=[
+                "Population.settings = {'Nothing.rate': @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}"
+            ]
+        ),
+        "Population.settings: .*Nothing",
+    ),
+    (dict(gin_param=["other/LogUniform.low = 3.0"]), "nothing reads the gin binding other/LogUniform.low"),
+    (dict(gin_param=["rate/LogUniform.low = -1"]), "LogUniform.low is -1: it must be a number above 0"),
+    (dict(gin_param=["Replacement.quantile = 1"]), "Replacement.quantile is 1: .* at most 0.5"),
+    (dict(gin_param=["Mutation.rate = 2"]), "Mutation.rate is 2: .* at most 1"),
+    (dict(ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
+]
+
+
+@pytest.mark.parametrize("values, message", WRONG, ids=lambda x: str(x)[:40])
+def test_a_wrong_setting_is_one_line(tmp_path, command, values, message):
+    gin_file = write_study(tmp_path)
+    given = dict(gin_file=[str(gin_file)], root_dir=str(tmp_path / "study"), population=2) | values
+    status, _, errors = command(pbt, **given)
+    assert status == 2 and len(errors) == 1
+    assert re.search(f"^error: {message}", errors[0]), errors
+
+
+@pytest.mark.parametrize(
+    "module, message", [("ray", "Ray is not installed"), ("matplotlib", "Matplotlib is not")]
+)
+def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, message):
+    monkeypatch.setitem(sys.modules, module, None)
+    given = dict(gin_file=[str(write_study(tmp_path))], root_dir=str(tmp_path / "study"), population=2)
+    status, _, errors = command(pbt, **given)
+    assert status == 2 and len(errors) == 1 and message in errors[0] and "pip install" in errors[0]
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ("Population.objective = 'AverageJoy'", "Population.objective is 'AverageJoy': .*AverageReturn"),
+        ("Population.objective = 'eval'", "Population.objective is 'eval': set Trainer.evaluator_ctor"),
+        (
+            "Population.settings = {'Adam.epsilon': @rate/LogUniform(), 'SGD.momentum': @entropy/Uniform()}",
+            "nothing reads the gin binding SGD.momentum",
+        ),
+    ],
+)
+def test_what_only_a_member_can_see_is_one_line_too(tmp_path, settings, message):
+    process = start(write_study(tmp_path, f"{SETTINGS}\n{settings}\n"), tmp_path / "study")
+    out, _ = process.communicate(timeout=SECONDS)
+    errors = [line for line in out.splitlines() if line.startswith("error: ")]
+    assert process.returncode == 2 and len(errors) == 1, out
+    assert re.search(message, errors[0]) and "Traceback" not in out
