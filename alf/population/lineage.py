@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The picture of a study: each member's objective over its environment steps, and who copied whom."""
 
-import math
 import os
 
 from alf.errors import ConfigError
@@ -37,7 +36,7 @@ def draw_lineage(rows, ranges, objective, folder):
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="environment steps of the member", ylabel=objective)
-    shown = [row for row in rows if not math.isnan(_to_float(row["objective"]))]
+    shown = [row for row in rows if row["objective"] is not None]
     for member in sorted({row["member"] for row in rows}):
         own = [row for row in shown if row["member"] == member]
         for before, after in zip(own, own[1:], strict=False):
@@ -89,7 +88,3 @@ def _list_copies(rows):
 
 def _points(*rows):
     return [row["env_steps"] for row in rows], [row["objective"] for row in rows]
-
-
-def _to_float(number):
-    return math.nan if number is None else number

@@ -35,7 +35,8 @@ class Study:
     Attributes:
         orders: list of each member's order.
         objectives: list of each member's last objective, a float; NaN where there is none.
-        rows: list of dicts, the table: an interval of a member each, in the order of time.
+        rows: list of dicts, the table: an interval of a member each, in the order of time. An `objective`
+            of None is NaN.
         seed: int, of the members.
 
     Raises:
@@ -76,7 +77,8 @@ class Study:
         member, order = report["member"], self.orders[report["member"]]
         self.objectives[member] = math.nan if report["diverged"] else report["objective"]
         parent = order["parent"] if self._is_first_after_copy(order) else None
-        row = dict(member=member, env_steps=report["env_steps"], objective=self.objectives[member])
+        objective = _without_nan(self.objectives[member])
+        row = dict(member=member, env_steps=report["env_steps"], objective=objective)
         row["parent"] = None if parent is None else parent["member"]
         row["parent_env_steps"] = None if parent is None else parent["env_steps"]
         details = dict(settings=order["settings"], path=report["path"], order=order["number"])

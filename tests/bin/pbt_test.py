@@ -154,6 +154,7 @@ StopCriteria.num_env_steps = 300
     assert status == 0 and "return" in shown
 
 
+OTHERS = "Population.settings = {%r: @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}"
 WRONG = [
     (dict(population=1), "--population is 1: it must be an integer, at least 2"),
     (dict(population=None), "--population is None: it must be an integer, at least 2"),
@@ -173,19 +174,11 @@ WRONG = [
         r"Population.settings\['Adam.beta_1'\] is 3",
     ),
     (
-        dict(
-            gin_param=[
-                "Population.settings = {'Adam.learnin_rate': @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}"
-            ]
-        ),
-        "Population.settings: .*learnin_rate",
+        dict(gin_param=[OTHERS % "ImpalaAlgorithm.discont"]),
+        "Population.settings: .*discont",
     ),
     (
-        dict(
-            gin_param=[
-                "Population.settings = {'Nothing.rate': @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}"
-            ]
-        ),
+        dict(gin_param=[OTHERS % "Nothing.rate"]),
         "Population.settings: .*Nothing",
     ),
     (dict(gin_param=["other/LogUniform.low = 3.0"]), "nothing reads the gin binding other/LogUniform.low"),
