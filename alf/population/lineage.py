@@ -4,7 +4,7 @@
 import os
 
 from alf.errors import ConfigError
-from alf.population.mutation import Discount, LogUniform
+from alf.population.mutation import LogUniform
 
 PICTURE_FILE = "lineage.png"
 
@@ -46,7 +46,9 @@ def draw_lineage(rows, ranges, objective, folder):
             axes.plot(*_points(row), ".", color=colors.to_rgba(number_of(row["settings"][name])))
         if own:
             x, y = own[-1]["env_steps"], own[-1]["objective"]
-            axes.annotate(f" {member}", (x, y), fontsize=9, va="center")
+            # A column for each member: many may end at the best return that there is.
+            place = dict(xytext=(5 + 9 * member, 0), textcoords="offset points")
+            axes.annotate(f"{member}", (x, y), fontsize=9, va="center", **place)
     for start, end in _list_copies(shown):
         arrow = dict(arrowstyle="-|>", color="0.45", linewidth=0.8, shrinkA=0, shrinkB=0)
         axes.annotate("", xy=end, xytext=start, arrowprops=arrow)
@@ -55,7 +57,7 @@ def draw_lineage(rows, ranges, objective, folder):
         colorbar.set_ticks(range(len(values.values)), labels=[str(x) for x in values.values])
     axes.set_title("an arrow leads from the member that was copied to the one that goes on with its weights")
     axes.title.set_fontsize(9)
-    axes.margins(x=0.04)
+    axes.margins(x=0.06)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     figure.savefig(os.path.join(folder, PICTURE_FILE), dpi=110)
 
@@ -66,8 +68,7 @@ def _make_scale(values):
 
     if values.limits is None:
         return values.values.index, Normalize(0, len(values.values) - 1)
-    is_log = isinstance(values, (LogUniform, Discount)) and values.limits[0] > 0
-    return float, (LogNorm if is_log else Normalize)(*values.limits)
+    return float, (LogNorm if isinstance(values, LogUniform) else Normalize)(*values.limits)
 
 
 def _list_copies(rows):

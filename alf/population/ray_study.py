@@ -153,11 +153,6 @@ class StudyScheduler(PopulationBasedTraining):
             if result["reason"].startswith("target_"):
                 self.stop_reason = self.stop_reason or f"member {result['member']}: {result['reason']}"
 
-    def on_trial_error(self, tune_controller, trial):
-        member = trial.config["order"]["member"]
-        self._study.lose(member)
-        self._announce(f"member {member} is lost: {_describe_error(trial)}")
-
     def choose_trial_to_run(self, tune_controller):
         return None if self.stop_reason is not None else super().choose_trial_to_run(tune_controller)
 
@@ -166,7 +161,7 @@ class StudyScheduler(PopulationBasedTraining):
 
     def _take_report(self, trial, result):
         """Gives a report to the study; returns the member's order, or None if it is to end."""
-        member, before = result["member"], trial.config["order"]
+        member, before = _index(trial), trial.config["order"]
         order = self._study.report(result)
         self._on_change()
         if result["diverged"]:
@@ -213,14 +208,17 @@ class _Stopper(tune.Stopper):
 
 
 class _Events(tune.Callback):
-    """Announces members that crash and are started again."""
+    """Announces members that crash, and whether they are started again."""
 
-    def __init__(self, announce):
-        self._announce = announce
+    def __init__(self, study, announce):
+        self._study, self._announce = study, announce
 
     def on_trial_recover(self, iteration, trials, trial, **info):
-        member = trial.config["order"]["member"]
-        self._announce(f"member {member} is started again: {_describe_error(trial)}")
+        self._announce(f"member {_index(trial)} is started again: {_describe_error(trial)}")
+
+    def on_trial_error(self, iteration, trials, trial, **info):
+        self._study.lose(_index(trial))
+        self._announce(f"member {_index(trial)} is lost: {_describe_error(trial)}")
 
 
 def count_room(ray, request):
@@ -292,7 +290,7 @@ def run_study(ray, study, population, config, folder, announce, on_change, on_sc
             storage_path=os.path.join(folder, "tune"),
             failure_config=tune.FailureConfig(max_failures=population.max_failures),
             stop=_Stopper(scheduler),
-            callbacks=[_Events(announce)],
+            callbacks=[_Events(study, announce)],
             verbose=0,
         ),
     )
@@ -303,7 +301,7 @@ def run_study(ray, study, population, config, folder, announce, on_change, on_sc
 
 
 def _name_trial(trial):
-    return f"member_{trial.config['order']['member']}"
+    return f"member_{_index(trial)}"
 
 
 def _format(settings):
@@ -311,9 +309,18 @@ def _format(settings):
     return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in values)
 
 
+def _index(trial):
+    return trial.config["order"]["member"]
+
+
 def _describe_error(trial):
-    error = trial.get_error() if hasattr(trial, "get_error") else None
-    return _last_line(str(error)) if error is not None else "unknown"
+    """The last line of the last error of a member, which Tune has written into a file."""
+    try:
+        with open(trial.error_file, encoding="utf-8") as file:
+            text = file.read().rpartition("Failure #")[2]
+    except OSError:
+        return "an unknown error"
+    return "its process has died" if "actor died" in text else _last_line(text)
 
 
 def _last_line(text):

@@ -15,6 +15,7 @@ import pytest
 
 from alf.bin import evaluate, pbt
 from tests.bin.conftest import write_config
+from tests.example_runs import EXAMPLES
 
 pytest.importorskip("ray")
 pytest.importorskip("pandas")
@@ -46,7 +47,9 @@ def start(gin_file, root_dir, population=2, **params):
     command = [sys.executable, "-m", "alf.bin.pbt", f"--gin_file={gin_file}", f"--root_dir={root_dir}"]
     command += [f"--population={population}", *(f"--gin_param={k}={v}" for k, v in params.items())]
     env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # The example includes another one by its path from there.
+    settings = dict(env=env, cwd=EXAMPLES.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(command, text=True, **settings)
 
 
 def read_table(root_dir):
@@ -104,7 +107,7 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path):
     finally:
         process.kill()
         out, _ = process.communicate()
-    assert out.count("is started again") == 1
+    assert out.count("is started again: its process has died") == 1 and "lost" not in out
     assert not psutil.wait_procs(members, SECONDS)[1], "something outlives the study"
     rows = check_table(root_dir)
     state = json.loads((root_dir / "population.json").read_text())
@@ -152,6 +155,51 @@ StopCriteria.num_env_steps = 300
         assert 2 <= int(row["Experiment.unroll_length"]) <= 9
     status, shown, _ = command(evaluate, root_dir=str(root_dir / "members" / "1"), num_episodes=2)
     assert status == 0 and "return" in shown
+
+
+BROKEN = """
+import gin, gymnasium
+
+@gin.configurable
+class Broken(gymnasium.Wrapper):
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.steps_left = 150
+
+    def step(self, action):
+        self.steps_left -= 1
+        if not self.steps_left:
+            raise ValueError("the simulator broke")
+        return super().step(action)
+"""
+
+
+def test_members_that_crash_too_often_are_lost(tmp_path):
+    gin_file = write_study(tmp_path)
+    gin_file.with_name("broken_env.py").write_text(BROKEN)
+    gin_file.write_text("import broken_env\n" + gin_file.read_text().replace('"CartPole-v1"', "@Broken"))
+    process = start(gin_file, tmp_path / "study", **{"Population.max_failures": 1})
+    out, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1 and "Traceback" not in out, out
+    for member in (0, 1):
+        assert out.count(f"member {member} is started again: ValueError: the simulator broke") == 1
+        assert out.count(f"member {member} is lost: ValueError: the simulator broke") == 1
+    assert out.splitlines()[-1] == (
+        "error: all members are lost; the first one: ValueError: the simulator broke"
+    )
+
+
+def test_a_study_goes_on_without_a_member_that_is_lost(tmp_path):
+    settings = {"Population.max_failures": 0, "StopCriteria.num_env_steps": 2000}
+    process = start(write_study(tmp_path), tmp_path / "study", **settings)
+    try:
+        wait_until(lambda: min(count_rows(tmp_path / "study")) >= 2, process)
+        find_members(process)[0].kill()
+        out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and out.count("is lost: its process has died") == 1, out
+    assert out.count("has ended: num_env_steps=2000 reached") == 1
 
 
 OTHERS = "Population.settings = {%r: @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}"
@@ -225,3 +273,34 @@ def test_what_only_a_member_can_see_is_one_line_too(tmp_path, settings, message)
     errors = [line for line in out.splitlines() if line.startswith("error: ")]
     assert process.returncode == 2 and len(errors) == 1, out
     assert re.search(message, errors[0]) and "Traceback" not in out
+
+
+def run_example(root_dir, seconds, **params):
+    """Runs examples/pbt_cartpole.gin with four members; returns the best objective that each one has had."""
+    process = start(EXAMPLES / "pbt_cartpole.gin", root_dir, population=4, **params)
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and "all members have ended" in out, out
+    rows = [row for row in read_table(root_dir) if row["objective"]]
+    best = {row["member"]: [] for row in rows}
+    for row in rows:
+        best[row["member"]].append(float(row["objective"]))
+    return [max(objectives) for objectives in best.values()]
+
+
+def test_the_example_runs(tmp_path):
+    params = {"Population.interval": 2000, "StopCriteria.num_env_steps": 3000}
+    assert len(run_example(tmp_path, SECONDS, **params)) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_population_solves_what_three_of_four_fixed_members_do_not(tmp_path):
+    """Learning rates from 1e-6 to 1e-1; one of the four first ones is good."""
+    params = {"StopCriteria.num_env_steps": 200_000, "StopCriteria.target_return": None}
+    fixed = run_example(tmp_path / "fixed", 800, **params, **{"Replacement.quantile": 0.0})
+    assert sum(objective >= 475.0 for objective in fixed) == 1, fixed
+    tuned = run_example(tmp_path / "tuned", 800, **params)
+    assert sum(objective >= 475.0 for objective in tuned) == 4, tuned
