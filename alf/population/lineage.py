@@ -42,13 +42,11 @@ def draw_lineage(rows, ranges, objective, folder):
         for before, after in zip(own, own[1:], strict=False):
             color = colors.to_rgba(number_of(after["settings"][name]))
             axes.plot(*_points(before, after), color=color, linewidth=1.8)
-        for row in own[:1]:  # one interval alone makes no line
+        for row in own[:1]:
             axes.plot(*_points(row), ".", color=colors.to_rgba(number_of(row["settings"][name])))
-        if own:
-            x, y = own[-1]["env_steps"], own[-1]["objective"]
-            # A column for each member: many may end at the best return that there is.
-            place = dict(xytext=(5 + 9 * member, 0), textcoords="offset points")
-            axes.annotate(f"{member}", (x, y), fontsize=9, va="center", **place)
+            # A column for each member: many may begin at nearly the same objective.
+            place = dict(xytext=(-10 - 9 * member, 0), textcoords="offset points")
+            axes.annotate(f"{member}", *zip(*_points(row), strict=True), fontsize=9, va="center", **place)
     for start, end in _list_copies(shown):
         arrow = dict(arrowstyle="-|>", color="0.45", linewidth=0.8, shrinkA=0, shrinkB=0)
         axes.annotate("", xy=end, xytext=start, arrowprops=arrow)
@@ -57,7 +55,7 @@ def draw_lineage(rows, ranges, objective, folder):
         colorbar.set_ticks(range(len(values.values)), labels=[str(x) for x in values.values])
     axes.set_title("an arrow leads from the member that was copied to the one that goes on with its weights")
     axes.title.set_fontsize(9)
-    axes.margins(x=0.06)
+    axes.margins(x=0.05 + min(0.012 * len({row["member"] for row in rows}), 0.3))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     figure.savefig(os.path.join(folder, PICTURE_FILE), dpi=110)
 

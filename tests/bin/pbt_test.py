@@ -43,8 +43,9 @@ def write_study(folder, settings=SETTINGS):
     return path
 
 
-def start(gin_file, root_dir, population=2, **params):
+def start(gin_file, root_dir, population=2, ray_address=None, **params):
     command = [sys.executable, "-m", "alf.bin.pbt", f"--gin_file={gin_file}", f"--root_dir={root_dir}"]
+    command += [] if ray_address is None else [f"--ray_address={ray_address}"]
     command += [f"--population={population}", *(f"--gin_param={k}={v}" for k, v in params.items())]
     env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     # The example includes another one by its path from there.
@@ -273,6 +274,21 @@ def test_what_only_a_member_can_see_is_one_line_too(tmp_path, settings, message)
     errors = [line for line in out.splitlines() if line.startswith("error: ")]
     assert process.returncode == 2 and len(errors) == 1, out
     assert re.search(message, errors[0]) and "Traceback" not in out
+
+
+def test_a_cluster_that_was_there_before(tmp_path):
+    """Its processes have none of the environment variables that this command sets for itself."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    nodes = dict(num_cpus=1, include_dashboard=False)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=nodes)
+    try:
+        cluster.add_node(num_cpus=1)
+        params = {"StopCriteria.num_env_steps": 500}
+        process = start(write_study(tmp_path), tmp_path / "study", ray_address=cluster.address, **params)
+        out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        cluster.shutdown()
+    assert process.returncode == 0 and "all members have ended" in out, out
 
 
 def run_example(root_dir, seconds, **params):

@@ -4,9 +4,11 @@
 import gin
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from alf.algorithms import dqn, impala, ppo, sac  # noqa: F401  (names for gin)
-from alf.schedules import find_tunables
+from alf.policies.data_transformers import RewardShaping
+from alf.schedules import Tunable, find_tunables
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config
 from tests.bin.conftest import KINDS
@@ -70,3 +72,10 @@ def test_a_checkpoint_has_the_value(tmp_path, name):
     tunables = find_tunables(trainer.learner)["x"]
     assert {tunable.value for tunable in tunables} == {value}
     assert len(tunables) == (3 if name == "Adam.learning_rate" else 1)
+
+
+def test_a_weight_of_the_reward_shaping_is_found():
+    spec = tf.TensorSpec((), tf.float32)
+    shaping = RewardShaping(spec, spec, weights={"energy": Tunable(-0.1, setting="energy"), "height": 1.0})
+    (tunable,) = find_tunables(shaping)["energy"]
+    assert tunable.value == -0.1 and tunable in shaping.submodules

@@ -190,6 +190,11 @@ def test_parents_are_equally_likely():
     assert set(counts) == {2, 3} and min(counts.values()) > 400
 
 
+def test_nobody_copies_one_that_is_not_better():
+    rng = np.random.default_rng(0)
+    assert [choose_parent(0, [1.0, other], rng, 0.5) for other in (1.0, 1.1)] == [None, 1]
+
+
 def test_nobody_copies_a_member_without_an_objective():
     rng = np.random.default_rng(0)
     assert choose_parent(0, [NAN, NAN, NAN, NAN], rng, 0.5) is None
