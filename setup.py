@@ -51,8 +51,8 @@ EXTRAS = {
     # Collectors on other machines. Its actor API alone.
     "ray": ["ray>=2.40"],
     # What Ray's extra of that name has, without pydantic, which needs a typing-extensions that TF-Agents 0.19
-    # does not allow; pyarrow 26 needs NumPy 2.
-    "tune": ["ray>=2.40", "pandas", "pyarrow>=17,<26", "fsspec", "tensorboardX", "requests"],
+    # does not allow; pyarrow 26 needs NumPy 2. Matplotlib draws the picture of a population.
+    "tune": ["ray>=2.40", "pandas", "pyarrow>=17,<26", "fsspec", "tensorboardX", "requests", "matplotlib"],
     # 1.26 moved its particle environments to mpe2, which brings pygame-ce over TF-Agents' pygame.
     "pettingzoo": ["pettingzoo>=1.25,<1.26"],
     # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
@@ -89,7 +89,7 @@ setup(
     entry_points={
         "console_scripts": [
             f"alf-{name} = alf.bin.{name}:console_main"
-            for name in ("train", "play", "evaluate", "export", "benchmark")
+            for name in ("train", "pbt", "play", "evaluate", "export", "benchmark")
         ]
     },
 )

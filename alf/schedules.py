@@ -7,6 +7,8 @@ A wrong argument of a schedule raises ConfigError. In gin, several schedules nee
     entropy/LinearSchedule.start = 0.01
     entropy/LinearSchedule.end = 0.001
     entropy/LinearSchedule.over = 10_000_000
+
+A `Tunable` has no plan: whoever tunes the run assigns another number.
 """
 
 import abc
@@ -27,7 +29,7 @@ class Progress(NamedTuple):
 
 
 class Schedule(abc.ABC):
-    """A number that depends on the progress of a run. It has no state.
+    """A number that depends on the progress of a run. It has no state; a `Tunable` has one.
 
     Args:
         values: numbers; the schedule stays between the smallest and the largest.
@@ -118,6 +120,57 @@ class PiecewiseSchedule(Schedule):
         fraction = tf.math.divide_no_nan(count - boundaries[i], boundaries[j] - boundaries[i])
         fraction = tf.maximum(fraction, 0.0)
         return (1.0 - fraction) * values[i] + fraction * values[j]
+
+
+@gin.configurable(module="alf")
+class Tunable(Schedule, tf.Module):
+    """A number that can be changed while a run goes on: graphs read it from a variable.
+
+    What holds it must be a `tf.Module` of the learner. Then `find_tunables` finds it, and checkpoints have
+    its value.
+
+    Args:
+        value: number, the first one.
+        limits: (low, high), numbers that it stays within; None: it may become any number.
+        setting: text, by which `find_tunables` knows it: the name of the gin binding that it stands for.
+    """
+
+    def __init__(self, value, limits=None, setting="Tunable.value"):
+        tf.Module.__init__(self, name="tunable")
+        is_pair = isinstance(limits, (list, tuple)) and len(limits) == 2
+        if limits is not None and not (is_pair and all(isinstance(x, numbers.Real) for x in limits)):
+            raise ConfigError(f"Tunable.limits is {limits!r}: it must be two numbers, or None")
+        self.setting = setting
+        self._limits = limits
+        self._check(value)
+        super().__init__((value, *(limits or ())), "updates")
+        # As exact as Python's own float.
+        self._value = tf.Variable(value, trainable=False, dtype=tf.float64, name="tunable")
+
+    @property
+    def value(self):
+        """The present value, a float."""
+        return float(self._value)
+
+    def assign(self, value):
+        """Changes the value from now on; raises ConfigError if it is not within the limits."""
+        self._check(value)
+        self._value.assign(value)
+
+    def at(self, count):
+        return self._value.read_value()
+
+    def _check(self, value):
+        low, high = self._limits or (None, None)
+        check_number(self.setting, value, at_least=low, at_most=high)
+
+
+def find_tunables(module):
+    """Returns a dict from `Tunable.setting` to the list of all such `Tunable`s below a `tf.Module`."""
+    found = {}
+    for tunable in (part for part in module.submodules if isinstance(part, Tunable)):
+        found.setdefault(tunable.setting, []).append(tunable)
+    return found
 
 
 def as_schedule(setting_name, value, **bounds):

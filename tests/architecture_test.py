@@ -24,6 +24,7 @@ LAYERS = [
     {"drivers"},
     {"distributed"},
     {"training"},
+    {"population"},
     {"bin"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,13 +1,23 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Schedules against literal numbers, in a graph, far beyond int32, and bound by gin."""
 
+import copy
+
 import gin
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
-from alf.schedules import LinearSchedule, PiecewiseSchedule, Progress, Schedule, as_schedule
+from alf.schedules import (
+    LinearSchedule,
+    PiecewiseSchedule,
+    Progress,
+    Schedule,
+    Tunable,
+    as_schedule,
+    find_tunables,
+)
 
 
 def progress(env_steps=0, updates=0):
@@ -235,3 +245,54 @@ def test_gin_binds_a_schedule_where_a_number_is_expected():
         "weight": 0.75,
         "rate": 1.5,
     }
+
+
+def test_a_tunable_changes_a_graph_without_another_trace():
+    tunable = Tunable(0.1, limits=(0.0, 1.0), setting="weight")
+    schedule, traces = as_schedule("weight", tunable, at_least=0), []
+
+    @tf.function
+    def step():
+        traces.append(1)
+        return schedule(progress())
+
+    assert step() == np.float32(0.1) and tunable.value == 0.1
+    tunable.assign(0.7)
+    assert step() == np.float32(0.7) and tunable.value == 0.7
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "0.5", True])
+def test_a_tunable_stays_within_its_limits(value):
+    message = "(?m)^weight is .*: it must be a number at least 0.0 and at most 1.0"
+    with pytest.raises(ConfigError, match=message):
+        Tunable(value, limits=(0.0, 1.0), setting="weight")
+    tunable = Tunable(0.5, limits=(0.0, 1.0), setting="weight")
+    with pytest.raises(ConfigError, match=message):
+        tunable.assign(value)
+    assert tunable.value == 0.5
+
+
+@pytest.mark.parametrize("limits", [1.0, (1.0,), (0.0, "1"), (0.0, 1.0, 2.0)])
+def test_limits_that_are_no_pair_are_refused(limits):
+    with pytest.raises(ConfigError, match="(?m)^Tunable.limits is .*: it must be two numbers, or None$"):
+        Tunable(0.5, limits=limits)
+
+
+def test_the_limits_of_a_tunable_must_suit_the_setting():
+    with pytest.raises(ConfigError, match="^epsilon, in its schedule, is 2.0: .* at most 1$"):
+        as_schedule("epsilon", Tunable(0.5, limits=(0.0, 2.0)), at_least=0, at_most=1)
+
+
+def test_tunables_are_found_in_lists_and_dicts_and_their_copies_apart():
+    module = tf.Module()
+    module.one = Tunable(1.0, setting="a")
+    module.more = {"x": [Tunable(2.0, setting="a")], "y": 3.0}
+    module.inner = tf.Module()
+    module.inner.other = Tunable(4.0, setting="b")
+    copied = copy.deepcopy(module)
+    module.one.assign(5.0)
+    values = {name: sorted(t.value for t in found) for name, found in find_tunables(module).items()}
+    assert values == {"a": [2.0, 5.0], "b": [4.0]}
+    copies = {name: sorted(t.value for t in found) for name, found in find_tunables(copied).items()}
+    assert copies == {"a": [1.0, 2.0], "b": [4.0]}

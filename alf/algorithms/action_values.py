@@ -7,8 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import FIRST
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_int
 from alf.ops import returns
+from alf.schedules import as_schedule
 
 
 class Transitions(NamedTuple):
@@ -20,7 +21,7 @@ class Transitions(NamedTuple):
     weight: Any  # float32 [R, B], in the loss
 
 
-class NStep:
+class NStep(tf.Module):
     """Makes transitions of n steps from sequences of L + 1 rows, and evaluates networks at both their ends.
 
     A transition starts in each of the R = L - burn_in - n + 1 rows after the first `burn_in` ones. The last n
@@ -33,16 +34,20 @@ class NStep:
     """
 
     def __init__(self, owner, discount, n_step, burn_in, is_recurrent):
+        super().__init__(name="n_step")
         self._owner = owner
-        self._discount = check_number(f"{owner}.discount", discount, at_least=0, at_most=1)
+        self._discount = as_schedule(f"{owner}.discount", discount, at_least=0, at_most=1)
         self._n = check_int(f"{owner}.n_step", n_step)
         self._burn_in = check_int(f"{owner}.burn_in", burn_in, at_least=0)
         self._is_recurrent = is_recurrent
         if burn_in and not is_recurrent:
             raise ConfigError(f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network")
 
-    def make_transitions(self, experience):
-        """Makes the `Transitions` of an `Experience` of [L+1, B, ...]; a ConfigError if L is too small."""
+    def make_transitions(self, experience, progress):
+        """Makes the `Transitions` of an `Experience` of [L+1, B, ...]; a ConfigError if L is too small.
+
+        `progress` is a `Progress`, for a schedule of the discount.
+        """
         b, n, length = self._burn_in, self._n, experience.step_type.shape[0] - 1
         num_rows = length - b - n + 1
         if num_rows < 1:
@@ -50,9 +55,8 @@ class NStep:
                 f"mini_batch_length is {length}: {self._owner} needs at least burn_in + n_step = {b} + {n}"
             )
         is_first = tf.equal(experience.step_type, FIRST)
-        transitions = returns.n_step_transitions(
-            experience.reward[b + 1 :], self._discount * experience.discount[b + 1 :], is_first[b:], n
-        )
+        discount_t = self._discount(progress) * experience.discount[b + 1 :]
+        transitions = returns.n_step_transitions(experience.reward[b + 1 :], discount_t, is_first[b:], n)
         return Transitions(*(x[:num_rows] for x in (*transitions, experience.weight[b:])))
 
     def select_starts(self, nest):

@@ -30,7 +30,7 @@ class DqnAlgorithm(Algorithm):
 
     Args:
         policy: `EpsilonGreedyPolicy`.
-        discount: gamma, in [0, 1].
+        discount: gamma, in [0, 1]. Number or schedule.
         n_step: n, rewards of a target before it bootstraps; fewer where an episode ends.
         double: whether the network that learns chooses the action that the target network evaluates (arXiv
             1509.06461).
@@ -66,7 +66,7 @@ class DqnAlgorithm(Algorithm):
         The values are those where transitions start, those where they end, and the target network's where
         they end. Only the first pass a gradient.
         """
-        transitions = self._n_step.make_transitions(experience)
+        transitions = self._n_step.make_transitions(experience, self.progress)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         q, next_q = evaluate(self.policy.network, experience, state, end)
         _, next_target_q = evaluate(self._target_network, experience, state, end)

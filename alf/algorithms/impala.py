@@ -33,7 +33,7 @@ class ImpalaAlgorithm(Algorithm):
 
     Args:
         policy: `ActorCriticPolicy`.
-        discount: gamma, in [0, 1].
+        discount: gamma, in [0, 1]. Number or schedule.
         vtrace: whether V-trace corrects for old policies.
         vtrace_lambda: lambda, in [0, 1]. The lower it is, the fewer later steps a value target depends on.
             Also without V-trace.
@@ -64,7 +64,7 @@ class ImpalaAlgorithm(Algorithm):
         drop_last_ts=False,
     ):
         super().__init__(policy, name="impala")
-        self._discount = check_number("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
+        self._discount = as_schedule("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
         self._vtrace = check_bool("ImpalaAlgorithm.vtrace", vtrace)
         self._thresholds = dict(
             check_vtrace_thresholds("ImpalaAlgorithm", clip_rho_threshold, clip_c_threshold),
@@ -92,7 +92,7 @@ class ImpalaAlgorithm(Algorithm):
         unroll = dict(
             values=train_info.value,
             r_t=experience.reward[1:],
-            discount_t=self._discount * experience.discount[1:],
+            discount_t=self._discount(self.progress) * experience.discount[1:],
             is_first=tf.equal(experience.step_type, FIRST),
             lambda_=self._lambda,
         )

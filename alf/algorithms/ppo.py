@@ -50,7 +50,8 @@ class PPOAlgorithm(Algorithm):
 
     Args:
         policy: `ActorCriticPolicy`.
-        discount, lambda_: gamma, and lambda of V-trace or GAE; both in [0, 1].
+        discount: gamma, in [0, 1]. Number or schedule.
+        lambda_: of V-trace or GAE, in [0, 1].
         use_vtrace: whether V-trace computes targets and advantages, which corrects for old policies. If not,
             GAE does (arXiv 1506.02438).
         clip_rho_threshold: rho bar of V-trace, the largest importance ratio in the value targets; above 0.
@@ -93,7 +94,7 @@ class PPOAlgorithm(Algorithm):
         clip_target_ratio=2.0,
     ):
         super().__init__(policy, name="ppo")
-        self._discount = check_number("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
+        self._discount = as_schedule("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
         self._use_vtrace = check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
         self._thresholds = check_vtrace_thresholds("PPOAlgorithm", clip_rho_threshold, clip_c_threshold)
         self._lambda = check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
@@ -135,7 +136,7 @@ class PPOAlgorithm(Algorithm):
         unroll = dict(
             values=before.value,
             r_t=experience.reward[1:],
-            discount_t=self._discount * experience.discount[1:],
+            discount_t=self._discount(self.progress) * experience.discount[1:],
             is_first=tf.equal(experience.step_type, FIRST),
             lambda_=self._lambda,
         )

@@ -111,7 +111,7 @@ class SacAlgorithm(Algorithm):
         The values, float32 [num_critics, R, B], are those of the actions that were taken where transitions
         start. Where they end, the target critics evaluate.
         """
-        transitions = self._n_step.make_transitions(experience)
+        transitions = self._n_step.make_transitions(experience, self.progress)
         actor_state, critic_state = self.policy.split_state(state)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         outputs, next_outputs = evaluate(self.policy.network, experience, actor_state, end)

@@ -17,13 +17,13 @@ from absl import flags
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import checkpoint_flags, config_flags, run_flags
 from alf.bin.checkpoint_flags import CHECKPOINT
-from alf.bin.command import make_main, start, wrong_calls_are_config_errors
+from alf.bin.command import make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.errors import ConfigError
 from alf.training import Experiment
 from alf.training.benchmark import benchmark
-from alf.training.config import check_dead_bindings, parse_config
+from alf.training.config import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.training.saved_run import SavedRun
 
 for _module in (checkpoint_flags, config_flags, run_flags):

@@ -1,10 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What the commands have in common: how errors are shown, and how the process ends."""
 
-import contextlib
 import logging as std_logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -14,9 +12,9 @@ from absl import app, flags, logging
 
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 from alf.tf_runtime import share_heaps
+from alf.training.config import first_line
 
 _EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
-_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 
 
 def make_main(run):
@@ -88,24 +86,3 @@ def exit_after(seconds, status):
     timer = threading.Timer(seconds, exit_now)
     timer.daemon = True
     timer.start()
-
-
-@contextlib.contextmanager
-def wrong_calls_are_config_errors():
-    """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
-
-    Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other TypeError is a
-    mistake in code, whose traceback is needed.
-    """
-    try:
-        yield
-    except (ImportError, TypeError) as error:
-        if isinstance(error, TypeError) and not re.search(_WRONG_CALL, str(error)):
-            raise
-        called = re.findall("In call to configurable '(.*?)'", str(error))
-        raise ConfigError(f"{', '.join(called[:1])}: {first_line(error)}") from error
-
-
-def first_line(error):
-    """An error's text without what gin adds: through which calls it came."""
-    return " ".join(re.split("\n *(?:In call to|No values supplied)", str(error))[0].split())

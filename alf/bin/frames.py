@@ -9,10 +9,10 @@ import tempfile
 
 import numpy as np
 
-from alf.bin.command import first_line
 from alf.environments.load import import_extra
 from alf.errors import ConfigError, EnvError, SaveError
 from alf.files import replace_file
+from alf.training.config import first_line
 from alf.workers.arrays import describe
 
 # What ffmpeg is told for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs

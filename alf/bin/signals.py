@@ -44,3 +44,8 @@ def on_signal(signums, callback):
         os.close(writer)  # ends the thread: `os.read` returns nothing
         thread.join()
         os.close(reader)
+
+
+def list_hangups():
+    """SIGHUP in a list, which is empty if it is ignored, as `nohup` wants it."""
+    return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]

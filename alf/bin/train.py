@@ -10,24 +10,21 @@ import signal
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags, run_flags
-from alf.bin.command import exit_after, make_main, start, wrong_calls_are_config_errors
+from alf.bin import config_flags, ray_flags, run_flags
+from alf.bin.command import exit_after, make_main, start
 from alf.bin.config_flags import GIN_FILE
+from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
-from alf.bin.signals import on_signal
+from alf.bin.signals import list_hangups, on_signal
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
-from alf.training.config import parse_config
+from alf.training.config import parse_config, wrong_calls_are_config_errors
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)
+flags.adopt_module_key_flags(ray_flags)
 
-RAY_ADDRESS = flags.DEFINE_string(
-    "ray_address",
-    None,
-    "Ray cluster of collectors and evaluation, such as 'auto'; without it Ray starts on this machine.",
-)
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 
 
@@ -51,7 +48,7 @@ def run():
         else:  # nothing is lost; an environment's constructor may hang
             exit_after(_BUILD_SECONDS, 128 + signum)
 
-    with on_signal((signal.SIGINT, signal.SIGTERM, *_hangups()), stop):
+    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
         parse_config(GIN_FILE.value, GIN_PARAM.value)
         if RAY_ADDRESS.value is not None:
             connect(RAY_ADDRESS.value)
@@ -61,11 +58,6 @@ def run():
         finished, reason = trainer.train()
     print(reason)
     return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]  # that of another learner process
-
-
-def _hangups():
-    """SIGHUP, unless it is ignored, as `nohup` wants it."""
-    return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
 
 
 main = make_main(run)

@@ -11,7 +11,7 @@ from alf.errors import ConfigError
 _ANSWER_SECONDS = 10.0
 
 
-def connect(address=None):
+def connect(address=None, log_to_driver=True):
     """Connects to a Ray cluster, or starts Ray on this machine; does nothing after a call of `ray.init`.
 
     Ray that is started here has no dashboard. It listens on the loopback address alone, unless the program
@@ -20,6 +20,7 @@ def connect(address=None):
     Args:
         address: of a cluster, such as "auto" or "10.0.0.1:6379". None takes that in the environment variable
             RAY_ADDRESS, and starts Ray if there is none.
+        log_to_driver: whether what Ray's processes print is shown here.
 
     Returns:
         the module `ray`.
@@ -42,7 +43,7 @@ def connect(address=None):
     _check_answer(address)
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address, logging_level="warning", **settings)
+        ray.init(address, logging_level="warning", log_to_driver=log_to_driver, **settings)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
     finally:

@@ -13,12 +13,13 @@ from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
-from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
+from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, NumberOfEpisodes
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
 from alf.errors import ConfigError, check_number
 from alf.seeds import spawn_seeds
 
+_MAX_DROPPED = 1000  # batches, where a few are expected
 _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 
 
@@ -151,6 +152,22 @@ class Driver(abc.ABC):
         """Takes a batch of unrolls as `collect` does, but the learner does not observe it: it is dropped."""
         return self._name_the_end(self._collect, lambda experience: None)
 
+    def drop_old_experience(self):
+        """Gives actors the learner's weights of now, and drops batches until one is of these weights alone.
+
+        For weights that no update made, such as those of another run: `progress.updates` must be a version of
+        their own. That last batch is dropped, too. Errors as in `collect`.
+        """
+        version, oldest = int(self.learner.progress.updates), []
+        self._publish_now()
+        for _ in range(_MAX_DROPPED):
+            self._name_the_end(self._collect, lambda x: oldest.append(int(tf.reduce_min(x.policy_version))))
+            if oldest[-1] >= version:
+                return
+
+    def _publish_now(self):  # noqa: B027 (without copies of the weights there is nothing to do)
+        """Gives the learner's weights to whoever acts with a copy of them."""
+
     @abc.abstractmethod
     def _collect(self, observe):
         """Calls `observe` with each `Experience` of [Q, T+1, B, ...] that is due; returns the steps."""
@@ -234,6 +251,12 @@ class Driver(abc.ABC):
             if metric.name in state["metrics"]:
                 metric.set_state(state["metrics"][metric.name])
         self._collections.set_state(state["collections"])
+
+    def copy_episodes(self, state):
+        """Takes the figures of the last episodes from what another driver's `get_state` returned."""
+        for metric in self._metrics:
+            if isinstance(metric, EpisodeMetric) and metric.name in state["metrics"]:
+                metric.set_state(state["metrics"][metric.name])
 
     def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)
         """Ends every wait of the driver, now and later. From any thread, more than once."""

@@ -114,6 +114,12 @@ class Learner(tf.Module):
             self._loss_and_gradients = compiled
 
     @property
+    def counters(self):
+        """The variables that count what this run has done, a list; all others are what it has learned."""
+        own = [] if self._own_counter is None else [self._own_counter]
+        return [*self.progress, self.dropped_steps, *own]
+
+    @property
     def train_step_counter(self):
         """int64 variable that counts updates: `progress.updates`."""
         return self.progress.updates

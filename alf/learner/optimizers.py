@@ -12,7 +12,7 @@ import gin
 import tensorflow as tf
 
 from alf.errors import ConfigError, check_number
-from alf.schedules import Schedule, as_schedule
+from alf.schedules import Schedule, Tunable, as_schedule
 
 Adam = gin.external_configurable(tf.keras.optimizers.legacy.Adam, "Adam", module="alf.optimizers")
 RMSprop = gin.external_configurable(tf.keras.optimizers.legacy.RMSprop, "RMSprop", module="alf.optimizers")
@@ -44,8 +44,10 @@ class GroupOptimizer(tf.Module):
                 "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
                 "each @Adam() makes one"
             )
+        self._tunables = []  # here, because the optimizers are no `tf.Module`s
         for name, one in self._optimizers.items():
-            _prepare_optimizer(name, one, progress)
+            schedule = _prepare_optimizer(name, one, progress)
+            self._tunables += [schedule] if isinstance(schedule, Tunable) else []
             # Now, and not at the first update: a checkpoint from before it holds them too then.
             one._create_all_weights(self._select(name, groups))
 
@@ -90,7 +92,7 @@ class GroupOptimizer(tf.Module):
 
 
 def _prepare_optimizer(name, optimizer, progress):
-    """Checks an optimizer, and connects a schedule of its learning rate with the progress."""
+    """Checks an optimizer; connects a schedule of its learning rate with the progress, and returns it."""
     setting = f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
     if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
         raise ConfigError(
@@ -103,7 +105,9 @@ def _prepare_optimizer(name, optimizer, progress):
     if isinstance(learning_rate, Schedule):
         schedule = as_schedule(f"the learning_rate of {setting}", learning_rate, at_least=0)
         optimizer.learning_rate = lambda: schedule(progress)
-    elif not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
+        return schedule
+    if not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
         learning_rate = optimizer.get_config().get("learning_rate", 0.0)
         largest = float(tf.float32.max)
         check_number(f"the learning_rate of {setting}", learning_rate, at_least=0, at_most=largest)
+    return None

@@ -124,6 +124,25 @@ class Checkpointer(tf.train.experimental.PythonState):
             self._load_replay_buffer()
         return path
 
+    def copy_from(self, path):
+        """Takes over what another run of the same parts has learned, from the path of its checkpoint.
+
+        That is all variables of its learner: weights, optimizer, statistics; and its figures of the last
+        episodes, because these weights made them. The counters of this run, its replay buffer and its numbers
+        of checkpoints stay: limits, schedules and the order of its checkpoints depend on them. The version of
+        the weights, `progress.updates`, becomes a new one.
+
+        ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
+        """
+        learner, theirs = self._driver.learner, _State()
+        counts = [int(counter) for counter in learner.counters]
+        files.read_into(tf.train.Checkpoint(learner=learner, state=theirs), path, "algorithm")
+        for counter, count in zip(learner.counters, counts, strict=True):
+            counter.assign(count)
+        learner.progress.updates.assign_add(1)
+        self._driver.copy_episodes(theirs.content["driver"])
+        self._newest = None  # no checkpoint holds these weights beside these counters
+
     def discard_diverged(self):
         """Sets aside the checkpoints of the present weights, with which the update was not finite.
 
@@ -213,3 +232,13 @@ class Checkpointer(tf.train.experimental.PythonState):
             self._replay_saved = self._background.submit(
                 self._replayer.save, self._replay_path, self._compresses
             )
+
+
+class _State(tf.train.experimental.PythonState):
+    """Reads what `Checkpointer.serialize` has written; it is in `content`."""
+
+    def serialize(self):
+        raise NotImplementedError
+
+    def deserialize(self, string_value):
+        self.content = json.loads(string_value)

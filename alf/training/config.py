@@ -12,9 +12,13 @@ import gin
 from alf.errors import ConfigError
 from alf.training.run_description import find_import_paths, is_installed
 
+_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 
-def parse_config(gin_files, gin_params):
+
+def parse_config(gin_files, gin_params, params_name="--gin_param"):
     """Reads gin files and bindings into gin's configuration; raises ConfigError if one is wrong.
+
+    `params_name` says where the bindings come from.
 
     A gin file may import Python modules beside it. That of a run, `operative_config.gin`, may also import
     what the run could import.
@@ -27,7 +31,7 @@ def parse_config(gin_files, gin_params):
     of_runs = [path for folder in beside for path in find_import_paths(folder)]
     sys.path += [folder for folder in dict.fromkeys(of_runs) if folder not in sys.path]
     sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in gin_files]
-    for name, parse, source in [*sources, ("--gin_param", gin.parse_config, gin_params)]:
+    for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
         try:
             parse(source)
         except RecursionError:
@@ -87,6 +91,23 @@ def _is_own(name):
     return path is not None and not is_installed(path) and name.partition(".")[0] not in ("alf", "__main__")
 
 
+def take_bindings(module):
+    """Removes the bindings of all that a module registers from gin's configuration; returns their names.
+
+    ConfigError is raised if nothing has read one of them. `module` is a name, such as "alf.population". Gin
+    has no public way to do this; its version is pinned in setup.py.
+    """
+    before = parse_settings(gin.config_str())
+    store = gin.config._CONFIG
+    taken = {key: store.pop(key) for key in list(store) if key[1].startswith(f"{module}.")}
+    names = before.keys() - parse_settings(gin.config_str()).keys()
+    store.update(taken)
+    check_dead_bindings([f"{name}=" for name in names])
+    for key in taken:
+        del store[key]
+    return names
+
+
 def check_dead_bindings(bindings=None):
     """Raises ConfigError, once everything is built, that names the bindings that nothing has read.
 
@@ -121,3 +142,24 @@ def parse_settings(config):
     statements = re.sub(r"\\?\n +", " ", config).splitlines()
     pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
     return {name.strip(): " ".join(value.split()) for name, value in pairs}
+
+
+@contextlib.contextmanager
+def wrong_calls_are_config_errors():
+    """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
+
+    Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other TypeError is a
+    mistake in code, whose traceback is needed.
+    """
+    try:
+        yield
+    except (ImportError, TypeError) as error:
+        if isinstance(error, TypeError) and not re.search(_WRONG_CALL, str(error)):
+            raise
+        called = re.findall("In call to configurable '(.*?)'", str(error))
+        raise ConfigError(f"{', '.join(called[:1])}: {first_line(error)}") from error
+
+
+def first_line(error):
+    """An error's text without what gin adds: through which calls it came."""
+    return " ".join(re.split("\n *(?:In call to|No values supplied)", str(error))[0].split())

@@ -101,7 +101,7 @@ class RunDir:
         except (OSError, ValueError) as error:
             raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
         ours = parse_settings(gin.operative_config_str())
-        names = [name for name in theirs.keys() | ours.keys() if not _MAY_CHANGE.fullmatch(name)]
+        names = [name for name in theirs.keys() | ours.keys() if not may_change(name)]
         different = sorted(name for name in names if theirs.get(name) != ours.get(name))
         if different:
             shown = "; ".join(f"{k} is {ours.get(k)} here, {theirs.get(k)} there" for k in different[:5])
@@ -157,6 +157,11 @@ class RunDir:
     def _remove(self, name):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self.path, name))
+
+
+def may_change(name):
+    """Whether a run may be continued with another value of the gin binding."""
+    return bool(_MAY_CHANGE.fullmatch(name))
 
 
 def _list_own_folders():

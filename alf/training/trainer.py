@@ -141,6 +141,38 @@ class Trainer:
         env_steps = int(self.learner.progress.env_steps)
         return {"iterations": self._checkpointer.iterations, "env_steps": env_steps}
 
+    def add_callback(self, callback):
+        """Adds a `Callback` to those of the constructor; before `train`."""
+        self._callbacks.append(callback)
+
+    def save(self):
+        """Writes a checkpoint, see `Checkpointer.save`; from the thread that trains. Returns its path."""
+        path = self._checkpointer.save()
+        self._call_back("on_checkpoint", path)
+        return path
+
+    def copy_from(self, path):
+        """Goes on from what another run of the same parts has learned, see `Checkpointer.copy_from`.
+
+        What this run's old weights have collected is dropped, unless it goes to a replay buffer. From the
+        thread that trains, or before `train`.
+        """
+        self._checkpointer.copy_from(path)
+        if self._is_training and self.learner.needs_fresh_experience:
+            self.driver.drop_old_experience()
+
+    @property
+    def evaluates(self):
+        """Whether there is an `Evaluator`."""
+        return self._evaluator is not None
+
+    def close(self):
+        """Ends a trainer whose `train` is not called: closes the environments, gives the root_dir back."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+        self.driver.stop()
+        self._run_dir.close()
+
     def stop(self, reason):
         """Makes `train` save and return (True, reason) after the present train iteration; from any thread."""
         self._stopped = reason
@@ -346,11 +378,9 @@ class Trainer:
     def _save_or_warn(self):
         """Saves while training goes on. A full disk, say, must not end the run: there will be other saves."""
         try:
-            path = self._checkpointer.save()
+            self.save()
         except SaveError as error:
             logging.error("%s", error)
-        else:
-            self._call_back("on_checkpoint", path)
 
     def _call_back(self, name, *args):
         call_back(self._callbacks, name, self, *args)

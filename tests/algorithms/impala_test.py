@@ -346,7 +346,7 @@ def test_gin_configures_it():
     )
     algorithm = ImpalaAlgorithm(ActorCriticPolicy(OBSERVATION, DISCRETE))
     assert Learner(algorithm)._optimizer.learning_rates() == {"learning_rate": 0.5}
-    assert algorithm._discount == 0.5
+    assert algorithm._discount(algorithm.progress) == 0.5
     assert len(algorithm.trainable_variables) == 8
 
 

@@ -8,8 +8,10 @@ import tensorflow as tf
 from alf.algorithms.action_values import NStep
 from alf.data_structures import FIRST, LAST, MID, Experience
 from alf.errors import ConfigError
+from alf.schedules import Progress
 
 L, B = 6, 4
+BEGINNING = Progress(0, 0)
 STEP_TYPE = np.full((L + 1, B), MID, np.int32)
 STEP_TYPE[3, 1], STEP_TYPE[4, 1] = LAST, FIRST  # terminated
 STEP_TYPE[3, 2], STEP_TYPE[4, 2] = LAST, FIRST  # truncated
@@ -59,7 +61,7 @@ class Counter:
 
 
 def test_steps_of_one():
-    steps = NStep("A", 0.5, 1, 0, False).make_transitions(make_experience())
+    steps = NStep("A", 0.5, 1, 0, False).make_transitions(make_experience(), BEGINNING)
     valid = STEP_TYPE[1:] != FIRST
     np.testing.assert_array_equal(steps.reward, np.where(valid, 10.0 ** np.arange(1, L + 1)[:, None], 0.0))
     np.testing.assert_array_equal(steps.discount, np.where(valid, 0.5 * DISCOUNT[1:], 0.0))
@@ -69,7 +71,7 @@ def test_steps_of_one():
 
 def test_steps_of_three_after_a_burn_in():
     # Rows 2 and 3 train of the 6: 3 steps more there must be, and end in row 6.
-    steps = NStep("A", 1.0, 3, 2, True).make_transitions(make_experience())
+    steps = NStep("A", 1.0, 3, 2, True).make_transitions(make_experience(), BEGINNING)
     np.testing.assert_array_equal(steps.reward, [[111e3] + [1e3] * 3, [111e4] + [0.0] * 3])
     np.testing.assert_array_equal(steps.discount, [[1, 0, 1, 1], [1, 0, 0, 0]])
     np.testing.assert_array_equal(steps.end[0], [3, 1, 1, 1])
@@ -81,7 +83,7 @@ def test_steps_of_three_after_a_burn_in():
 def test_without_recurrence_only_what_is_needed_is_evaluated(n):
     experience, network = make_experience(3), Counter()
     n_step = NStep("A", 1.0, n, 0, False)
-    steps = n_step.make_transitions(experience)
+    steps = n_step.make_transitions(experience, BEGINNING)
     starts, ends = n_step.evaluate_starts_and_ends(network, experience, (), steps.end)
     num_rows = 3 - n + 1
     assert network.calls == [(num_rows, True), (num_rows, False)]
@@ -95,7 +97,7 @@ def test_without_recurrence_only_what_is_needed_is_evaluated(n):
 def test_with_recurrence_the_state_comes_through_all_rows(n, burn_in):
     experience, network = make_experience(), Counter()
     n_step = NStep("A", 1.0, n, burn_in, True)
-    steps = n_step.make_transitions(experience)
+    steps = n_step.make_transitions(experience, BEGINNING)
     starts, ends = n_step.evaluate_starts_and_ends(network, experience, tf.fill((B,), 100.0), steps.end)
     num_rows = L - burn_in - n + 1
     assert network.calls == ([(2, False), (5, True)] if burn_in else [(7, True)])
@@ -126,7 +128,7 @@ def test_gradients():
 
     with tf.GradientTape(persistent=True) as tape:
         starts, ends = n_step.evaluate_starts_and_ends(
-            network, experience, tf.zeros(B), n_step.make_transitions(experience).end
+            network, experience, tf.zeros(B), n_step.make_transitions(experience, BEGINNING).end
         )
         first = starts[0, 0]
     assert tape.gradient(ends, weight) is None
@@ -147,5 +149,5 @@ def test_too_short_sequences_are_refused():
     n_step = NStep("Owner", 0.9, 3, 2, True)
     message = r"^mini_batch_length is 4: Owner needs at least burn_in \+ n_step = 2 \+ 3$"
     with pytest.raises(ConfigError, match=message):
-        n_step.make_transitions(make_experience(4))
-    assert n_step.make_transitions(make_experience(5)).reward.shape == (1, B)
+        n_step.make_transitions(make_experience(4), BEGINNING)
+    assert n_step.make_transitions(make_experience(5), BEGINNING).reward.shape == (1, B)

@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import flags
 from absl.testing import flagsaver
 
-from alf.bin import train
+from alf.bin import signals, train
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CARTPOLE = str(ROOT / "examples" / "impala_cartpole.gin")
@@ -516,9 +516,9 @@ def test_sighup_saves(tmp_path):
 def test_a_hangup_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
-        assert train._hangups() == []
+        assert signals.list_hangups() == []
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        assert train._hangups() == [signal.SIGHUP]
+        assert signals.list_hangups() == [signal.SIGHUP]
     finally:
         signal.signal(signal.SIGHUP, before)
 

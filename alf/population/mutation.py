@@ -1,0 +1,254 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Which members of a population are replaced, and how their settings change. Without Ray and TensorFlow.
+
+Populations in several processes (`alf-pbt`) and in one both use these functions. Random numbers come from the
+`numpy.random.Generator` of the caller. In gin, a range needs a scope of its own:
+
+    Population.settings = {"Adam.learning_rate": @learning_rate/LogUniform()}
+    learning_rate/LogUniform.low = 1e-5
+    learning_rate/LogUniform.high = 1e-2
+"""
+
+import abc
+import dataclasses
+import math
+import numbers
+
+import gin
+
+from alf.errors import ConfigError, check_int, check_number
+
+
+class Range(abc.ABC):
+    """The values that a setting may have.
+
+    Attributes:
+        limits: (smallest, largest), numbers; None if a value is no number.
+    """
+
+    limits = None
+
+    @abc.abstractmethod
+    def draw(self, rng):
+        """Returns any value of the range."""
+
+    @abc.abstractmethod
+    def move(self, value, factor, is_up):
+        """Returns the value that is farther up or down by a factor, a number above 1; in the range."""
+
+    def clip(self, value):
+        """Returns the number of the range that is nearest."""
+        low, high = self.limits
+        return min(max(value, low), high)
+
+
+class _Numbers(Range):
+    """The floats from `low` to `high`, both within [at_least, at_most]."""
+
+    def __init__(self, low, high, **bounds):
+        name = type(self).__name__
+        check_number(f"{name}.low", low, **bounds)
+        check_number(f"{name}.high", high, **bounds)
+        if low >= high:
+            raise ConfigError(f"{name}.low is {low}: it must be less than high = {high}")
+        self.limits = float(low), float(high)
+
+
+@gin.configurable(module="alf.population")
+class Uniform(_Numbers):
+    """Floats from `low` to `high`, drawn uniformly. A move multiplies or divides: 0 stays 0."""
+
+    def __init__(self, low, high):
+        super().__init__(low, high)
+
+    def draw(self, rng):
+        return float(rng.uniform(*self.limits))
+
+    def move(self, value, factor, is_up):
+        return self.clip(value * factor if is_up else value / factor)
+
+
+@gin.configurable(module="alf.population")
+class LogUniform(_Numbers):
+    """Floats from `low` to `high`, above 0, uniform in their logarithm. A move multiplies or divides."""
+
+    def __init__(self, low, high):
+        super().__init__(low, high, above=0)
+
+    def draw(self, rng):
+        return self.clip(math.exp(rng.uniform(*map(math.log, self.limits))))
+
+    def move(self, value, factor, is_up):
+        return self.clip(value * factor if is_up else value / factor)
+
+
+@gin.configurable(module="alf.population")
+class Discount(_Numbers):
+    """Floats from `low` to `high`, below 1, whose distance from 1 is drawn and moved as `LogUniform` does it.
+
+    So steps are small near 1, where a discount changes most: 0.99 becomes 0.995 or 0.98 by the factor 2.
+    """
+
+    def __init__(self, low, high):
+        super().__init__(low, high, at_least=0)
+        if high >= 1:
+            raise ConfigError(f"Discount.high is {high}: it must be below 1")
+
+    def draw(self, rng):
+        low, high = self.limits
+        return self.clip(1.0 - math.exp(rng.uniform(math.log(1.0 - high), math.log(1.0 - low))))
+
+    def move(self, value, factor, is_up):
+        distance = 1.0 - value
+        return self.clip(1.0 - (distance / factor if is_up else distance * factor))
+
+
+@gin.configurable(module="alf.population")
+class Integers(Range):
+    """Integers from `low` to `high`, both included, drawn uniformly.
+
+    A move multiplies or divides and rounds, but goes one step at least.
+    """
+
+    def __init__(self, low, high):
+        for name, bound in {"low": low, "high": high}.items():
+            if not isinstance(bound, numbers.Integral) or isinstance(bound, bool):
+                raise ConfigError(f"Integers.{name} is {bound!r}: it must be an integer")
+        if low >= high:
+            raise ConfigError(f"Integers.low is {low}: it must be less than high = {high}")
+        self.limits = int(low), int(high)
+
+    def draw(self, rng):
+        low, high = self.limits
+        return int(rng.integers(low, high, endpoint=True))
+
+    def move(self, value, factor, is_up):
+        moved = round(value * factor if is_up else value / factor)
+        if moved == value:
+            moved += 1 if is_up else -1
+        return self.clip(moved)
+
+
+@gin.configurable(module="alf.population")
+class Choice(Range):
+    """One of a list of values: numbers, texts or bools. A move goes to the next or the previous one."""
+
+    def __init__(self, values):
+        is_list = isinstance(values, (list, tuple))
+        wrong = [x for x in values if not isinstance(x, (numbers.Real, str))] if is_list else []
+        if not is_list or len(values) < 2 or wrong:
+            raise ConfigError(
+                f"Choice.values is {values!r}: it must be a list of two or more numbers or texts"
+            )
+        self.values = list(values)
+        if all(isinstance(x, numbers.Real) and not isinstance(x, bool) for x in values):
+            self.limits = min(values), max(values)
+
+    def draw(self, rng):
+        return self.values[rng.integers(len(self.values))]
+
+    def move(self, value, factor, is_up):
+        index = self.values.index(value) + (1 if is_up else -1)
+        return self.values[min(max(index, 0), len(self.values) - 1)]
+
+
+@gin.configurable(module="alf.population")
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """How the settings of a member differ from those that it copies. A wrong number raises ConfigError."""
+
+    rate: float = 0.5  # probability that a setting is moved
+    min_factor: float = 1.1  # the smallest factor of a move, at least 1
+    max_factor: float = 1.5  # the largest one
+    resample_rate: float = 0.05  # probability that a setting is drawn anew instead
+
+    def __post_init__(self):
+        check_number("Mutation.rate", self.rate, at_least=0, at_most=1)
+        check_number("Mutation.resample_rate", self.resample_rate, at_least=0, at_most=1)
+        check_number("Mutation.min_factor", self.min_factor, at_least=1)
+        check_number("Mutation.max_factor", self.max_factor, at_least=self.min_factor)
+
+
+@gin.configurable(module="alf.population")
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """Which members copy another one. A wrong number raises ConfigError."""
+
+    quantile: float = 0.25  # the share of the worst members, which copy the same share of the best; 0: nobody
+    min_gap: float = 0.0  # of the objective, between a member and the one that it copies
+    min_relative_gap: float = 0.0  # the same, as a share of the absolute objective of the one that is copied
+    warm_up: int = 0  # environment steps of a member before it copies another one
+
+    def __post_init__(self):
+        check_number("Replacement.quantile", self.quantile, at_least=0, at_most=0.5)
+        check_number("Replacement.min_gap", self.min_gap, at_least=0)
+        check_number("Replacement.min_relative_gap", self.min_relative_gap, at_least=0)
+        check_int("Replacement.warm_up", self.warm_up, at_least=0)
+
+
+def draw(ranges, rng):
+    """Draws a value of each setting: dict from name to `Range` -> dict from name to value."""
+    return {name: values.draw(rng) for name, values in ranges.items()}
+
+
+def mutate(values, ranges, rng, rate, min_factor, max_factor, resample_rate):
+    """Returns other settings near to `values`, a dict; each one changes independently of the others.
+
+    Args:
+        values, ranges: dicts by name, of the same names.
+        rng: `numpy.random.Generator`.
+        rate, min_factor, max_factor, resample_rate: as in `Mutation`.
+    """
+    mutated = {}
+    for name, setting in ranges.items():
+        resamples, moves, is_up = rng.random() < resample_rate, rng.random() < rate, rng.random() < 0.5
+        factor = rng.uniform(min_factor, max_factor)
+        if resamples:
+            mutated[name] = setting.draw(rng)
+        elif moves:
+            mutated[name] = setting.move(values[name], factor, is_up)
+        else:
+            mutated[name] = values[name]
+    return mutated
+
+
+def rank(objectives):
+    """Returns the indices of members from the worst to the best; those with NaN first, then ties by index."""
+    return sorted(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i], i))
+
+
+def list_best(objectives, quantile):
+    """Returns the indices of the best members, without those whose objective is NaN."""
+    count = count_replaced(len(objectives), quantile)
+    return [i for i in rank(objectives)[len(objectives) - count :] if not math.isnan(objectives[i])]
+
+
+def count_replaced(num_members, quantile):
+    """How many of the worst members copy as many of the best: at least one, unless `quantile` is 0."""
+    return min(math.ceil(num_members * quantile), num_members // 2)
+
+
+def choose_parent(member, objectives, rng, quantile, min_gap=0.0, min_relative_gap=0.0):
+    """Chooses which member another one copies.
+
+    Args:
+        member: index of the one that would copy.
+        objectives: list of floats, of all members; NaN where there is none yet, which is the worst.
+        rng: `numpy.random.Generator`.
+        quantile, min_gap, min_relative_gap: as in `Replacement`.
+
+    Returns:
+        an index, or None: the member is not among the worst ones, or the gap is too small.
+    """
+    if member not in rank(objectives)[: count_replaced(len(objectives), quantile)]:
+        return None
+    best = list_best(objectives, quantile)
+    if not best:
+        return None
+    parent = best[rng.integers(len(best))]
+    own, others = objectives[member], objectives[parent]
+    if math.isnan(own):
+        return parent
+    gap = others - own
+    is_enough = gap >= min_gap and gap >= min_relative_gap * abs(others)
+    return parent if gap > 0 and is_enough else None

@@ -1,0 +1,77 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Population: the settings of a study. Without Ray and TensorFlow."""
+
+import gin
+
+from alf.errors import ConfigError, check_int, check_number
+from alf.population.mutation import Mutation, Range, Replacement
+
+
+@gin.configurable(module="alf.population")
+class Population:
+    """What a study tunes, by what it judges, and what its members occupy. A wrong setting raises ConfigError.
+
+    Args:
+        settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
+            "actor/Adam.learning_rate", to the `Range` of its values.
+        interval: environment steps of a member between two looks at its objective.
+        objective: what a member is judged by; more is better. The name of a metric, such as "AverageReturn"
+            or "info/KEY", see docs/metrics.md; or "eval", the mean return of its last evaluation.
+        seed: int, of the first values, the mutations and each member's `Experiment.seed`. None draws one.
+        max_failures: how often a member may crash, and how often in a row it may diverge; one more ends it.
+        num_cpus, num_gpus: what each member occupies in the cluster. None: an equal share of all CPUs, so
+            that all members train at the same time.
+        resources: dict of the cluster's own resources that each member occupies, numbers by name; or None.
+        mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
+    """
+
+    def __init__(
+        self,
+        settings,
+        interval,
+        objective="AverageReturn",
+        seed=None,
+        max_failures=3,
+        num_cpus=None,
+        num_gpus=0,
+        resources=None,
+        mutation_ctor=Mutation,
+        replacement_ctor=Replacement,
+    ):
+        if not isinstance(settings, dict) or not settings:
+            raise ConfigError(
+                f"Population.settings is {settings!r}: it must be a dict from names of gin bindings to ranges"
+            )
+        for name, values in settings.items():
+            _check_setting(name, values)
+        if not isinstance(objective, str) or not objective:
+            raise ConfigError(
+                f"Population.objective is {objective!r}: it must be the name of a metric, or 'eval'"
+            )
+        if resources is not None and not isinstance(resources, dict):
+            raise ConfigError(
+                f"Population.resources is {resources!r}: it must be a dict of numbers by name, or None"
+            )
+        self.settings = settings
+        self.interval = check_int("Population.interval", interval)
+        self.objective = objective
+        self.seed = check_int("Population.seed", seed, at_least=0, optional=True)
+        self.max_failures = check_int("Population.max_failures", max_failures, at_least=0)
+        self.num_cpus = check_number("Population.num_cpus", num_cpus, above=0, optional=True)
+        self.num_gpus = check_number("Population.num_gpus", num_gpus, at_least=0)
+        self.resources = resources or {}
+        self.mutation = mutation_ctor()
+        self.replacement = replacement_ctor()
+
+
+def _check_setting(name, values):
+    if not isinstance(name, str) or "." not in name.rpartition("/")[2]:
+        raise ConfigError(
+            f"Population.settings has {name!r}: it must be the name of a gin binding, such as "
+            "'Adam.learning_rate'"
+        )
+    if not isinstance(values, Range):
+        raise ConfigError(
+            f"Population.settings[{name!r}] is {values!r}: it must be a range; in gin, "
+            "@learning_rate/LogUniform() with parentheses"
+        )

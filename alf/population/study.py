@@ -1,0 +1,207 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Study: what a population has done so far, and what each member is to do. Without Ray and TensorFlow."""
+
+import csv
+import io
+import json
+import math
+import os
+
+import numpy as np
+
+from alf.errors import ConfigError
+from alf.files import replace_file
+from alf.population.mutation import choose_parent, count_replaced, draw, list_best, mutate
+
+STATE_FILE, TABLE_FILE = "population.json", "population.csv"
+_COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
+
+
+class Study:
+    """Decides which member copies which, and keeps the table of all intervals.
+
+    An order says what a member is to be: a dict of `member`, its index; `number`, which counts its orders;
+    `settings`, values by name; and `parent`, None or what it is to copy: a dict of that one's `member`,
+    `path` of a checkpoint, `env_steps` and `objective`. A member that has carried out an order does nothing
+    when it gets it again. So orders are written before they are given, and a study that was killed goes on
+    with them.
+
+    Args:
+        folder: of the study.
+        population: `Population`.
+        num_members: int, at least 2.
+        config: dict from name to text, the gin bindings of all members; a study goes on with these alone.
+
+    Attributes:
+        orders: list of each member's order.
+        objectives: list of each member's last objective, a float; NaN where there is none.
+        rows: list of dicts, the table: an interval of a member each, in the order of time. An `objective`
+            of None is NaN.
+        seed: int, of the members.
+
+    Raises:
+        ConfigError: if the folder has another study.
+    """
+
+    def __init__(self, folder, population, num_members, config):
+        self._path = os.path.join(folder, STATE_FILE)
+        self._table = os.path.join(folder, TABLE_FILE)
+        self._population = population
+        self._config = config
+        self._counts = [0] * num_members  # of the times in a row that a member has diverged
+        state = self._read()
+        if state is None:
+            self.seed = int(np.random.SeedSequence(population.seed).generate_state(1)[0])
+            self._num_draws = 0
+            settings = [draw(population.settings, self._make_rng()) for _ in range(num_members)]
+            self.orders = [_make_order(i, 0, x) for i, x in enumerate(settings)]
+            self.objectives = [math.nan] * num_members
+            self.rows = []
+            self._write()
+        else:
+            self._check_same(state, num_members)
+            self.seed, self._num_draws = state["seed"], state["num_draws"]
+            self.orders, self.rows = state["orders"], state["rows"]
+            self.objectives = [_to_float(x) for x in state["objectives"]]
+
+    def report(self, report):
+        """Takes the report of a member at the end of an interval; returns its order from now on.
+
+        Args:
+            report: dict of `member`; `env_steps`, its own; `objective`, a float; `path` of its checkpoint;
+                `diverged`, whether its weights are lost; and `is_over`, whether it has ended.
+
+        Returns:
+            the order; None if the member has diverged too often.
+        """
+        member, order = report["member"], self.orders[report["member"]]
+        self.objectives[member] = math.nan if report["diverged"] else report["objective"]
+        parent = order["parent"] if self._is_first_after_copy(order) else None
+        objective = _without_nan(self.objectives[member])
+        row = dict(member=member, env_steps=report["env_steps"], objective=objective)
+        row["parent"] = None if parent is None else parent["member"]
+        row["parent_env_steps"] = None if parent is None else parent["env_steps"]
+        details = dict(settings=order["settings"], path=report["path"], order=order["number"])
+        self.rows.append(row | details)
+        self._counts[member] = self._counts[member] + 1 if report["diverged"] else 0
+        if self._counts[member] > self._population.max_failures:
+            self._write()
+            return None
+        if not report["is_over"]:
+            self.orders[member] = self._decide(report, order)
+        self._write()
+        return self.orders[member]
+
+    def best(self):
+        """Returns the index of the member whose last objective is the best; None if there is none."""
+        best = list_best(self.objectives, 0.5)
+        return best[-1] if best else None
+
+    def lose(self, member):
+        """Takes note that a member has ended by an error."""
+        self.objectives[member] = math.nan
+        self._write()
+
+    def table(self):
+        """The table as the text of a CSV file."""
+        names = list(self._population.settings)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*_COLUMNS, *names])
+        for row in self.rows:
+            writer.writerow([*(row[name] for name in _COLUMNS), *(row["settings"][name] for name in names)])
+        return text.getvalue()
+
+    def _decide(self, report, order):
+        """The order of a member after its report: another one if it copies, else the one that it has."""
+        population, member, rng = self._population, report["member"], self._make_rng()
+        replacement = vars(population.replacement)
+        limits = {name: replacement[name] for name in ("quantile", "min_gap", "min_relative_gap")}
+        if report["diverged"]:
+            parent = self._choose_any_parent(rng)
+        elif report["env_steps"] < replacement["warm_up"]:
+            parent = None
+        else:
+            parent = choose_parent(member, self.objectives, rng, **limits)
+        if parent is not None:
+            copied = next(row for row in reversed(self.rows) if row["member"] == parent)
+            settings = mutate(copied["settings"], population.settings, rng, **vars(population.mutation))
+            keys = ("member", "path", "env_steps", "objective")
+            return _make_order(member, order["number"] + 1, settings, {key: copied[key] for key in keys})
+        # Nobody is good, and with the same settings it would diverge again.
+        if report["diverged"] and replacement["quantile"]:
+            return _make_order(member, order["number"] + 1, draw(population.settings, rng))
+        return order
+
+    def _choose_any_parent(self, rng):
+        """One of the best members, for one whose weights are lost; None if none is good, or nobody copies."""
+        quantile = self._population.replacement.quantile
+        best = list_best(self.objectives, quantile) if count_replaced(len(self.objectives), quantile) else []
+        return best[rng.integers(len(best))] if best else None
+
+    def _is_first_after_copy(self, order):
+        own = [row for row in self.rows if row["member"] == order["member"]]
+        return not own or own[-1]["order"] != order["number"]
+
+    def _make_rng(self):
+        """A generator for one decision: a study that goes on does not repeat the numbers from before."""
+        self._num_draws += 1
+        return np.random.default_rng([self.seed, self._num_draws])
+
+    def _read(self):
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{self._path} cannot be read: {error}") from None
+
+    def _check_same(self, state, num_members):
+        """Raises ConfigError unless the state is of a study with the same members and bindings."""
+        if len(state["orders"]) != num_members:
+            raise ConfigError(
+                f"--population is {num_members}: the study in {os.path.dirname(self._path)!r} has "
+                f"{len(state['orders'])} members"
+            )
+        ours, theirs = list(self._population.settings), list(state["orders"][0]["settings"])
+        if sorted(ours) != sorted(theirs):
+            raise ConfigError(
+                f"Population.settings has {', '.join(ours)}: the study in {os.path.dirname(self._path)!r} "
+                f"tunes {', '.join(theirs)}"
+            )
+        different = sorted(
+            k for k in {*self._config, *state["config"]} if self._config.get(k) != state["config"].get(k)
+        )
+        if different:
+            shown = "; ".join(
+                f"{k} is {self._config.get(k)} here, {state['config'].get(k)} there" for k in different[:5]
+            )
+            raise ConfigError(
+                f"{os.path.dirname(self._path)!r} holds a study of another config ({shown}): choose another "
+                "root_dir"
+            )
+
+    def _write(self):
+        state = dict(seed=self.seed, num_draws=self._num_draws, config=self._config, orders=self.orders)
+        state |= dict(objectives=self.objectives, rows=self.rows)
+        for path, text in ((self._path, json.dumps(_without_nan(state))), (self._table, self.table())):
+            with replace_file(path) as file:
+                file.write(text.encode())
+
+
+def _make_order(member, number, settings, parent=None):
+    return dict(member=member, number=number, settings=settings, parent=parent)
+
+
+def _without_nan(state):
+    """NaN is no JSON: None stands for it."""
+    if isinstance(state, dict):
+        return {key: _without_nan(x) for key, x in state.items()}
+    if isinstance(state, list):
+        return [_without_nan(x) for x in state]
+    return None if isinstance(state, float) and math.isnan(state) else state
+
+
+def _to_float(number):
+    return math.nan if number is None else number
