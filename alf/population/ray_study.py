@@ -269,9 +269,8 @@ def run_study(ray, study, population, config, folder, announce, on_change, on_sc
     scheduler = StudyScheduler(study, room >= num_members, announce, on_change)
     on_scheduler(scheduler)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    shutil.rmtree(
-        os.path.join(folder, "tune"), ignore_errors=True
-    )  # a study that goes on needs nothing of it
+    storage = os.path.join(folder, "tune")
+    shutil.rmtree(storage, ignore_errors=True)  # a study that goes on needs nothing of it
     tuner = tune.Tuner(
         tune.with_resources(MemberTrainable, request),
         param_space=dict(
@@ -287,7 +286,7 @@ def run_study(ray, study, population, config, folder, announce, on_change, on_sc
         ),
         run_config=tune.RunConfig(
             name="study",
-            storage_path=os.path.join(folder, "tune"),
+            storage_path=storage,
             failure_config=tune.FailureConfig(max_failures=population.max_failures),
             stop=_Stopper(scheduler),
             callbacks=[_Events(study, announce)],

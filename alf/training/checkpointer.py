@@ -129,8 +129,9 @@ class Checkpointer(tf.train.experimental.PythonState):
 
         That is all variables of its learner: weights, optimizer, statistics; and its figures of the last
         episodes, because these weights made them. The counters of this run, its replay buffer and its numbers
-        of checkpoints stay: limits, schedules and the order of its checkpoints depend on them. The version of
-        the weights, `progress.updates`, becomes a new one.
+        of checkpoints stay: limits, schedules and the order of its checkpoints depend on them. The copy
+        counts as an update, because the version of the weights is a new one, and as a train iteration, so
+        that its checkpoint gets a number of its own.
 
         ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
         """
@@ -141,7 +142,8 @@ class Checkpointer(tf.train.experimental.PythonState):
             counter.assign(count)
         learner.progress.updates.assign_add(1)
         self._driver.copy_episodes(theirs.content["driver"])
-        self._newest = None  # no checkpoint holds these weights beside these counters
+        # Its checkpoint must not replace that of the weights from before: a kill would leave neither.
+        self.iterations += 1
 
     def discard_diverged(self):
         """Sets aside the checkpoints of the present weights, with which the update was not finite.

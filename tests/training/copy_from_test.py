@@ -11,6 +11,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
+from alf.training import checkpointer
 from alf.training.callback import Callback
 from tests.training.trainer_test import make_trainer, variables
 
@@ -66,7 +67,7 @@ def test_weights_and_optimizer_are_the_same_bit_by_bit(tmp_path, parent, driver)
         trainer.copy_from(path)
         env_steps, updates, *rest = counts(trainer)
         assert [env_steps, updates - 1, *rest] == before[0], "its own, but for the version of the weights"
-        assert trainer.counters["iterations"] == 3
+        assert trainer.counters["iterations"] == 4
         seen["same"] = [np.array_equal(x, y) for x, y in zip(learned(trainer), learned(other), strict=True)]
         seen["before"] = [np.array_equal(x, y) for x, y in zip(before[1], learned(other), strict=True)]
         seen["returns"] = trainer.metrics["AverageReturn"].get_state()[:3]
@@ -97,9 +98,29 @@ def test_a_checkpoint_after_the_copy_has_the_copied_weights(tmp_path, parent):
     trainer = make_trainer(tmp_path / "child", stop={"num_iterations": 9}, callbacks=[Act(act)])
     assert trainer.train() == (False, "enough")
     again = make_trainer(tmp_path / "child", stop={"num_iterations": 9})
-    assert again.counters["iterations"] == 3
+    assert again.counters["iterations"] == 4
     assert all(np.array_equal(x, y) for x, y in zip(learned(again), learned(other), strict=True))
     again.driver.stop()
+
+
+def test_a_kill_while_the_copy_is_saved_leaves_the_checkpoint_before(tmp_path, parent, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def act(trainer):
+        trainer.save()
+        trainer.copy_from(parent[1])
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(checkpointer.files, "mark_complete", fail)
+            trainer.save()
+        assert glob.glob(str(tmp_path / "child" / "checkpoints" / "ckpt-3.complete"))
+        trainer.interrupt("enough")
+
+    def fail(*args, **kwargs):
+        raise Killed
+
+    trainer = make_trainer(tmp_path / "child", stop={"num_iterations": 9}, callbacks=[Act(act)])
+    assert trainer.train() == (False, "enough")
 
 
 def test_before_training_it_copies_too(tmp_path, parent):
@@ -107,7 +128,7 @@ def test_before_training_it_copies_too(tmp_path, parent):
     trainer = make_trainer(tmp_path / "child", stop={"num_iterations": 2})
     trainer.copy_from(path)
     assert all(np.array_equal(x, y) for x, y in zip(learned(trainer), learned(other), strict=True))
-    assert counts(trainer)[:2] == [0, 1] and trainer.counters["iterations"] == 0
+    assert counts(trainer)[:2] == [0, 1] and trainer.counters["iterations"] == 1
     assert trainer.train() == (True, "num_iterations=2 reached")
 
 
