@@ -7,9 +7,13 @@ import sys
 
 import pytest
 
-from benchmarks.faults.__main__ import CASES, choose, format_line, format_table, run_case
 from benchmarks.faults.case import Case, Expected, Outcome, train_with_fault
 from benchmarks.faults.training import HungError, Server
+from tests.benchmarks.conftest import import_program
+
+program = import_program("benchmarks.faults.__main__")
+CASES, choose, run_case = program.CASES, program.choose, program.run_case
+format_line, format_table = program.format_line, program.format_table
 
 RAISES = {"kind": "key_error", "where": "step", "at": 3}
 

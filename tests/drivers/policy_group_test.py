@@ -155,7 +155,8 @@ def test_rows_of_others_are_first_steps_with_what_the_policy_itself_saw(widths):
             steps = seen.observation[..., STEP][own].astype(np.int64)
             state = info["state"][own]
             np.testing.assert_array_equal(state if state.ndim == 1 else state[:, 1], steps)
-            np.testing.assert_array_equal(info["version"][own], experience.policy_version[own])
+            # The version is read before the weights, which may have become newer.
+            assert (info["version"][own] >= experience.policy_version[own]).all()
             num_others += np.count_nonzero(
                 (experience.step_type == FIRST) & (seen.observation[..., STEP] > 0)
             )
