@@ -27,8 +27,8 @@ from alf.bin.frames import (
 from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
-from alf.drivers.env_specs import get_agents
 from alf.environments import BatchedEnvironment
+from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
 from alf.training.evaluation import evaluate
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.environments import as_py_environment
+from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, EnvError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 
@@ -21,11 +22,6 @@ def name_env(env_index, env):
 def get_info_keys(env):
     """The keys of what an environment returns as info; () for one that does not say."""
     return tuple(getattr(env, "info_keys", ()))
-
-
-def get_agents(env):
-    """The names of the agents of an environment's games; () for one that does not say."""
-    return tuple(getattr(env, "agents", ()))
 
 
 def to_py_envs(envs):

@@ -116,9 +116,14 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
             self._owner[game * len(self.agents) + i] = self.policies.index(name)
 
 
+def get_agents(env):
+    """The names of the agents of an environment's games; () for one that does not say."""
+    return tuple(getattr(env, "agents", ()))
+
+
 def find_agents(env):
-    """The names of the agents of a batched environment's games, a tuple of texts."""
-    return tuple(getattr(env, "agents", _ONE_AGENT))
+    """As `get_agents`, with a name for the one agent of an environment that does not say."""
+    return get_agents(env) or _ONE_AGENT
 
 
 def check_mapping(mapping, agents, names):

@@ -123,7 +123,3 @@ class GroupReplayer:
         return {
             f"{name}/{key}": n for name, one in self._replayers.items() for key, n in one.counts().items()
         }
-
-    def num_steps(self):
-        """Counts the environment steps that all of them hold, int64 scalar."""
-        return tf.add_n([replayer.num_steps() for replayer in self._replayers.values()])

@@ -26,6 +26,15 @@ class CopyableModule(tf.Module):
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return new
 
+    def copy(self):
+        """Makes another module that computes the same, with variables of its own of the same values."""
+        return copy.deepcopy(self)
+
+    def assign(self, module):
+        """Takes the values of all variables from a copy or the original, in the graph; returns the ops."""
+        pairs = zip(self.variables, module.variables, strict=True)
+        return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
+
 
 def _copy_layers(module, memo):
     for layer in module.submodules:

@@ -2,7 +2,6 @@
 """Policy: what acts. Actor threads, evaluators and exporters get a policy and never an algorithm."""
 
 import abc
-import copy
 
 import tensorflow as tf
 
@@ -143,12 +142,3 @@ class Policy(CopyableModule, abc.ABC):
         The state is like `predict_state_spec`. A subclass must override this where that is not `state_spec`.
         """
         return self.rollout_step(time_step, state)
-
-    def copy(self):
-        """Makes another policy that computes the same, with variables of its own of the same values."""
-        return copy.deepcopy(self)
-
-    def assign(self, policy):
-        """Takes the values of all variables, also progress, from a copy or the original; returns the ops."""
-        pairs = zip(self.variables, policy.variables, strict=True)
-        return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]

@@ -1,8 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PolicyGroup: several policies, each of which acts in rows of its own."""
 
-import copy
-
 import tensorflow as tf
 
 from alf.data_structures import OBSERVATION, OWNER, PolicyStep
@@ -80,15 +78,6 @@ class PolicyGroup(CopyableModule):
     def predict(self, time_step, state):
         """Acts as well as it can, as `Policy.predict` does."""
         return self._act("predict", time_step, state, self.predict_step_spec)
-
-    def copy(self):
-        """As `Policy.copy`."""
-        return copy.deepcopy(self)
-
-    def assign(self, group):
-        """As `Policy.assign`."""
-        pairs = zip(self.variables, group.variables, strict=True)
-        return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
 
     def view_specs(self, name):
         """The specs of the observation and of the action of one policy, two nests of unbatched specs."""

@@ -10,8 +10,8 @@ from alf.data_structures import PolicyStep
 from alf.nest_utils import BoundedTensorSpec
 from alf.policies.action_distributions import make_action_distribution, split_mask
 from alf.policies.policy import Policy
+from alf.workers.games import ACTION_MASK
 
-ACTION_MASK = "action_mask"  # PettingZoo's name of that entry of an observation
 _LARGEST = 10.0  # of numbers without bounds
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from alf.data_structures import FIRST, LAST, OWNER
-from alf.drivers.env_specs import get_agents, get_info_keys
+from alf.drivers.env_specs import get_info_keys
+from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import find_mismatch, to_tensor_spec
 

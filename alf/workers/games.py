@@ -15,7 +15,7 @@ from alf.workers.arrays import MisfitError, check_space, children, describe, fit
 from alf.workers.info import make_info_reader
 
 _FIRST, _MID, _LAST = 0, 1, 2
-_MASK = "action_mask"
+ACTION_MASK = "action_mask"  # PettingZoo's name of that entry of an observation
 _FLOAT = np.dtype(np.float32)
 
 
@@ -204,16 +204,17 @@ class _Turns:
                 f"{agent!r} has the action space {own}: use the game's parallel interface, as of parallel_env"
             )
         sizes = _count_choices(own)
-        self._has_mask[agent] = isinstance(space, spaces.Dict) and _MASK in space.spaces
+        self._has_mask[agent] = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
         if not self._has_mask[agent]:
             mask_space = spaces.Box(0, 1, (sum(sizes),), np.int8)
-            space = spaces.Dict({"observation": space, _MASK: mask_space})
-        elif space[_MASK].shape != (sum(sizes),):
+            space = spaces.Dict({"observation": space, ACTION_MASK: mask_space})
+        elif space[ACTION_MASK].shape != (sum(sizes),):
             raise ConfigError(
-                f"load_pettingzoo.name: the action_mask of agent {agent!r} is a {space[_MASK]}: the action "
+                f"load_pettingzoo.name: the action_mask of agent {agent!r} is "
+                f"a {space[ACTION_MASK]}: the action "
                 f"space {own} needs the shape {(sum(sizes),)}"
             )
-        self._waiting[agent] = np.zeros(sum(sizes), space[_MASK].dtype)
+        self._waiting[agent] = np.zeros(sum(sizes), space[ACTION_MASK].dtype)
         self._waiting[agent][np.cumsum([0, *sizes[:-1]])] = 1
         return space
 
@@ -266,10 +267,10 @@ class _Turns:
         observation, info = self.env.observe(agent), self.env.infos[agent]
         if not self._has_mask[agent]:
             allowed = np.ones_like(self._waiting[agent])
-            observation = {"observation": observation, _MASK: info.get(_MASK, allowed)}
+            observation = {"observation": observation, ACTION_MASK: info.get(ACTION_MASK, allowed)}
         if agent != self.env.agent_selection:
-            observation = {**observation, _MASK: self._waiting[agent]}
-        self._legal.masks[self._names[agent]] = observation[_MASK]
+            observation = {**observation, ACTION_MASK: self._waiting[agent]}
+        self._legal.masks[self._names[agent]] = observation[ACTION_MASK]
         return Seen(observation, info)
 
 
