@@ -126,7 +126,9 @@ class LogRecord(NamedTuple):
     observation: Any = ()  # nest of [T, B, ...]
     action: Any = ()  # nest of [T, B, ...]; it answers each time step
     first_value: Any = ()  # float32 [T, B], the policy's value at FIRST rows; NaN in other rows
-    owner: Any = ()  # int32 [T, B], which of several policies acts; () with a single policy
+    # Where several policies act, which of them does, int32 [T, B], and its version, as in `Experience`; else ().
+    owner: Any = ()
+    policy_version: Any = ()
 
 
 def count_transitions(step_type):

@@ -81,6 +81,7 @@ class _Outbox:
     """Has the place of a driver's learner: keeps what it observes until it is taken."""
 
     needs_fresh_experience = True
+    metrics = ()
 
     def __init__(self, policy, uses_env_info):
         self.policy = policy

@@ -92,7 +92,7 @@ class Driver(abc.ABC):
         self._specs = specs = self._make_specs()
         statistics = statistics_ctor(**_describe_rows(specs))
         num_rows = self._num_sources * specs.batch_size if specs else 0
-        metrics = [as_metric(metric, num_rows) for metric in metrics]
+        metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
         self._observers = [*counts, statistics, *metrics, *observers]

@@ -174,7 +174,8 @@ class EnvSpecs:
         fields = {name: getattr(self.time_step, name) for name in ("step_type", "reward", "discount")}
         fields |= {"env_info": self._env_info_spec()} if self.info_keys else {}
         fields |= {name: optional[name] for name in needed}
-        fields |= {OWNER: tf.TensorSpec((), tf.int32)} if self.policies else {}
+        if self.policies:
+            fields |= {OWNER: tf.TensorSpec((), tf.int32), "policy_version": tf.TensorSpec((), tf.int64)}
         spec = add_leading_dims(fields, unroll_length, self.batch_size)
         return {**spec, "env_id": tf.TensorSpec((self.batch_size,), tf.int32)}
 

@@ -54,7 +54,10 @@ class Learner(tf.Module):
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
         peers: `Peers`, the learner processes that make each update together, in most runs this one alone.
         dropped_steps: int64 variable; steps that were older than `max_policy_lag`.
+        metrics, callbacks: as in `LearnerGroup`; none.
     """
+
+    metrics = callbacks = ()
 
     def __init__(
         self,

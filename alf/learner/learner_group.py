@@ -35,17 +35,20 @@ class LearnerGroup(tf.Module):
         policy: `PolicyGroup` that acts.
         learners: dict of `Learner` by the name of their policies; one at least.
         num_sequences: dict from each name to the sequences of a batch.
+        metrics, callbacks: what watches over the policies: lists of `Metric`s, which a driver adds to its
+            own, and of `Callback`s, which a trainer calls before its own.
 
     Attributes:
-        policy, learners: as above.
+        policy, learners, metrics, callbacks: as above.
         shapes: dict from each name to its `BatchShape`.
         replayer: `GroupReplayer` of all learners' replayers.
         needs_fresh_experience, uses_env_info: whether those of any learner are True.
         peers: `Peers`, of this process alone.
     """
 
-    def __init__(self, policy, learners, num_sequences):
+    def __init__(self, policy, learners, num_sequences, metrics=(), callbacks=()):
         super().__init__(name="learner_group")
+        self.metrics, self.callbacks = tuple(metrics), tuple(callbacks)
         self.policy = policy
         self.learners = dict(learners)
         self.shapes = {
@@ -62,7 +65,7 @@ class LearnerGroup(tf.Module):
 
     @property
     def progress(self):
-        """`Progress` of the sums over all policies, int64 scalars."""
+        """`Progress` of the sums over the policies that learn, int64 scalars."""
         return self.policy.progress
 
     def check_batch(self, num_unrolls, unroll_length, batch_size):

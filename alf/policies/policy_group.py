@@ -22,6 +22,7 @@ class PolicyGroup(CopyableModule):
         observation_spec, action_spec: of the environment, nests of unbatched tensor specs.
         spaces: dict from each name to the entry of the environment's observation and action that the policy
             uses; None where all agents have the same spaces, and there are no entries.
+        frozen: names of policies that do not learn: `progress` does not count their updates.
 
     Attributes:
         policies, observation_spec, action_spec, spaces: as above.
@@ -30,20 +31,23 @@ class PolicyGroup(CopyableModule):
         info_keys: tuple of texts; the keys of the environment's info that data transformers need.
     """
 
-    def __init__(self, policies, observation_spec, action_spec, spaces=None, name="policy_group"):
+    def __init__(
+        self, policies, observation_spec, action_spec, spaces=None, frozen=(), name="policy_group"
+    ):
         super().__init__(name=name)
         self.names = tuple(policies)
         self.policies = dict(policies)
         self.observation_spec, self.action_spec = observation_spec, action_spec
         self.spaces = spaces
+        self._learning = tuple(name for name in self.names if name not in frozen)
         self._slots = _find_slots(self.policies)
         self.info_spec = {slot: self.policies[slot].info_spec for slot in self._slots.values()}
         self.info_keys = tuple(dict.fromkeys(key for p in policies.values() for key in p.info_keys))
 
     @property
     def progress(self):
-        """`Progress` of the sums over all policies, int64 scalars."""
-        counts = zip(*(policy.progress for policy in self.policies.values()), strict=True)
+        """`Progress` of the sums over the policies that learn, int64 scalars."""
+        counts = zip(*(self.policies[name].progress for name in self._learning), strict=True)
         return Progress(*(tf.add_n([count.read_value() for count in same]) for same in counts))
 
     @property

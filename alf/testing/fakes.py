@@ -116,6 +116,7 @@ class RecordingLearner:
     """
 
     uses_env_info = False
+    metrics = ()
 
     def __init__(self, policy, replayer=None):
         self.policy = policy

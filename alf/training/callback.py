@@ -16,6 +16,9 @@ class Callback:
     In gin: `Trainer.callbacks = (@MyCallback(),)`, where MyCallback is decorated with `@gin.configurable`.
     """
 
+    def on_begin(self, trainer):
+        """Before the first train iteration; what a checkpoint has is restored."""
+
     def on_train_iter(self, trainer, summary):
         """After each train iteration.
 

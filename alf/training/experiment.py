@@ -332,7 +332,7 @@ class Experiment:
 
             with gin.config_scope(name):
                 learners[name] = self._make_one_learner(name, policy, make_replayer)
-        return LearnerGroup(group, learners, numbers)
+        return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
 
     def _make_replayer(self, policy, specs, num_envs, files, with_env_info):
         """Makes the replayer: of fresh experience, of files, or of both."""

@@ -79,7 +79,15 @@ class Policies:
                 observation, action = observation[spaces[name]], action[spaces[name]]
             with gin.config_scope(name):
                 policies[name] = make_policy(name, observation, action)
-        return PolicyGroup(policies, observation_spec, action_spec, spaces)
+        return PolicyGroup(policies, observation_spec, action_spec, spaces, self.frozen)
+
+    def make_watchers(self, agents):
+        """Makes what watches over the policies while they train: `metrics` and `callbacks` of a `LearnerGroup`.
+
+        Args:
+            agents: tuple of texts, those of a game.
+        """
+        return (), ()
 
     def resolve_num_sequences(self, num_rows):
         """Returns `num_sequences` as a dict by name, for batched environments of so many rows."""

@@ -60,6 +60,7 @@ class Trainer:
     Attributes:
         driver, learner: the `Driver` and its `Learner`.
         metrics: dict by name of the driver's metrics.
+        root_dir: as above.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Trainer:
         collect_from_iteration=0,
         collect_until_env_steps=None,
     ):
+        self.root_dir = root_dir
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
@@ -108,7 +110,7 @@ class Trainer:
                 self.learner.check_batch(batches_per_train_iter * num_unrolls, unroll_length, batch_size)
             self._summary_interval = summary_interval
             self._checkpoint_interval = checkpoint_interval
-            self._callbacks = check_callbacks(callbacks)
+            self._callbacks = [*self.learner.callbacks, *check_callbacks(callbacks)]
             self._stop_criteria = stop_criteria_ctor()
             phases = collect_from_iteration, collect_until_env_steps
             self._collection = Collection(driver, self._stop_criteria, *phases)
@@ -243,6 +245,7 @@ class Trainer:
 
     def _loop(self):
         """Enters the run's phase and repeats train iterations; returns (finished, reason)."""
+        self._call_back("on_begin")
         try:
             self._collection.advance(**self.counters)
         except Exception:

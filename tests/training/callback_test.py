@@ -31,6 +31,9 @@ class Recorder(Callback):
         if method == self._method:
             self._act(trainer)
 
+    def on_begin(self, trainer):
+        self._note("on_begin", trainer)
+
     def on_train_iter(self, trainer, summary):
         assert "loss" in summary
         self._note("on_train_iter", trainer)
@@ -53,6 +56,7 @@ def test_every_method_is_called_at_its_moment(tmp_path):
     assert trainer.train() == (True, "num_iterations=3 reached")
     assert callbacks[0].calls == callbacks[2].calls
     assert callbacks[0].calls == [
+        ("on_begin", 0),
         ("on_train_iter", 1),
         ("on_checkpoint", 1, "ckpt-1"),
         ("on_train_iter", 2),
@@ -103,7 +107,7 @@ def test_the_command_prints_why_a_callback_has_ended_the_run(tmp_path, monkeypat
 def test_an_interrupted_run_calls_on_end(tmp_path):
     callback = Recorder("on_train_iter", lambda trainer: trainer.interrupt("enough"))
     assert make_trainer(tmp_path, callbacks=[callback]).train() == (False, "enough")
-    assert [call[0] for call in callback.calls] == ["on_train_iter", "on_checkpoint", "on_end"]
+    assert [call[0] for call in callback.calls] == ["on_begin", "on_train_iter", "on_checkpoint", "on_end"]
     assert callback.calls[-1][2] == "enough"
 
 
