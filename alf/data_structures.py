@@ -126,9 +126,9 @@ class LogRecord(NamedTuple):
     observation: Any = ()  # nest of [T, B, ...]
     action: Any = ()  # nest of [T, B, ...]; it answers each time step
     first_value: Any = ()  # float32 [T, B], the policy's value at FIRST rows; NaN in other rows
-    # Where several policies act, which of them does, int32 [T, B], and its version, as in `Experience`; else ().
-    owner: Any = ()
-    policy_version: Any = ()
+    # () where a single policy acts:
+    owner: Any = ()  # int32 [T, B], which of several policies acts
+    policy_version: Any = ()  # int64 [T, B], as in `Experience`
 
 
 def count_transitions(step_type):

@@ -31,9 +31,7 @@ class PolicyGroup(CopyableModule):
         info_keys: tuple of texts; the keys of the environment's info that data transformers need.
     """
 
-    def __init__(
-        self, policies, observation_spec, action_spec, spaces=None, frozen=(), name="policy_group"
-    ):
+    def __init__(self, policies, observation_spec, action_spec, spaces=None, frozen=(), name="policy_group"):
         super().__init__(name=name)
         self.names = tuple(policies)
         self.policies = dict(policies)

@@ -82,7 +82,7 @@ class Policies:
         return PolicyGroup(policies, observation_spec, action_spec, spaces, self.frozen)
 
     def make_watchers(self, agents):
-        """Makes what watches over the policies while they train: `metrics` and `callbacks` of a `LearnerGroup`.
+        """Makes what watches over the training: `metrics` and `callbacks` of a `LearnerGroup`.
 
         Args:
             agents: tuple of texts, those of a game.
