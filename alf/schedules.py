@@ -173,6 +173,13 @@ def find_tunables(module):
     return found
 
 
+def assign_tunables(module, settings):
+    """Gives the `Tunable`s below a `tf.Module` values: `settings` is a dict from `Tunable.setting`."""
+    for name, tunables in find_tunables(module).items():
+        for tunable in tunables if name in settings else ():
+            tunable.assign(settings[name])
+
+
 def as_schedule(setting_name, value, **bounds):
     """Turns a setting into a function of the progress: callable (`Progress`) -> float32 scalar.
 

@@ -248,15 +248,16 @@ class AsyncOffPolicyDriver(Driver):
 
     def _collect(self, observe):
         self._check_runs()
+        publishes, self._publishes_next = self._publishes_next, False
         with single_threaded():
             if self._update_period is not None:
                 age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
-                if age >= self._update_period:
+                if publishes or age >= self._update_period:
                     with self._waiting():
                         self._copy_weights()
             if self._collectors is not None:
                 age = int(self.learner.progress.updates) - self._published
-                if age >= self._collectors.broadcast_interval:
+                if publishes or age >= self._collectors.broadcast_interval:
                     self._publish_weights()
             total = 0
             for _ in range(self._count_due_batches()):

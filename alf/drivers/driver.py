@@ -17,6 +17,7 @@ from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatisti
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
 from alf.errors import ConfigError, check_number
+from alf.learner import LearnerGroup
 from alf.seeds import spawn_seeds
 
 _MAX_DROPPED = 1000  # batches, where a few are expected
@@ -103,6 +104,7 @@ class Driver(abc.ABC):
         # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
         self._coord = tf.train.Coordinator(clean_stop_exception_types=())
         self._waiting_since = None
+        self._publishes_next = False
         self._started = self._stopped = False
         self._raised = None  # the error of a thread that `collect` has raised
 
@@ -156,14 +158,23 @@ class Driver(abc.ABC):
         """Gives actors the learner's weights of now, and drops batches until one is of these weights alone.
 
         For weights that no update made, such as those of another run: `progress.updates` must be a version of
-        their own. That last batch is dropped, too. Errors as in `collect`.
+        their own. That last batch is dropped, too. Errors as in `collect`; ConfigError if several policies
+        learn, because each has versions of its own, see `LearnerGroup.copy_policy`.
         """
+        if isinstance(self.learner, LearnerGroup):
+            raise ConfigError(
+                f"drop_old_experience does not know several policies, here {', '.join(self.learner.learners)}"
+            )
         version, oldest = int(self.learner.progress.updates), []
         self._publish_now()
         for _ in range(_MAX_DROPPED):
             self._name_the_end(self._collect, lambda x: oldest.append(int(tf.reduce_min(x.policy_version))))
             if oldest[-1] >= version:
                 return
+
+    def publish_soon(self):
+        """Lets whoever acts with a copy of the weights get those of now before the next batch is taken."""
+        self._publishes_next = True
 
     def _publish_now(self):  # noqa: B027 (without copies of the weights there is nothing to do)
         """Gives the learner's weights to whoever acts with a copy of them."""

@@ -122,6 +122,28 @@ class Learner(tf.Module):
         own = [] if self._own_counter is None else [self._own_counter]
         return [*self.progress, self.dropped_steps, *own]
 
+    def list_learned(self):
+        """Lists the variables of what it has learned: all but `counters`, and those of the optimizers."""
+        counters = {id(counter) for counter in self.counters}
+        learned = [variable for variable in self.variables if id(variable) not in counters]
+        return learned + (self._optimizer.list_weights() if self._optimizer else [])
+
+    def copy_from(self, learner):
+        """Takes over what another learner of the same parts has learned.
+
+        The copy counts as an update, because the version of the weights is a new one.
+        """
+        for ours, theirs in zip(self.list_learned(), learner.list_learned(), strict=True):
+            ours.assign(theirs)
+        # Last, so that whoever has read this version acts with the copied weights alone.
+        self.progress.updates.assign_add(1)
+        self.drop_experience()
+
+    def drop_experience(self):
+        """Drops what waits to be trained on, once more or for the first time; a replay buffer stays."""
+        if self.needs_fresh_experience:
+            self.replayer.clear()
+
     @property
     def train_step_counter(self):
         """int64 variable that counts updates: `progress.updates`."""

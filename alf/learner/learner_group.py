@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from alf.errors import DivergedError
 from alf.learner.peers import Peers
 from alf.replay import SequenceReplayer
 
@@ -44,6 +45,8 @@ class LearnerGroup(tf.Module):
         replayer: `GroupReplayer` of all learners' replayers.
         needs_fresh_experience, uses_env_info: whether those of any learner are True.
         peers: `Peers`, of this process alone.
+        on_diverged: callable (name, error) that takes the DivergedError of a policy, and sees to it that this
+            one copies another policy. None: `train` raises the error.
     """
 
     def __init__(self, policy, learners, num_sequences, metrics=(), callbacks=()):
@@ -59,9 +62,11 @@ class LearnerGroup(tf.Module):
         self.needs_fresh_experience = any(learner.needs_fresh_experience for learner in learners.values())
         self.uses_env_info = any(learner.uses_env_info for learner in learners.values())
         self.peers = Peers(None)
+        self.on_diverged = None
         # New ones take their place: a `tf.Module` saves no dict that changes.
         self._observed = ()  # the names of those that observed since the last call of `train`, in order
         self._summaries = {}  # of each learner's last updates
+        self._oldest_versions = {}  # that the policies which have copied others may learn from
 
     @property
     def progress(self):
@@ -78,7 +83,13 @@ class LearnerGroup(tf.Module):
         """Does nothing: there are no other learner processes."""
 
     def observe(self, batch):
-        """Hands the experience of a `PolicyBatch` to the learner of its policy."""
+        """Hands the experience of a `PolicyBatch` to the learner of its policy.
+
+        A batch that has a step of the weights from before `copy_policy` is dropped.
+        """
+        oldest = self._oldest_versions.get(batch.name)
+        if oldest is not None and int(tf.reduce_min(batch.experience.policy_version)) < oldest:
+            return
         self.learners[batch.name].observe(batch.experience)
         self._observed = tuple(dict.fromkeys([*self._observed, batch.name]))
 
@@ -91,7 +102,7 @@ class LearnerGroup(tf.Module):
             trained last. Empty if no update was due.
         """
         observed, self._observed = self._observed, ()
-        summaries = {name: self.learners[name].train() for name in observed}
+        summaries = {name: self._train_one(name) for name in observed}
         summaries = {name: summary for name, summary in summaries.items() if summary}
         if not summaries:
             return {}
@@ -101,6 +112,30 @@ class LearnerGroup(tf.Module):
             f"{name}/{key}": x for name, summary in self._summaries.items() for key, x in summary.items()
         }
         return {**values, **{key: x for key, x in last.items() if key.startswith("policy_lag_")}}
+
+    def copy_policy(self, parent, child):
+        """Lets one policy take over what another one has learned, see `Learner.copy_from`.
+
+        What its old weights have collected is dropped, unless it goes to a replay buffer. Learners must have
+        the same parts.
+
+        Args:
+            parent, child: names of policies that learn; `child` is the one that changes.
+        """
+        learner = self.learners[child]
+        learner.copy_from(self.learners[parent])
+        if learner.needs_fresh_experience:
+            self._oldest_versions = {**self._oldest_versions, child: int(learner.progress.updates)}
+
+    def _train_one(self, name):
+        try:
+            return self.learners[name].train()
+        except DivergedError as error:
+            error = DivergedError(f"{name}: {error}")
+            if self.on_diverged is None:
+                raise error from None
+            self.on_diverged(name, error)
+            return {}
 
     def get_state(self):
         """As `Learner.get_state`, a dict by policy."""

@@ -51,6 +51,10 @@ class GroupOptimizer(tf.Module):
             # Now, and not at the first update: a checkpoint from before it holds them too then.
             one._create_all_weights(self._select(name, groups))
 
+    def list_weights(self):
+        """Lists the variables of all optimizers: how many steps they have made, and what they keep."""
+        return [variable for one in self._optimizers.values() for variable in one.weights]
+
     def norms(self, gradients):
         """Computes the global norm of the gradients of each group, a list of float32 scalars.
 

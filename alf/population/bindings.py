@@ -8,19 +8,18 @@ bound to its value, and needs a new `Trainer` when it changes.
 import re
 
 # Where ALF takes a schedule, as far as its `Tunable` belongs to the learner's modules.
-TAKES_SCHEDULE = re.compile(
-    r"(Adam|RMSprop|SGD)\.learning_rate"
-    r"|(PPO|Impala|Dqn|Sac)Algorithm\.discount|(PPO|Impala)Algorithm\.entropy_weight|PPOAlgorithm\.clip_range"
-    r"|EpsilonGreedyPolicy\.epsilon|RewardScaling\.scale"
+SCHEDULED = (
+    *("Adam.learning_rate", "RMSprop.learning_rate", "SGD.learning_rate"),
+    *("PPOAlgorithm.discount", "ImpalaAlgorithm.discount", "DqnAlgorithm.discount", "SacAlgorithm.discount"),
+    *("PPOAlgorithm.entropy_weight", "ImpalaAlgorithm.entropy_weight", "PPOAlgorithm.clip_range"),
+    *("EpsilonGreedyPolicy.epsilon", "RewardScaling.scale"),
 )
 
 
 def is_tunable(name, values):
     """Whether a setting of that name and `Range` is a `Tunable`, as the user's own "x/Tunable.value" is."""
     parameter = ".".join(name.rpartition("/")[2].split(".")[-2:])
-    return values.limits is not None and bool(
-        TAKES_SCHEDULE.fullmatch(parameter) or parameter == "Tunable.value"
-    )
+    return values.limits is not None and parameter in (*SCHEDULED, "Tunable.value")
 
 
 def make_bindings(settings, ranges):

@@ -16,8 +16,9 @@ from absl import logging
 
 from alf.errors import ConfigError, DivergedError
 from alf.files import replace_file
+from alf.learner import LearnerGroup
 from alf.population.bindings import is_tunable, make_bindings
-from alf.schedules import find_tunables
+from alf.schedules import assign_tunables, find_tunables
 from alf.seeds import spawn_seeds
 from alf.training.callback import Callback
 from alf.training.config import parse_config, wrong_calls_are_config_errors
@@ -117,8 +118,16 @@ class Member:
         self._set_tunables(order["settings"])
 
     def _check(self, settings):
-        """Raises ConfigError if there is no such objective, or a setting's `Tunable` is nowhere."""
+        """Raises ConfigError if there is no such objective, or a setting's `Tunable` is nowhere.
+
+        Also if there are several policies, because members cannot copy these.
+        """
         trainer = self._trainer
+        if isinstance(trainer.learner, LearnerGroup):
+            raise ConfigError(
+                f"Experiment.policies is set, with {', '.join(trainer.learner.learners)}: alf-pbt does not "
+                "know several policies; @PolicyPopulation() makes a population of them for alf-train"
+            )
         if self._objective == "eval" and not trainer.evaluates:
             raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")
         if self._objective != "eval" and self._objective not in trainer.metrics:
@@ -144,9 +153,7 @@ class Member:
 
     def _set_tunables(self, settings):
         self._settings = settings
-        for name, tunables in find_tunables(self._trainer.learner).items():
-            for tunable in tunables if name in settings else ():
-                tunable.assign(settings[name])
+        assign_tunables(self._trainer.learner, settings)
 
     def _copy(self, parent):
         """Copies the checkpoint of the order, or a newer one of that member, which may have removed it."""

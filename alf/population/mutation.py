@@ -252,3 +252,12 @@ def choose_parent(member, objectives, rng, quantile, min_gap=0.0, min_relative_g
     gap = others - own
     is_enough = gap >= min_gap and gap >= min_relative_gap * abs(others)
     return parent if gap > 0 and is_enough else None
+
+
+def choose_any_parent(objectives, rng, quantile):
+    """Chooses one of the best members, for one whose weights are lost.
+
+    It returns an index, or None: no member is good, or `quantile` is 0 and nobody copies.
+    """
+    best = list_best(objectives, quantile) if count_replaced(len(objectives), quantile) else []
+    return best[rng.integers(len(best))] if best else None

@@ -38,12 +38,7 @@ class Population:
         mutation_ctor=Mutation,
         replacement_ctor=Replacement,
     ):
-        if not isinstance(settings, dict) or not settings:
-            raise ConfigError(
-                f"Population.settings is {settings!r}: it must be a dict from names of gin bindings to ranges"
-            )
-        for name, values in settings.items():
-            _check_setting(name, values)
+        check_settings("Population", settings)
         if not isinstance(objective, str) or not objective:
             raise ConfigError(
                 f"Population.objective is {objective!r}: it must be the name of a metric, or 'eval'"
@@ -64,14 +59,27 @@ class Population:
         self.replacement = replacement_ctor()
 
 
-def _check_setting(name, values):
+def check_settings(owner, settings):
+    """Raises ConfigError unless `settings` are a dict from names of gin bindings to `Range`.
+
+    `owner` is the name of the class whose setting it is.
+    """
+    if not isinstance(settings, dict) or not settings:
+        raise ConfigError(
+            f"{owner}.settings is {settings!r}: it must be a dict from names of gin bindings to ranges"
+        )
+    for name, values in settings.items():
+        _check_setting(owner, name, values)
+
+
+def _check_setting(owner, name, values):
     if not isinstance(name, str) or "." not in name.rpartition("/")[2]:
         raise ConfigError(
-            f"Population.settings has {name!r}: it must be the name of a gin binding, such as "
+            f"{owner}.settings has {name!r}: it must be the name of a gin binding, such as "
             "'Adam.learning_rate'"
         )
     if not isinstance(values, Range):
         raise ConfigError(
-            f"Population.settings[{name!r}] is {values!r}: it must be a range; in gin, "
+            f"{owner}.settings[{name!r}] is {values!r}: it must be a range; in gin, "
             "@learning_rate/LogUniform() with parentheses"
         )

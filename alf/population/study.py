@@ -11,7 +11,7 @@ import numpy as np
 
 from alf.errors import ConfigError
 from alf.files import replace_file
-from alf.population.mutation import choose_parent, count_replaced, draw, list_best, mutate
+from alf.population.mutation import choose_any_parent, choose_parent, draw, list_best, mutate
 
 STATE_FILE, TABLE_FILE = "population.json", "population.csv"
 _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
@@ -104,13 +104,7 @@ class Study:
 
     def table(self):
         """The table as the text of a CSV file."""
-        names = list(self._population.settings)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*_COLUMNS, *names])
-        for row in self.rows:
-            writer.writerow([*(row[name] for name in _COLUMNS), *(row["settings"][name] for name in names)])
-        return text.getvalue()
+        return format_table(self.rows, list(self._population.settings))
 
     def _decide(self, report, order):
         """The order of a member after its report: another one if it copies, else the one that it has."""
@@ -118,7 +112,7 @@ class Study:
         replacement = vars(population.replacement)
         limits = {name: replacement[name] for name in ("quantile", "min_gap", "min_relative_gap")}
         if report["diverged"]:
-            parent = self._choose_any_parent(rng)
+            parent = choose_any_parent(self.objectives, rng, replacement["quantile"])
         elif report["env_steps"] < replacement["warm_up"]:
             parent = None
         else:
@@ -132,12 +126,6 @@ class Study:
         if report["diverged"] and replacement["quantile"]:
             return _make_order(member, order["number"] + 1, draw(population.settings, rng))
         return order
-
-    def _choose_any_parent(self, rng):
-        """One of the best members, for one whose weights are lost; None if none is good, or nobody copies."""
-        quantile = self._population.replacement.quantile
-        best = list_best(self.objectives, quantile) if count_replaced(len(self.objectives), quantile) else []
-        return best[rng.integers(len(best))] if best else None
 
     def _is_first_after_copy(self, order):
         own = [row for row in self.rows if row["member"] == order["member"]]
@@ -188,6 +176,16 @@ class Study:
         for path, text in ((self._path, json.dumps(_without_nan(state))), (self._table, self.table())):
             with replace_file(path) as file:
                 file.write(text.encode())
+
+
+def format_table(rows, names):
+    """Makes the text of a CSV file of `Study.rows`; `names` are those of the settings."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_COLUMNS, *names])
+    for row in rows:
+        writer.writerow([*(row[name] for name in _COLUMNS), *(row["settings"][name] for name in names)])
+    return text.getvalue()
 
 
 def _make_order(member, number, settings, parent=None):

@@ -16,6 +16,9 @@ class Callback:
     In gin: `Trainer.callbacks = (@MyCallback(),)`, where MyCallback is decorated with `@gin.configurable`.
     """
 
+    def on_check(self, trainer):
+        """Before anything is written or restored; ConfigError if the run has not what the callback needs."""
+
     def on_begin(self, trainer):
         """Before the first train iteration; what a checkpoint has is restored."""
 

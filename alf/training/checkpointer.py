@@ -141,6 +141,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         for counter, count in zip(learner.counters, counts, strict=True):
             counter.assign(count)
         learner.progress.updates.assign_add(1)
+        learner.drop_experience()
         self._driver.copy_episodes(theirs.content["driver"])
         # Its checkpoint must not replace that of the weights from before: a kill would leave neither.
         self.iterations += 1

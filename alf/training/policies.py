@@ -91,15 +91,13 @@ class Policies:
 
     def resolve_num_sequences(self, num_rows):
         """Returns `num_sequences` as a dict by name, for batched environments of so many rows."""
-        value = self._num_sequences
+        value, setting = self._num_sequences, f"{type(self).__name__}.num_sequences"
         if value is None:
             value = max(1, num_rows // len(self.learning))
         numbers = dict(value) if isinstance(value, dict) else dict.fromkeys(self.learning, value)
         if set(numbers) != set(self.learning):
-            raise ConfigError(
-                f"Policies.num_sequences is {value!r}: it must have an entry for each of {self.learning}"
-            )
-        return {name: check_int("Policies.num_sequences", n) for name, n in numbers.items()}
+            raise ConfigError(f"{setting} is {value!r}: it must have an entry for each of {self.learning}")
+        return {name: check_int(setting, n) for name, n in numbers.items()}
 
 
 def _check_names(names):

@@ -28,7 +28,7 @@ _MAY_CHANGE = re.compile(
     r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
     r"|Trainer\.collect_until_env_steps|(alf\.)?Learner\.(strategy|device)|MirroredStrategy\..*"
     r"|Experiment\.(learner_device|strategy_ctor)|MultiWorkerMirroredStrategy\..*|Peers\..*"
-    r"|AsyncOffPolicyDriver\.actor_device"
+    r"|AsyncOffPolicyDriver\.actor_device|PolicyPopulation\.(interval|objective|seed)|Mutation\..*|Replacement\..*"
     r"|RayCollectors\.((learner_)?num_[cg]pus|resources|placement|timeout)"
     r"|RayCollectors\.(weights_dtype|max_joined_answers|compress)"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"

@@ -60,7 +60,7 @@ class Trainer:
     Attributes:
         driver, learner: the `Driver` and its `Learner`.
         metrics: dict by name of the driver's metrics.
-        root_dir: as above.
+        root_dir: as above, absolute.
     """
 
     def __init__(
@@ -115,8 +115,11 @@ class Trainer:
             phases = collect_from_iteration, collect_until_env_steps
             self._collection = Collection(driver, self._stop_criteria, *phases)
             self._make_evaluator(evaluator_ctor)
+            for callback in self._callbacks:
+                callback.on_check(self)
             check_dead_bindings()
             self._run_dir = RunDir(root_dir)
+            self.root_dir = self._run_dir.path
             self._run_dir.lock()
             self._run_dir.check_config()
             folder = self._run_dir.checkpoints
@@ -157,8 +160,12 @@ class Trainer:
         """Goes on from what another run of the same parts has learned, see `Checkpointer.copy_from`.
 
         What this run's old weights have collected is dropped, unless it goes to a replay buffer. From the
-        thread that trains, or before `train`.
+        thread that trains, or before `train`. ConfigError is raised where several policies learn.
         """
+        if isinstance(self.learner, LearnerGroup):
+            raise ConfigError(
+                f"Trainer.copy_from does not know several policies, here {', '.join(self.learner.learners)}"
+            )
         self._checkpointer.copy_from(path)
         if self._is_training and self.learner.needs_fresh_experience:
             self.driver.drop_old_experience()
