@@ -23,7 +23,7 @@ class Recorder(Callback):
     """Notes its calls; `act(trainer)` is called after those of one method."""
 
     def __init__(self, method=None, act=None):
-        self.calls = []
+        self.calls, self.checks = [], 0
         self._method, self._act = method, act
 
     def _note(self, method, trainer, *args):
@@ -31,7 +31,12 @@ class Recorder(Callback):
         if method == self._method:
             self._act(trainer)
 
+    def on_check(self, trainer):
+        assert not os.path.exists(os.path.join(trainer.root_dir, "run.json"))
+        self.checks += 1
+
     def on_begin(self, trainer):
+        assert self.checks == 1
         self._note("on_begin", trainer)
 
     def on_train_iter(self, trainer, summary):

@@ -32,6 +32,7 @@ class Act(Callback):
     def on_train_iter(self, trainer, summary):
         if trainer.counters["iterations"] == 3:
             self._act(trainer)
+            self.copied = int(trainer.learner.progress.updates)
         elif trainer.counters["iterations"] > 3:
             self.lags.append((int(trainer.learner.progress.updates), float(summary["policy_lag_max"])))
 
@@ -84,6 +85,22 @@ def test_weights_and_optimizer_are_the_same_bit_by_bit(tmp_path, parent, driver)
     assert seen["returns"] == theirs[:3]
     # What the old weights have collected is never trained on.
     assert all(updates - 1 - lag >= seen["version"] for updates, lag in callback.lags) and callback.lags
+
+
+@pytest.mark.parametrize("replayer", ["mix_in", "multi_pass"])
+def test_what_is_trained_on_more_than_once_is_dropped(tmp_path, parent, replayer):
+    callback = Act(lambda trainer: trainer.copy_from(parent[1]))
+    trainer = make_trainer(
+        tmp_path / "child",
+        stop={"num_iterations": 8},
+        experiment={"exp_replayer": replayer},
+        callbacks=[callback],
+    )
+    trainer.train()
+    last = int(trainer.learner.progress.updates)
+    versions = [updates - 1 - lag for updates, lag in callback.lags]
+    assert len(versions) == 4 and last > 4
+    assert all(version >= callback.copied for version in versions)
 
 
 def test_a_checkpoint_after_the_copy_has_the_copied_weights(tmp_path, parent):
