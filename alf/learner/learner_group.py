@@ -73,6 +73,11 @@ class LearnerGroup(tf.Module):
         """`Progress` of the sums over the policies that learn, int64 scalars."""
         return self.policy.progress
 
+    @property
+    def train_step_counter(self):
+        """int64 scalar, the updates of all policies that learn."""
+        return self.progress.updates
+
     def check_batch(self, num_unrolls, unroll_length, batch_size):
         """As `Learner.check_batch`, for the batches of each policy; only `unroll_length` matters."""
         for name, learner in self.learners.items():

@@ -10,6 +10,7 @@ from alf.drivers.metrics import Metric
 from alf.errors import ConfigError
 from alf.files import replace_file
 from alf.population.lineage import check_matplotlib, draw_lineage
+from alf.population.mutation import list_best
 from alf.population.study import TABLE_FILE, format_table
 from alf.schedules import assign_tunables, find_tunables
 from alf.training.callback import Callback
@@ -55,11 +56,11 @@ class PolicyController(Callback):
         if not rows:
             return
         objectives = self._study.objectives
-        best = max(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i]))
-        logging.info(
-            "%s is the best, %s %.6g: alf-play --root_dir=%s --policy=%s",
-            *(self._names[best], self._objective, objectives[best], trainer.root_dir, self._names[best]),
-        )
+        for best in list_best(objectives, 0.5)[-1:]:
+            logging.info(
+                "%s is the best, %s %.6g: alf-play --root_dir=%s --policy=%s",
+                *(self._names[best], self._objective, objectives[best], trainer.root_dir, self._names[best]),
+            )
         try:
             check_matplotlib()
         except ConfigError as error:
