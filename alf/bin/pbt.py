@@ -107,12 +107,23 @@ def read_config():
         raise ConfigError(f"--population is {POPULATION.value}: it must be an integer, at least 2")
     check_matplotlib()
     parse_config(GIN_FILE.value, GIN_PARAM.value)
+    _check_policies(parse_settings(gin.config_str()))
     with wrong_calls_are_config_errors():
         population = Population()
     take_bindings("alf.population")
     config = gin.config_str()
     _check_settings(config, population)
     return population, config
+
+
+def _check_policies(bindings):
+    """Raises ConfigError if a member would have several policies: members cannot copy these."""
+    for name, value in bindings.items():
+        if name.endswith("Experiment.policies") and value != "None":
+            raise ConfigError(
+                f"Experiment.policies is {value}: alf-pbt does not know several policies; for a population "
+                "in one process, alf-train takes Experiment.policies = @PolicyPopulation()"
+            )
 
 
 def _check_settings(config, population):

@@ -16,7 +16,6 @@ from absl import logging
 
 from alf.errors import ConfigError, DivergedError
 from alf.files import replace_file
-from alf.learner import LearnerGroup
 from alf.population.bindings import is_tunable, make_bindings
 from alf.schedules import assign_tunables, find_tunables
 from alf.seeds import spawn_seeds
@@ -118,16 +117,8 @@ class Member:
         self._set_tunables(order["settings"])
 
     def _check(self, settings):
-        """Raises ConfigError if there is no such objective, or a setting's `Tunable` is nowhere.
-
-        Also if there are several policies, because members cannot copy these.
-        """
+        """Raises ConfigError if there is no such objective, or a setting's `Tunable` is nowhere."""
         trainer = self._trainer
-        if isinstance(trainer.learner, LearnerGroup):
-            raise ConfigError(
-                f"Experiment.policies is set, with {', '.join(trainer.learner.learners)}: alf-pbt does not "
-                "know several policies; @PolicyPopulation() makes a population of them for alf-train"
-            )
         if self._objective == "eval" and not trainer.evaluates:
             raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")
         if self._objective != "eval" and self._objective not in trainer.metrics:

@@ -234,6 +234,10 @@ WRONG = [
     (dict(gin_param=["rate/LogUniform.low = -1"]), "LogUniform.low is -1: it must be a number above 0"),
     (dict(gin_param=["Replacement.quantile = 1"]), "Replacement.quantile is 1: .* at most 0.5"),
     (dict(gin_param=["Mutation.rate = 2"]), "Mutation.rate is 2: .* at most 1"),
+    (
+        dict(gin_param=["Experiment.policies = @Policies()", "Policies.names = ('a', 'b')"]),
+        r"Experiment.policies is @Policies\(\): alf-pbt does not know several policies; .*@PolicyPopulation",
+    ),
     (dict(ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
 ]
 

@@ -240,15 +240,6 @@ def test_what_is_wrong_is_a_config_error(make_member, config, objective, ranges,
         member.follow(order, SECONDS)
 
 
-def test_several_policies_are_refused(make_member):
-    names = KINDS["policies"].partition("Experiment.policies")[1:]
-    config = "\n".join(line.strip() for line in "".join(names).splitlines())
-    message = "Experiment.policies is set, with a, b: alf-pbt does not know several policies; @PolicyPopul"
-    with pytest.raises(ConfigError, match=message) as caught:
-        make_member(config=config).follow(make_order(), SECONDS)
-    assert "\n" not in str(caught.value)
-
-
 def test_an_error_of_training_is_raised(make_member, monkeypatch):
     member = make_member()
     member.follow(make_order(), SECONDS)
