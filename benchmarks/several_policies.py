@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Measures several policies beside one: `python -m benchmarks.several_policies [--gin_file=FILE] [--rounds=3]`.
+"""Measures several policies beside one: `python -m benchmarks.several_policies --gin_file=FILE [--rounds=3]`.
 
 The rows of all environments take the policies in turn. Two kinds of it: the batch of one policy is divided
 among the policies, so that there are more and smaller updates; or each policy has batches of that size, so
@@ -66,6 +66,15 @@ def measure(gin_files, bindings, seconds):
     return json.loads(done.stdout)["training"]["env_steps_per_second"]
 
 
+def format_table(title, results):
+    """Returns a table of the medians of rates and of their ratios in a round, dict from kind to rates."""
+    lines = [f"| {title} | trained steps/s | beside one policy |", "| --- | --- | --- |"]
+    for kind, rates in results.items():
+        ratio = statistics.median(x / y for x, y in zip(rates, results["one policy"], strict=True))
+        lines.append(f"| {kind} | {statistics.median(rates):,.0f} | {ratio:.2f} |")
+    return "\n".join(lines)
+
+
 def main(_):
     kinds = make_kinds(_POLICIES.value, count_sequences(GIN_FILE.value))
     results = {kind: [] for kind in kinds}
@@ -73,12 +82,7 @@ def main(_):
         for kind, bindings in kinds.items():
             results[kind].append(measure(GIN_FILE.value, bindings, _SECONDS.value))
             print(f"{round_} {kind}: {results[kind][-1]:,.0f}", file=sys.stderr, flush=True)
-    print(f"| {', '.join(GIN_FILE.value)} | trained steps/s | beside one policy |")
-    print("| --- | --- | --- |")
-    base = results["one policy"]
-    for kind, rates in results.items():
-        ratio = statistics.median(x / y for x, y in zip(rates, base, strict=True))
-        print(f"| {kind} | {statistics.median(rates):,.0f} | {ratio:.2f} |")
+    print(format_table(", ".join(GIN_FILE.value), results))
 
 
 if __name__ == "__main__":
