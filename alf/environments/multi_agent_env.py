@@ -8,6 +8,7 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import FIRST, LAST
 from alf.environments.batched_environment import BatchedEnvironment
+from alf.errors import ConfigError
 from alf.nest_utils import find_structure_mismatch
 
 
@@ -62,6 +63,14 @@ class MultiAgentEnvironment(BatchedEnvironment):
     @property
     def render_fps(self):
         return self._env.render_fps
+
+    @property
+    def hold(self):
+        """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
+        raise ConfigError(
+            "sticky is True: the agents of a game cannot wait one by one: set AsyncOffPolicyDriver.sticky "
+            "or SyncOffPolicyDriver.sticky to False"
+        )
 
     def seed(self, seed):
         """Seeds the next reset, as in `PythonEnvironment`."""
