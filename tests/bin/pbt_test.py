@@ -48,8 +48,9 @@ def start(gin_file, root_dir, population=2, ray_address=None, **params):
     command += [] if ray_address is None else [f"--ray_address={ray_address}"]
     command += [f"--population={population}", *(f"--gin_param={k}={v}" for k, v in params.items())]
     env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    # The example includes another one by its path from there.
-    settings = dict(env=env, cwd=EXAMPLES.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    env["PYTHONPATH"] = str(EXAMPLES.parent)
+    # Not in the folder of the examples' folder: gin files are found from anywhere.
+    settings = dict(env=env, cwd=root_dir.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return subprocess.Popen(command, text=True, **settings)
 
 
