@@ -267,9 +267,14 @@ def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, mes
             "Population.settings = {'Adam.epsilon': @rate/LogUniform(), 'SGD.momentum': @entropy/Uniform()}",
             "nothing reads the gin binding SGD.momentum",
         ),
+        (
+            "Experiment.num_collectors = 999",
+            "Experiment.num_collectors: the cluster has not .* for the collectors of each of 2 members",
+        ),
     ],
+    ids=["metric", "eval", "binding", "collectors"],
 )
-def test_what_only_a_member_can_see_is_one_line_too(tmp_path, settings, message):
+def test_what_only_the_cluster_or_a_member_can_see_is_one_line_too(tmp_path, settings, message):
     process = start(write_study(tmp_path, f"{SETTINGS}\n{settings}\n"), tmp_path / "study")
     out, _ = process.communicate(timeout=SECONDS)
     errors = [line for line in out.splitlines() if line.startswith("error: ")]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Gin files that include others: from the current directory first, then beside the file that includes them."""
+"""Gin files that include others: from the current directory, or else from beside the file that includes."""
 
 import sys
 
