@@ -4,7 +4,8 @@
 from alf.training.callback import Callback
 from alf.training.evaluator import Evaluator
 from alf.training.experiment import Experiment
+from alf.training.league import League
 from alf.training.saved_run import load_behavior
 from alf.training.trainer import Trainer
 
-__all__ = ["Callback", "Evaluator", "Experiment", "Trainer", "load_behavior"]
+__all__ = ["Callback", "Evaluator", "Experiment", "League", "Trainer", "load_behavior"]

@@ -16,6 +16,7 @@ from alf.workers.info import make_info_reader
 
 _FIRST, _MID, _LAST = 0, 1, 2
 ACTION_MASK = "action_mask"  # PettingZoo's name of that entry of an observation
+IS_TURN = "is_turn"  # an entry of ALF's own: whether the agent acts now
 _FLOAT = np.dtype(np.float32)
 
 
@@ -188,7 +189,8 @@ class _Turns:
     """An `AECEnv`, in which one agent acts in each step and the others wait. It is used as `_Parallel` is.
 
     What an agent observes has an "action_mask". That of an agent that waits allows the first action alone:
-    its probability is 1, so nothing is learned about how to choose, but the value is.
+    its probability is 1, so nothing is learned about how to choose, but the value is. A board may be worth
+    much to the one whose turn it is and little to the other: so there is also "is_turn", float32 [1], 1 or 0.
     """
 
     def __init__(self, env):
@@ -216,7 +218,7 @@ class _Turns:
             )
         self._waiting[agent] = np.zeros(sum(sizes), space[ACTION_MASK].dtype)
         self._waiting[agent][np.cumsum([0, *sizes[:-1]])] = 1
-        return space
+        return spaces.Dict({**space.spaces, IS_TURN: spaces.Box(0.0, 1.0, (1,), np.float32)})
 
     def make_action_space(self, names):
         self._names = names
@@ -268,8 +270,10 @@ class _Turns:
         if not self._has_mask[agent]:
             allowed = np.ones_like(self._waiting[agent])
             observation = {"observation": observation, ACTION_MASK: info.get(ACTION_MASK, allowed)}
-        if agent != self.env.agent_selection:
-            observation = {**observation, ACTION_MASK: self._waiting[agent]}
+        is_turn = agent == self.env.agent_selection
+        observation = {**observation, IS_TURN: np.array([is_turn], np.float32)}
+        if not is_turn:
+            observation[ACTION_MASK] = self._waiting[agent]
         self._legal.masks[self._names[agent]] = observation[ACTION_MASK]
         return Seen(observation, info)
 

@@ -185,6 +185,7 @@ def check_turns(rows, names, game):
                 waits = np.zeros(TurnGame.SIZES[agent])
                 waits[[0, 2] if agent == "second" else 0] = 1  # the first of 2, and of 3 choices
                 acts = agent == TurnGame.TURNS[ply]
+                assert own["is_turn"].tolist() == [float(acts)]
                 np.testing.assert_array_equal(
                     own["action_mask"], TurnGame.mask_of(agent, ply) if acts else waits
                 )

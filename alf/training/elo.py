@@ -1,0 +1,146 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Elo ratings of a policy and of the past versions of it that it plays against."""
+
+import collections
+
+import gin
+import numpy as np
+
+from alf.data_structures import FIRST, LAST, MID
+from alf.drivers.metrics import EpisodeMetric, Metric
+from alf.errors import check_int, check_number
+
+
+def expect_score(rating, other):
+    """Returns the expected score, 1 for a win and 0.5 for a draw, by Elo's logistic formula.
+
+    Args:
+        rating, other: floats or arrays, of the player and of the opponent: 400 points are odds of 10 to 1.
+    """
+    return 1.0 / (1.0 + 10.0 ** ((other - rating) / 400.0))
+
+
+@gin.configurable(module="alf.training")
+class EloRating(Metric):
+    """The rating of the policy that learns, number 0 in `LogRecord.owner`. All others play versions of it.
+
+    After each game in which that policy meets a version, both ratings move by `k_factor` times the difference
+    of score and expected score: one up, the other down. The higher return of a game wins. If several
+    opponents are in a game, each of them counts as a game of its own, and the moves are divided by their
+    number. A version is the `policy_version` of the opponent. A game in which that has changed is not rated.
+
+    A game is over where no agent goes on. All agents must be rows of one environment, row = game * A + agent.
+
+    Args:
+        num_agents: A, int, at least 2.
+        k_factor: number above 0.
+        first_rating: number, of the first version.
+        window: int; how many of the last games count for `score`.
+
+    Attributes:
+        score: `EpisodeMetric`, the mean score against versions.
+    """
+
+    name = "league/Elo"
+
+    def __init__(self, num_agents, k_factor=16.0, first_rating=1200.0, window=100):
+        self._num_agents = num_agents
+        self._k_factor = check_number("EloRating.k_factor", k_factor, above=0)
+        self._rating = check_number("EloRating.first_rating", first_rating)
+        self._scores = collections.deque(maxlen=check_int("EloRating.window", window))
+        self.score = EpisodeMetric("league/Score", self._scores)
+        self._versions = {}  # version -> rating
+        self._unfinished = {}  # first env id of a batch -> `_Episodes`
+        self._players = {}  # (first env id, game) -> players whose episodes have ended
+
+    def rate(self, version):
+        """Returns the rating of a version; a new one has that of the policy that learns."""
+        return self._versions.setdefault(version, self._rating)
+
+    def keep(self, versions):
+        """Forgets all versions but these."""
+        for version in [version for version in self._versions if version not in versions]:
+            del self._versions[version]
+
+    def expect_scores(self, versions):
+        """Returns the expected scores of the policy that learns against a list of versions, float [N]."""
+        return expect_score(self._rating, np.array([self.rate(version) for version in versions]))
+
+    def __call__(self, record):
+        key, (length, batch_size) = int(record.env_id[0]), record.step_type.shape
+        if key not in self._unfinished:
+            self._unfinished[key] = _Episodes(batch_size)
+        returns, first_versions = self._unfinished[key].add(record)
+        games = record.step_type.reshape(length, -1, self._num_agents)
+        ends = (games == LAST).any(axis=2)
+        begins = (games == FIRST).all(axis=2)
+        is_over = ends & ~(games == MID).any(axis=2)
+        for t, game in np.argwhere(ends | begins).tolist():
+            players = self._players.setdefault((key, game), [])
+            if begins[t, game]:  # also where a game was broken off
+                players.clear()
+                continue
+            for row in range(game * self._num_agents, (game + 1) * self._num_agents):
+                if record.step_type[t, row] == LAST:
+                    version = int(record.policy_version[t, row])
+                    is_same = version == first_versions[t, row]
+                    owner = int(record.owner[t, row])
+                    players.append(_Player(owner, version if is_same else None, float(returns[t, row])))
+            if is_over[t, game]:
+                self._rate_game(players)
+                players.clear()
+
+    def result(self):
+        return float(self._rating)
+
+    def get_state(self):
+        return {"rating": self._rating, "versions": [list(pair) for pair in self._versions.items()]}
+
+    def set_state(self, state):
+        self._rating = state["rating"]
+        self._versions = {int(version): rating for version, rating in state["versions"]}
+
+    def _rate_game(self, players):
+        own = [player for player in players if player.owner == 0]
+        others = [player for player in players if player.owner != 0 and player.version is not None]
+        pairs = [(one, other) for one in own for other in others]
+        moves = []
+        for one, other in pairs:
+            score = 0.5 + 0.5 * np.sign(one.total - other.total)
+            expected = expect_score(self._rating, self.rate(other.version))
+            moves.append(self._k_factor * (score - expected) / len(pairs))
+            self._scores.append(float(score))
+        for (_, other), move in zip(pairs, moves, strict=True):
+            self._versions[other.version] = self.rate(other.version) - float(move)
+        self._rating += float(sum(moves))
+
+
+_Player = collections.namedtuple("_Player", ("owner", "version", "total"))  # total: the return
+
+
+class _Episodes:
+    """The unfinished episodes of B rows: the sum of rewards, and the version that began each."""
+
+    def __init__(self, batch_size):
+        self._totals = np.zeros(batch_size)
+        self._versions = np.full(batch_size, -1)
+
+    def add(self, record):
+        """Takes a `LogRecord`.
+
+        Returns:
+            two arrays [T, B], of the episode of each step: the rewards up to it, and the first version.
+        """
+        length, batch_size = record.step_type.shape
+        is_first = record.step_type == FIRST
+        reward = record.reward.reshape(length, batch_size, -1).sum(axis=2)
+        sums = reward.cumsum(axis=0)
+        # The last FIRST row up to each row, whose reward does not count; -1 where the episode has begun in an
+        # earlier record.
+        begin = np.maximum.accumulate(np.where(is_first, np.arange(length)[:, np.newaxis], -1), axis=0)
+        here, rows = np.maximum(begin, 0), np.arange(batch_size)
+        is_here = begin >= 0
+        totals = np.where(is_here, sums - sums[here, rows], sums + self._totals)
+        versions = np.where(is_here, record.policy_version[here, rows], self._versions)
+        self._totals, self._versions = totals[-1], versions[-1]
+        return totals, versions
