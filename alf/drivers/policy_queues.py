@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PolicyQueues: a learn queue for each of several policies, and how an unroll is split among them."""
 
+import math
+
 import tensorflow as tf
 
 from alf.data_structures import FIRST, OWNER, count_transitions
@@ -12,19 +14,20 @@ _NUM_ANNOUNCEMENTS = 64  # that may wait; whoever reads them never waits for tho
 
 
 class PolicyQueues:
-    """The learn queues of the policies that learn. An item is a sequence: a row's steps of an unroll.
+    """The learn queues of the policies that learn. An item is a part of an unroll: some of its sequences.
 
-    An unroll of a batched environment is split by rows. A row's sequence goes to each policy that acted in
-    it, which is more than one where an episode ended and the next one has another policy. Steps of others
-    become FIRST steps, which are no transitions, so each transition is in one queue. Their other fields are
-    those of a step of the policy's own: data transformers and losses never see what another policy saw.
+    A sequence is a row's steps of an unroll. It goes to each policy that acted in it, which is more than one
+    where an episode ended and the next one has another policy. Steps of others become FIRST steps, which are
+    no transitions, so each transition is in one queue. Their other fields are those of a step of the policy's
+    own: data transformers and losses never see what another policy saw.
 
     Args:
         group: `PolicyGroup` that acts.
         specs: `EnvSpecs` of the environments.
         learner: `LearnerGroup` of the policies that learn.
         unroll_length: T.
-        max_waiting_batches: batches of each policy that may wait. Then environments wait.
+        max_waiting_batches: batches of each policy that may wait, as far as parts are as large as unrolls.
+            Then environments wait.
     """
 
     def __init__(self, group, specs, learner, unroll_length, max_waiting_batches):
@@ -36,29 +39,37 @@ class PolicyQueues:
             spec = specs.view(group, name).unroll_spec(
                 group.policies[name], unroll_length, keep_bounds=False, with_env_info=one.uses_env_info
             )
-            capacity = self._shapes[name].num_sequences * max_waiting_batches
-            self._queues[name] = NestFIFOQueue(capacity, _drop_rows(spec), f"learn_queue_of_{name}")
-        # Pairs of a policy's place in `_names` and how many sequences are enqueued next.
+            parts_of_batch = math.ceil(self._shapes[name].num_sequences / specs.batch_size)
+            capacity = parts_of_batch * max_waiting_batches
+            self._queues[name] = NestFIFOQueue(capacity, _of_some_rows(spec), f"learn_queue_of_{name}")
+        # Of each part that is enqueued next: the policy's place in `_names`, and how many sequences it has.
         pair = tf.TensorSpec((2,), tf.int32)
         self._announcements = NestFIFOQueue(_NUM_ANNOUNCEMENTS, pair, "announcements")
-        self._waiting = dict.fromkeys(self._names, 0)  # sequences that were announced and not taken
-        self._dequeue = {}
+        # Sequences that were taken from the queues and wait until a batch is complete, and their numbers.
+        self._waiting = {name: _make_variables(queue.spec) for name, queue in self._queues.items()}
+        self._counts = dict.fromkeys(self._names, 0)
+        self._append, self._cut = {}, {}  # traced functions by policy
 
     def enqueue(self, unroll):
         """Splits an `Experience` of [T+1, B, ...] in the graph; returns the last operation.
 
-        A policy's sequences are announced just before they are enqueued: `take` then waits for sequences
-        whose thread waits for nothing but it.
+        A part is announced just before it is enqueued: `take` then waits for a part whose thread waits for
+        nothing but it.
         """
         done = tf.no_op()
         for place, name in enumerate(self._names):
-            sequences = self._select(name, unroll)
-            count = tf.shape(sequences.step_type)[0]
-            with tf.control_dependencies([done, *tf.nest.flatten(sequences)]):
-                announced = self._announcements.enqueue(tf.stack([place, count]))
-            with tf.control_dependencies([announced]):
-                done = self._queues[name].enqueue_many(sequences)
-        return done
+            part = self._select(name, unroll)
+            count = tf.shape(part.step_type)[1]
+
+            def enqueue(name=name, part=part, pair=(place, count)):
+                with tf.control_dependencies([self._announcements.enqueue(tf.stack(pair))]):
+                    enqueued = self._queues[name].enqueue(part)
+                with tf.control_dependencies([enqueued]):
+                    return tf.constant(True)
+
+            with tf.control_dependencies([done, *tf.nest.flatten(part)]):
+                done = tf.cond(count > 0, enqueue, lambda: False)
+        return done.op
 
     def take(self):
         """Waits for a batch of any policy, that which is complete first.
@@ -74,16 +85,18 @@ class PolicyQueues:
         while name is None:
             place, count = self._announcements.dequeue().numpy().tolist()
             name = self._names[place]
-            self._waiting[name] += count
-            name = name if self._waiting[name] >= self._shapes[name].num_sequences else None
-        self._waiting[name] -= self._shapes[name].num_sequences
-        if name not in self._dequeue:
-            self._dequeue[name] = trace(lambda: self._take_batch(name))
-        experience, steps = self._dequeue[name]()
+            if name not in self._append:
+                self._append[name] = trace(lambda name=name: self._append_part(name))
+                self._cut[name] = trace(lambda name=name: self._cut_batch(name))
+            self._append[name]()
+            self._counts[name] += count
+            name = self._find_complete()
+        experience, steps = self._cut[name]()
+        self._counts[name] -= self._shapes[name].num_sequences
         return PolicyBatch(name, experience), steps
 
     def size(self):
-        """Sequences that wait now, an int."""
+        """Parts that wait in the queues now, an int."""
         return sum(queue.size() for queue in self._queues.values())
 
     def close(self):
@@ -92,23 +105,23 @@ class PolicyQueues:
             queue.close()
 
     def _find_complete(self):
-        """The name of a policy of which a whole batch was announced, or None."""
-        complete = (name for name, n in self._waiting.items() if n >= self._shapes[name].num_sequences)
+        """The name of a policy of which a whole batch waits, or None."""
+        complete = (name for name, n in self._counts.items() if n >= self._shapes[name].num_sequences)
         return next(complete, None)
 
     def _select(self, name, unroll):
-        """Selects the sequences of a policy: `Experience` of [N, T+1, ...], state [N, ...]."""
+        """Selects the sequences of a policy: `Experience` of [T+1, N, ...], state [N, ...]."""
         group = self._group
         is_own = tf.equal(unroll.observation[OWNER], group.names.index(name))
         # Row T has the answer of row T-1. If that is another policy's, row T begins an episode: it is row 0
         # of the next unroll, and nothing leads to it here.
         is_own = tf.concat([is_own[:-1], is_own[-2:-1] & is_own[-1:]], axis=0)
         rows = tf.where(tf.reduce_any(is_own, axis=0))[:, 0]
-        is_own = tf.gather(tf.transpose(is_own), rows)
-        num_steps = unroll.step_type.shape[0]
+        is_own = tf.gather(is_own, rows, axis=1)
+        steps = tf.range(unroll.step_type.shape[0], dtype=tf.int64)[:, tf.newaxis]
         # Where a step is another policy's, the first own one is in its place.
-        step = tf.where(is_own, tf.range(num_steps, dtype=tf.int64), _find_first(is_own))
-        index = tf.stack([step, tf.ones_like(step) * rows[:, tf.newaxis]], axis=-1)
+        step = tf.where(is_own, steps, tf.argmax(tf.cast(is_own, tf.int32), axis=0))
+        index = tf.stack([step, tf.ones_like(step) * rows], axis=-1)
         own = group.view(name, unroll)
         if not self._learners[name].uses_env_info:
             own = own._replace(env_info=())
@@ -116,27 +129,49 @@ class PolicyQueues:
         own = tf.nest.map_structure(lambda x: tf.gather_nd(x, index), own._replace(state=()))
         return own._replace(step_type=tf.where(is_own, own.step_type, FIRST), state=state)
 
-    def _take_batch(self, name):
-        shape = self._shapes[name]
-        batch = self._queues[name].dequeue_many(shape.num_sequences)
-        rows, state = batch._replace(state=()), batch.state
-        if shape.splits_rows:
-            rows = tf.nest.map_structure(lambda x: x[:, :, tf.newaxis], rows)
-            state = tf.nest.map_structure(lambda x: x[:, tf.newaxis], state)
-        else:
-            rows = tf.nest.map_structure(lambda x: tf.experimental.numpy.moveaxis(x, 0, 1)[tf.newaxis], rows)
-            state = tf.nest.map_structure(lambda x: x[tf.newaxis], state)
-        return rows._replace(state=state), count_transitions(rows.step_type)
+    def _append_part(self, name):
+        """Takes a part from the queue of a policy, and appends it to the sequences that wait."""
+
+        def append(axis, variable, part):
+            return variable.assign(tf.concat([variable.read_value(), part], axis), read_value=False)
+
+        _map_rows(append, self._waiting[name], self._queues[name].dequeue())
+
+    def _cut_batch(self, name):
+        """Takes a batch from the sequences that wait; returns what `take` does."""
+        count, splits_rows = self._shapes[name]
+
+        def cut(axis, variable):
+            batch, rest = tf.split(variable.read_value(), [count, -1], axis)
+            variable.assign(rest, read_value=False)
+            if not splits_rows:
+                return batch[tf.newaxis]
+            return tf.expand_dims(tf.experimental.numpy.moveaxis(batch, axis, 0), axis + 1)
+
+        batch = _map_rows(cut, self._waiting[name])
+        return batch, count_transitions(batch.step_type)
 
 
-def _find_first(is_own):
-    """The first step where bool [N, T+1] holds, int64 [N, 1]."""
-    return tf.argmax(tf.cast(is_own, tf.int32), axis=1)[:, tf.newaxis]
+def _map_rows(function, *parts):
+    """Calls a function (axis of the rows, *tensors) for each tensor of `Experience`s of [T+1, N, ...]."""
+    rows = (part._replace(state=()) for part in parts)
+    mapped = tf.nest.map_structure(lambda *x: function(1, *x), *rows)
+    state = tf.nest.map_structure(lambda *x: function(0, *x), *(part.state for part in parts))
+    return mapped._replace(state=state)
 
 
-def _drop_rows(spec):
-    """Specs of a sequence, [T+1, ...], from those of an unroll, [T+1, B, ...]; the state's have no T+1."""
-    drop = lambda s: tf.TensorSpec((s.shape[0], *s.shape[2:]), s.dtype)  # noqa: E731
-    rows = tf.nest.map_structure(drop, spec._replace(state=()))
-    state = tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape[1:], s.dtype), spec.state)
-    return rows._replace(state=state)
+def _of_some_rows(spec):
+    """The spec of an unroll, [T+1, B, ...], with any number of rows."""
+    return _map_rows(
+        lambda axis, s: tf.TensorSpec((*s.shape[:axis], None, *s.shape[axis + 1 :]), s.dtype), spec
+    )
+
+
+def _make_variables(spec):
+    """Variables like a spec, without rows at first."""
+
+    def make(s):
+        return tf.Variable(tf.zeros([n or 0 for n in s.shape], s.dtype), trainable=False, shape=s.shape)
+
+    with tf.device("CPU:0"):
+        return tf.nest.map_structure(make, spec)

@@ -9,7 +9,7 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
-from alf.nest_utils import add_leading_dims, find_mismatch
+from alf.nest_utils import find_mismatch
 
 _numbers = itertools.count()  # No two queues of a process have the same name.
 
@@ -19,7 +19,8 @@ class NestFIFOQueue:
 
     Args:
         capacity: items that may wait; `enqueue` blocks while the queue is full.
-        spec: nest of tensor specs with static shapes; also an attribute.
+        spec: nest of tensor specs; also an attribute. Where a dimension is None, items may differ in it, and
+            `dequeue_many` does not work.
         name: shown in errors.
         handle: of a queue that `_make_handles` made for these arguments; by default a new one.
 
@@ -47,14 +48,6 @@ class NestFIFOQueue:
             raise ValueError(f"{self._name}: an item does not fit the queue's spec: {mismatch}")
         components = tf.nest.flatten(item) or [tf.constant(False)]
         return tf.raw_ops.QueueEnqueueV2(handle=self.handle, components=components)
-
-    def enqueue_many(self, items):
-        """Appends the items of a nest of [n, ...], one after another; otherwise as `enqueue`."""
-        items = tf.nest.map_structure(tf.convert_to_tensor, items)
-        mismatch = find_mismatch(items, add_leading_dims(self.spec, None))
-        if mismatch:
-            raise ValueError(f"{self._name}: items do not fit the queue's spec: {mismatch}")
-        return tf.raw_ops.QueueEnqueueManyV2(handle=self.handle, components=tf.nest.flatten(items))
 
     def dequeue(self):
         """Takes the oldest item; waits for one. OutOfRangeError if the queue is closed and empty."""
@@ -161,7 +154,11 @@ def _make_handles(num_queues, capacity, spec, name):
     attributes hold the name of one queue, until the process ends: 36 KB for each queue.
     """
     components = _get_components(spec)
-    kwargs = {"component_types": [s.dtype for s in components], "shapes": [s.shape for s in components]}
+    is_static = all(s.shape.is_fully_defined() for s in components)
+    kwargs = {
+        "component_types": [s.dtype for s in components],
+        "shapes": [s.shape for s in components] if is_static else [],
+    }
     names = [f"{name}_{next(_numbers)}" for _ in range(num_queues)]
 
     def make():

@@ -1,0 +1,38 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The benchmark of several policies: its kinds have batches of the sizes that it says."""
+
+import gin
+
+from alf.training import Experiment
+from alf.training.config import parse_config
+from tests.benchmarks.conftest import import_program
+from tests.example_runs import EXAMPLES
+
+program = import_program("benchmarks.several_policies")
+EXAMPLE = str(EXAMPLES / "impala_cartpole.gin")
+
+
+def test_batches_are_divided_or_as_large():
+    num_sequences = program.count_sequences([EXAMPLE])
+    assert num_sequences == 128
+    kinds = program.make_kinds(2, num_sequences)
+    sizes = {}
+    for kind, bindings in kinds.items():
+        gin.clear_config()
+        parse_config([EXAMPLE], bindings)
+        driver = Experiment().make_driver()
+        driver.stop()
+        shapes = getattr(driver.learner, "shapes", None)
+        sizes[kind] = shapes and [shape.num_sequences for shape in shapes.values()]
+    assert list(sizes.values()) == [None, [64, 64], [128, 128]]
+
+
+def test_the_table_has_medians_of_ratios_in_a_round():
+    results = {"one policy": [100.0, 200.0, 50.0], "two": [90.0, 170.0, 40.0], "other": [95.0, 190.0, 60.0]}
+    assert program.format_table("x.gin", results).splitlines() == [
+        "| x.gin | trained steps/s | beside one policy |",
+        "| --- | --- | --- |",
+        "| one policy | 100 | 1.00 |",
+        "| two | 90 | 0.85 |",
+        "| other | 95 | 0.95 |",
+    ]
