@@ -66,7 +66,8 @@ class PPOAlgorithm(Algorithm):
             the symmetric KL divergence to the uniform policy.
         target_kl: the remaining updates of a batch are skipped once the KL divergence from the proximal
             policy to the new one is larger. None never skips them.
-        normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1.
+        normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1,
+            those of steps at which the action mask allows several actions; the others do not count.
         target_update_period: updates after which the target policy becomes a copy of the policy again. None
             for no target policy.
         clip_target_ratio: the largest importance with a target policy; above 0.
@@ -162,7 +163,10 @@ class PPOAlgorithm(Algorithm):
         log_ratio = actions.log_prob(params, info.raw) - actions.log_prob(info.proximal, info.raw)
         advantage = info.advantage
         if self._normalize_advantages:
-            advantage = losses.normalize_advantages(advantage, weight > 0)
+            # Rows without a choice have no policy gradient. Their advantages would be a wrong baseline, and a
+            # wrong scale, of those that have one: half the rows of a game in turns only wait.
+            mask = (weight > 0) & actions.has_choice(params)
+            advantage = losses.normalize_advantages(advantage, mask)
         clip_range = self._clip_range(self.progress)
         surrogate = losses.ppo_policy_loss(log_ratio, advantage, clip_range)
         if self._value_clip_range is None:

@@ -29,6 +29,7 @@ from alf.errors import ConfigError, EnvError
 from alf.population.bindings import make_bindings
 from alf.population.lineage import check_matplotlib, draw_lineage
 from alf.population.population import Population
+from alf.population.room import find_collectors
 from alf.population.study import Study
 from alf.training.config import (
     own_config,
@@ -90,7 +91,7 @@ def run():
 
         try:
             arguments = run_dir.path, output.announce, output.draw, schedulers.append
-            errors = run_study(ray, study, population, config, *arguments)
+            errors = run_study(ray, study, population, find_collectors(), config, *arguments)
         finally:
             if study.rows:
                 output.draw(force=True)

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """MultiAgentEnvironment: games of several agents as one batched environment, a row for each agent."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import tensorflow as tf
 from tf_agents.specs import array_spec
@@ -8,7 +10,9 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import FIRST, LAST
 from alf.environments.batched_environment import BatchedEnvironment
+from alf.errors import ConfigError
 from alf.nest_utils import find_structure_mismatch
+from alf.workers.games import ACTION_MASK
 
 
 class MultiAgentEnvironment(BatchedEnvironment):
@@ -20,8 +24,8 @@ class MultiAgentEnvironment(BatchedEnvironment):
     ignored.
 
     If all agents have equal spaces, these are the specs of a row. Otherwise observation and action are dicts
-    with an entry for each distinct pair of spaces. A row fills the entry of its agent, the others are blank;
-    of its action that entry alone counts.
+    with an entry for each distinct pair of spaces. A row fills the entry of its agent, the others are blank,
+    with action masks that allow one action alone; of its action its agent's entry alone counts.
 
     Args:
         env: `PythonEnvironment` of G `alf.workers.games.Game`s. `close()` closes it.
@@ -52,7 +56,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self._members = {
             name: [i for i, x in enumerate(firsts) if self.agents[x] == name] for name in entries
         }
-        self._blanks = {name: tf.nest.map_structure(_make_blank, pair[0]) for name, pair in entries.items()}
+        self._blanks = {name: _make_blank_entry(*pair) for name, pair in entries.items()}
 
     @property
     def num_restarts(self):
@@ -62,6 +66,14 @@ class MultiAgentEnvironment(BatchedEnvironment):
     @property
     def render_fps(self):
         return self._env.render_fps
+
+    @property
+    def hold(self):
+        """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
+        raise ConfigError(
+            "sticky is True: the agents of a game cannot wait one by one: set AsyncOffPolicyDriver.sticky "
+            "or SyncOffPolicyDriver.sticky to False"
+        )
 
     def seed(self, seed):
         """Seeds the next reset, as in `PythonEnvironment`."""
@@ -144,6 +156,21 @@ def _are_equal(one, other):
         return False
     pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
     return all(type(a) is type(b) and a == b for a, b in pairs)
+
+
+def _make_blank_entry(observation, action):
+    """Returns the blank of an entry with these specs.
+
+    An action mask in it allows the first action alone: what a policy chooses there teaches it nothing.
+    """
+    blank = tf.nest.map_structure(_make_blank, observation)
+    is_masked = isinstance(observation, Mapping) and ACTION_MASK in observation
+    if not is_masked or tf.nest.is_nested(action) or not np.issubdtype(action.dtype, np.integer):
+        return blank
+    sizes = np.broadcast_to(action.maximum - action.minimum + 1, action.shape).ravel()
+    if blank[ACTION_MASK].shape == (sizes.sum(),):
+        blank[ACTION_MASK][np.cumsum([0, *sizes[:-1]])] = 1
+    return blank
 
 
 def _make_blank(spec):

@@ -121,6 +121,11 @@ def symmetric_kl_to_uniform(logits):
     return 0.5 * tf.reduce_sum(tf.where(forbidden, 0.0, terms), axis=-1)
 
 
+def count_allowed(logits):
+    """Counts the actions whose logits are not `FORBIDDEN_LOGIT`: float32 [..., n] -> int32 [...]."""
+    return tf.reduce_sum(tf.cast(logits > 0.1 * FORBIDDEN_LOGIT, tf.int32), axis=-1)
+
+
 def normalize_advantages(advantages, mask):
     """Shifts and scales to mean 0 and standard deviation 1 over the mask, bool [T, B]; 0 elsewhere.
 

@@ -88,6 +88,11 @@ class ActionDistribution(tf.Module, abc.ABC):
     def kl(self, params_p, params_q):
         """Computes KL(p || q) in nats, float32 [...]."""
 
+    def has_choice(self, params):
+        """Tells where more than one action is possible, bool [...]: elsewhere log p has no gradient."""
+        x, spec = tf.nest.flatten(params)[0], tf.nest.flatten(self.params_spec)[0]
+        return tf.ones(tf.shape(x)[: x.shape.rank - spec.shape.rank], tf.bool)
+
     def symmetric_kl_to_uniform(self, params):
         """Sums `losses.symmetric_kl_to_uniform` over the parts, float32 [...]; for integer actions alone."""
         name = type(self).__name__
@@ -157,6 +162,9 @@ class CategoricalActions(ActionDistribution):
     def kl(self, params_p, params_q):
         log_p, log_q = tf.nn.log_softmax(params_p), tf.nn.log_softmax(params_q)
         return self._sum_parts(tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1))
+
+    def has_choice(self, params):
+        return self._sum_parts(tf.cast(losses.count_allowed(params) > 1, tf.float32)) > 0
 
     def symmetric_kl_to_uniform(self, params):
         return self._sum_parts(losses.symmetric_kl_to_uniform(params))
@@ -453,6 +461,9 @@ class NestedActions(ActionDistribution):
     def kl(self, params_p, params_q):
         return tf.add_n([part.kl(p, q) for part, p, q in self._zip(params_p, params_q)])
 
+    def has_choice(self, params):
+        return tf.reduce_any([part.has_choice(p) for part, p in self._zip(params)], axis=0)
+
     def symmetric_kl_to_uniform(self, params):
         return tf.add_n([part.symmetric_kl_to_uniform(p) for part, p in self._zip(params)])
 
@@ -517,17 +528,28 @@ def make_action_distribution(
 def split_mask(observation, key):
     """Takes the action mask, the entry `key`, out of an observation, or its spec out of the spec.
 
-    Returns the observation without the mask, or its only other entry itself; and the mask, or None.
+    Returns the observation without the mask, or its only other entry itself; and the mask, or None. If each
+    entry of the observation has a mask, as those of agents with different spaces, both are dicts.
     """
     if key is None:
         return observation, None
-    if not isinstance(observation, Mapping) or key not in observation:
+    if not has_mask(observation, key):
         has = f"the keys {list(observation)}" if isinstance(observation, Mapping) else "no keys"
         raise ConfigError(f"action_mask_key is {key!r}: the observation has {has}")
+    if key not in observation:
+        parts = {name: split_mask(x, key) for name, x in observation.items()}
+        return tuple({name: part[i] for name, part in parts.items()} for i in range(2))
     rest = {k: v for k, v in observation.items() if k != key}
     if not rest:
         raise ConfigError(f"action_mask_key is {key!r}: the observation has nothing but that")
     return (rest if len(rest) > 1 else rest.popitem()[1]), observation[key]
+
+
+def has_mask(observation, key):
+    """Whether an observation, or its spec, is a dict with the entry `key`, or of dicts that all have it."""
+    if not isinstance(observation, Mapping) or not observation:
+        return False
+    return key in observation or all(isinstance(x, Mapping) and key in x for x in observation.values())
 
 
 def _read_bounds(action_spec):

@@ -1,14 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """RandomPolicy: an opponent that knows nothing."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import PolicyStep
 from alf.nest_utils import BoundedTensorSpec
-from alf.policies.action_distributions import make_action_distribution, split_mask
+from alf.policies.action_distributions import has_mask, make_action_distribution, split_mask
 from alf.policies.policy import Policy
 from alf.workers.games import ACTION_MASK
 
@@ -18,13 +16,14 @@ _LARGEST = 10.0  # of numbers without bounds
 class RandomPolicy(Policy):
     """Chooses each allowed action with the same probability, an action of floats uniformly within its bounds.
 
-    If the observation is a dict with an entry "action_mask", that says which integers are allowed.
+    If the observation is a dict with an entry "action_mask", that says which integers are allowed; so it does
+    in each entry of agents with different spaces.
     """
 
     def __init__(self, observation_spec, action_spec):
         super().__init__(observation_spec, action_spec, name="random_policy")
-        has_mask = isinstance(observation_spec, Mapping) and ACTION_MASK in observation_spec
-        self._masked = make_action_distribution(action_spec) if has_mask else None
+        is_masked = has_mask(observation_spec, ACTION_MASK)
+        self._masked = make_action_distribution(action_spec) if is_masked else None
 
     def rollout_step(self, time_step, state):
         num_rows = tf.shape(time_step.step_type)[0]

@@ -18,6 +18,7 @@ from absl import logging as absl_logging
 
 from alf.distributed.ray_process import AfterTensorFlow, make_here
 from alf.errors import ConfigError
+from alf.population.room import request_resources
 
 # Before Ray Tune is imported, here and in the members' processes, which import this module first.
 os.environ.update(
@@ -221,20 +222,14 @@ class _Events(tune.Callback):
         self._announce(f"member {_index(trial)} is lost: {_describe_error(trial)}")
 
 
-def count_room(ray, request):
-    """How many members the cluster has room for, each of which requests a dict of numbers by name."""
-    total = ray.cluster_resources()
-    shares = [total.get(name, 0.0) / number for name, number in request.items() if number]
-    return math.floor(min(shares, default=math.inf) + 1e-6)
-
-
-def run_study(ray, study, population, config, folder, announce, on_change, on_scheduler):
+def run_study(ray, study, population, collectors, config, folder, announce, on_change, on_scheduler):
     """Trains all members until they have ended, or `stop_reason` is set.
 
     Args:
         ray: the module, connected.
         study: `Study`.
         population: `Population`.
+        collectors: dict, what the collectors of a member occupy, see `find_collectors`.
         config: text; the gin configuration of all members.
         folder: of the study.
         announce, on_change: as of `StudyScheduler`.
@@ -246,18 +241,24 @@ def run_study(ray, study, population, config, folder, announce, on_change, on_sc
     Raises:
         ConfigError: if a setting is wrong, or a member needs more than the cluster has.
     """
-    num_members = len(study.orders)
-    share = math.floor(1e4 * ray.cluster_resources().get("CPU", 1.0) / num_members) / 1e4
-    request = {
-        "CPU": population.num_cpus or min(share, 1.0),
-        "GPU": population.num_gpus,
-        **population.resources,
-    }
-    room = count_room(ray, request)
-    if not room:
-        raise ConfigError(
-            f"Population.num_cpus, num_gpus, resources: the cluster has not {request} for a member"
-        )
+    total = ray.cluster_resources()
+    request, has_room = request_resources(total, population, len(study.orders), collectors)
+    scheduler = StudyScheduler(study, has_room, announce, on_change)
+    on_scheduler(scheduler)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    results = tune.Tuner(
+        tune.with_resources(MemberTrainable, request),
+        param_space=_describe_members(study, population, config, folder),
+        tune_config=_configure_trials(scheduler),
+        run_config=_configure_run(folder, population, scheduler, _Events(study, announce)),
+    ).fit()
+    if scheduler.config_error is not None:
+        raise ConfigError(scheduler.config_error)
+    return [_last_line(str(error)) for error in results.errors]
+
+
+def _describe_members(study, population, config, folder):
+    """The config of `MemberTrainable`, of which Tune makes one for each order."""
     settings = dict(
         config=config,
         folder=os.path.join(folder, MEMBERS),
@@ -266,37 +267,30 @@ def run_study(ray, study, population, config, folder, announce, on_change, on_sc
         objective=population.objective,
         seed=study.seed,
     )
-    scheduler = StudyScheduler(study, room >= num_members, announce, on_change)
-    on_scheduler(scheduler)
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    storage = os.path.join(folder, "tune")
-    shutil.rmtree(storage, ignore_errors=True)  # a study that goes on needs nothing of it
-    tuner = tune.Tuner(
-        tune.with_resources(MemberTrainable, request),
-        param_space=dict(
-            order=tune.grid_search(study.orders),
-            settings=settings,
-            import_paths=list(sys.path),
-        ),
-        tune_config=tune.TuneConfig(
-            scheduler=scheduler,
-            reuse_actors=True,
-            trial_name_creator=_name_trial,
-            trial_dirname_creator=_name_trial,
-        ),
-        run_config=tune.RunConfig(
-            name="study",
-            storage_path=storage,
-            failure_config=tune.FailureConfig(max_failures=population.max_failures),
-            stop=_Stopper(scheduler),
-            callbacks=[_Events(study, announce)],
-            verbose=0,
-        ),
+    return dict(order=tune.grid_search(study.orders), settings=settings, import_paths=list(sys.path))
+
+
+def _configure_trials(scheduler):
+    return tune.TuneConfig(
+        scheduler=scheduler,
+        reuse_actors=True,
+        trial_name_creator=_name_trial,
+        trial_dirname_creator=_name_trial,
     )
-    results = tuner.fit()
-    if scheduler.config_error is not None:
-        raise ConfigError(scheduler.config_error)
-    return [_last_line(str(error)) for error in results.errors]
+
+
+def _configure_run(folder, population, scheduler, events):
+    """Where Tune writes, and when it ends. A study that goes on needs nothing of what Tune has written."""
+    storage = os.path.join(folder, "tune")
+    shutil.rmtree(storage, ignore_errors=True)
+    return tune.RunConfig(
+        name="study",
+        storage_path=storage,
+        failure_config=tune.FailureConfig(max_failures=population.max_failures),
+        stop=_Stopper(scheduler),
+        callbacks=[events],
+        verbose=0,
+    )
 
 
 def _name_trial(trial):

@@ -10,6 +10,7 @@ import tokenize
 import gin
 
 from alf.errors import ConfigError
+from alf.training.gin_files import look_beside_includes
 from alf.training.run_description import find_import_paths, is_installed
 
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
@@ -20,12 +21,13 @@ def parse_config(gin_files, gin_params, params_name="--gin_param"):
 
     `params_name` says where the bindings come from.
 
-    A gin file may import Python modules beside it. That of a run, `operative_config.gin`, may also import
-    what the run could import.
+    A gin file may import Python modules beside it, and include gin files beside it. That of a run,
+    `operative_config.gin`, may also import what the run could import.
     """
     for path in gin_files:
         if not os.path.isfile(path):  # gin would say so too, after a line of its own
             raise ConfigError(f"--gin_file: there is no file {path!r}")
+    look_beside_includes()
     beside = [os.path.dirname(os.path.abspath(path)) for path in gin_files]
     sys.path[:0] = [folder for folder in beside if folder not in sys.path]
     of_runs = [path for folder in beside for path in find_import_paths(folder)]

@@ -16,7 +16,7 @@ from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
 from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork
-from alf.ops import returns
+from alf.ops import losses, returns
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
@@ -81,14 +81,15 @@ def log_softmax(x):
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
-def literal_loss(experience, info, settings, normalize):
-    """The parts of the loss, in float64, term by term."""
+def literal_loss(experience, info, settings, normalize, has_choice=np.True_):
+    """The parts of the loss, in float64, term by term; `has_choice` is bool [T, B]."""
     log_p, log_b = log_softmax(info.params)[:-1], log_softmax(experience.info.proximal)[:-1]
     action = experience.info.raw[:-1, :, np.newaxis]
     ratio = np.exp(np.take_along_axis(log_p - log_b, action, -1)[..., 0])
     advantage = experience.info.advantage[:-1].astype(np.float64)
     if normalize:
-        advantage = (advantage - advantage[VALID].mean()) / advantage[VALID].std()
+        counts = VALID & has_choice
+        advantage = (advantage - advantage[counts].mean()) / advantage[counts].std() * counts
     e = settings["clip_range"]
     clipped = np.clip(ratio, 1 / (1 + e), 1 + e)
     policy = -experience.info.importance[:-1] * np.minimum(ratio * advantage, clipped * advantage)
@@ -119,6 +120,22 @@ def test_loss_is_the_literal_formula(seed, normalize):
         np.testing.assert_allclose(loss.extra[name], expected, rtol=1e-4, err_msg=name)
     expected = parts["policy_loss"] + 0.7 * parts["value_loss"] - 0.05 * parts["entropy"] + 0.2 * parts["kl"]
     np.testing.assert_allclose(loss.loss, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_rows_without_a_choice_do_not_count_in_the_normalization(normalize):
+    experience, info = make_batch(3)
+    has_choice = np.random.default_rng(0).random((T, B)) < 0.5
+    assert (VALID & has_choice).sum() > 3 and (VALID & ~has_choice).sum() > 3
+    for params in (info.params, experience.info.proximal):
+        params[:-1][~has_choice, 1:] = losses.FORBIDDEN_LOGIT
+    experience.info.raw[:-1][~has_choice] = 0
+    experience.info.advantage[:-1][~has_choice] += 100  # of waiting, far from that of the choices
+    algorithm = make_algorithm(**SETTINGS, normalize_advantages=normalize)
+    loss = algorithm.calc_loss(*tf.nest.map_structure(tf.constant, (experience, info)))
+    parts = literal_loss(experience, info, SETTINGS, normalize, has_choice)
+    for name, expected in parts.items():
+        np.testing.assert_allclose(loss.extra[name], expected, rtol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("use_vtrace", [False, True])

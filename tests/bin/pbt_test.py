@@ -48,8 +48,9 @@ def start(gin_file, root_dir, population=2, ray_address=None, **params):
     command += [] if ray_address is None else [f"--ray_address={ray_address}"]
     command += [f"--population={population}", *(f"--gin_param={k}={v}" for k, v in params.items())]
     env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    # The example includes another one by its path from there.
-    settings = dict(env=env, cwd=EXAMPLES.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    env["PYTHONPATH"] = str(EXAMPLES.parent)
+    # Not in the folder of the examples' folder: gin files are found from anywhere.
+    settings = dict(env=env, cwd=root_dir.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return subprocess.Popen(command, text=True, **settings)
 
 
@@ -270,9 +271,14 @@ def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, mes
             "Population.settings = {'Adam.epsilon': @rate/LogUniform(), 'SGD.momentum': @entropy/Uniform()}",
             "nothing reads the gin binding SGD.momentum",
         ),
+        (
+            "Experiment.num_collectors = 999",
+            "Experiment.num_collectors: the cluster has not .* for the collectors of each of 2 members",
+        ),
     ],
+    ids=["metric", "eval", "binding", "collectors"],
 )
-def test_what_only_a_member_can_see_is_one_line_too(tmp_path, settings, message):
+def test_what_only_the_cluster_or_a_member_can_see_is_one_line_too(tmp_path, settings, message):
     process = start(write_study(tmp_path, f"{SETTINGS}\n{settings}\n"), tmp_path / "study")
     out, _ = process.communicate(timeout=SECONDS)
     errors = [line for line in out.splitlines() if line.startswith("error: ")]

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """sticky: a sub-environment whose episode has ended waits for the next unroll."""
 
+import contextlib
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from tf_agents.metrics import py_metrics
 
 from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments import PythonEnvironment
+from alf.environments import PythonEnvironment, load_pettingzoo
+from alf.environments.policy_mapping import MappedEnvironment
 from alf.errors import ConfigError
 from alf.testing.fakes import (
     FrozenPolicy,
@@ -166,3 +169,15 @@ def test_environments_that_cannot_hold_a_part_of_them(driver_class):
         driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=1)
     envs = make_counting_envs(2, batch_size=1)
     driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True).stop()
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("num_policies", [0, 2])
+def test_games_are_refused_with_what_helps(driver_class, num_policies):
+    pytest.importorskip("pettingzoo")
+    env = load_pettingzoo("tests.workers.counting_games:ParallelGame", 2, num_workers=0, same=True)
+    if num_policies:
+        env = MappedEnvironment(env, ["a", "b"], ["a", "b"])
+    message = "^sticky is True: the agents of a game .*: set AsyncOffPolicyDriver.sticky or .* to False"
+    with contextlib.closing(env), pytest.raises(ConfigError, match=message):
+        driver_class([env], RecordingLearner(FrozenPolicy(env)), sticky=True)

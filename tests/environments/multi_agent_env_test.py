@@ -9,6 +9,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
 
 from alf.data_structures import FIRST, LAST, MID
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
@@ -16,12 +17,23 @@ from alf.environments import load_pettingzoo
 from alf.nest_utils import to_tensor_spec
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer
+from alf.policies.random_policy import RandomPolicy
 from alf.testing import EnvironmentContract
 from alf.testing.environment_contract import sample_action
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config
-from tests.workers.counting_games import ACTION, GAME, PID, SEED, STEP, ParallelGame, TurnGame, reward_of
+from tests.workers.counting_games import (
+    ACTION,
+    GAME,
+    NUMBERS,
+    PID,
+    SEED,
+    STEP,
+    ParallelGame,
+    TurnGame,
+    reward_of,
+)
 
 CONNECT_FOUR = "pettingzoo.classic.connect_four_v3:env"
 SPREAD = "pettingzoo.mpe.simple_spread_v3:parallel_env"
@@ -429,6 +441,75 @@ def test_those_who_wait_have_one_choice_and_teach_a_policy_nothing():
     assert set(won_by_mover[ends]) <= {0.0, 1.0}
 
 
+def test_one_policy_of_agents_with_different_spaces_finds_the_mask_of_each():
+    env = load_pettingzoo(TurnGame, 4, 0, num_workers=0)
+    specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    policy = ActorCriticPolicy(*specs, action_mask_key="action_mask")
+    with running(SyncOffPolicyDriver, [env], policy) as driver:
+        for _ in range(8):
+            driver.collect()
+        rows = in_a_row(driver.learner.unrolls(1)[0])
+    for game in range(4):
+        check_turns(rows, env.space_names, game)
+    has_choice = policy.actions.has_choice(rows.info.params).numpy()
+    log_prob = policy.actions.log_prob(rows.info.params, rows.info.raw).numpy()
+    goes_on = (rows.step_type != LAST) & (rows.step_type != FIRST)
+    goes_on[-1] = False  # its action and info are copies of those before
+    for i, name in enumerate(env.space_names):
+        own = {key: x[:, i::3] for key, x in rows.observation[name].items()}
+        may_choose = own["action_mask"].sum(axis=-1) > np.size(TurnGame().action_space(name).sample())
+        own_rows = goes_on[:, i::3]
+        np.testing.assert_array_equal(has_choice[:, i::3][own_rows], may_choose[own_rows])
+        np.testing.assert_array_equal(log_prob[:, i::3][own_rows & ~may_choose], 0)
+        if name == "first":
+            allowed = np.take_along_axis(own["action_mask"], rows.action[name][:, i::3, np.newaxis], -1)
+            assert allowed[own_rows].all() and (rows.action[name][:, i::3][own_rows] > 0).any()
+
+
+@pytest.mark.parametrize(
+    "action, mask",
+    [
+        (spaces.Discrete(3, start=5), [1, 0, 0]),
+        (spaces.MultiDiscrete([2, 1]), [1, 0, 1]),
+        (spaces.Discrete(4), [0, 0, 0]),
+        (spaces.Box(-1, 1, (3,)), [0, 0, 0]),
+        (spaces.Dict({"x": spaces.Discrete(3)}), [0, 0, 0]),
+    ],
+    ids=["discrete", "multi", "other size", "box", "dict"],
+)
+def test_the_mask_of_a_blank_allows_one_action(action, mask):
+    class Masked(ParallelGame):
+        def __init__(self):
+            super().__init__(same=True)
+            observed = spaces.Dict({"x": NUMBERS, "action_mask": spaces.MultiBinary(3)})
+            self.observation_spaces["long"], self.action_spaces["long"] = observed, action
+
+        def _observe(self, agent):
+            numbers = self._numbers(agent)
+            return {"x": numbers, "action_mask": np.ones(3, np.int8)} if agent == "long" else numbers
+
+    with contextlib.closing(load_pettingzoo(Masked, 1, 0, num_workers=0)) as env:
+        masks = env.reset().observation["long"]["action_mask"]
+    np.testing.assert_array_equal(masks, [mask, [1, 1, 1], mask, mask])
+
+
+@pytest.mark.parametrize(
+    "game, is_one", [(CONNECT_FOUR, True), (TurnGame, False)], ids=["equal", "different"]
+)
+def test_a_random_player_keeps_to_the_masks(game, is_one):
+    with contextlib.closing(load_pettingzoo(game, 3, 0, num_workers=0)) as env:
+        policy = RandomPolicy(to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec()))
+        time_step = env.reset()
+        for _ in range(60):
+            action = policy.predict_step(tf.nest.map_structure(tf.constant, time_step), ()).action
+            action = tf.nest.map_structure(lambda x: x.numpy(), action)
+            seen = time_step.observation if is_one else time_step.observation["first"]
+            mask, chosen = seen["action_mask"], action if is_one else action["first"]
+            allowed = np.take_along_axis(mask, chosen[:, np.newaxis].astype(np.int64), 1)[:, 0]
+            assert (allowed[mask.any(axis=1)] == 1).all()
+            time_step = env.step(action)
+
+
 def test_normalizers_do_not_count_agents_that_are_not_in_the_game():
     env = load_pettingzoo(ParallelGame, 3, 0, num_workers=0, same=True)
     spec = to_tensor_spec(env.observation_spec())
@@ -471,7 +552,9 @@ StopCriteria.num_iterations = 5
         ("ParallelGame", []),
         ("ParallelGame", ["alf.environments.load.same = True", "ActorCriticNetwork.rnn_ctor = @GRU"]),
         ("TurnGame", []),
+        ("TurnGame", ["ActorCriticPolicy.action_mask_key = 'action_mask'"]),
     ],
+    ids=["parallel", "same", "turns", "masks"],
 )
 def test_one_policy_of_agents_with_any_spaces_trains(game, settings, num_workers, tmp_path):
     lines = [TRAINING.format(game=game, num_workers=num_workers), *settings]

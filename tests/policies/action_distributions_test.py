@@ -116,6 +116,7 @@ def everything(actions, outputs, other):
         "mode": mode,
         "action": (actions.action(raw), actions.action(mode)),
         "number": (actions.log_prob(p, raw), actions.entropy(p), actions.kl(p, q)),
+        "choice": actions.has_choice(p),
     }
 
 
@@ -139,6 +140,7 @@ def test_structures_shapes_and_dtypes_are_those_of_the_specs(case, leading, in_g
         "mode": actions.raw_spec,
         "action": (action_spec, action_spec),
         "number": (tf.TensorSpec((), tf.float32),) * 3,
+        "choice": tf.TensorSpec((), tf.bool),
     }
     for name, spec in specs.items():
         tf.nest.assert_same_structure(spec, result[name])
@@ -147,6 +149,7 @@ def test_structures_shapes_and_dtypes_are_those_of_the_specs(case, leading, in_g
             if isinstance(s, BoundedTensorSpec) and case not in ("gaussian", "nest"):
                 assert np.all(x >= s.minimum) and np.all(x <= s.maximum)
     np.testing.assert_allclose(result["number"][2], np.zeros(leading), atol=1e-6, err_msg="KL(p || p)")
+    assert np.all(result["choice"])
 
 
 @every_case
@@ -366,7 +369,7 @@ def test_forbidden_actions_have_no_probability(kind, dtype):
     actions = make_action_distribution(spec)
     size = actions.num_outputs
     mask = np.random.default_rng(0).integers(0, 2, (4, size))
-    mask[3] = 1
+    mask[2], mask[3] = 0, 1
     mask[:, [begin for begin, _ in groups]] |= ~np.logical_or.reduceat(mask, [g[0] for g in groups], axis=1)
     outputs = normal(4, size, scale=3.0)
     params = actions.params(outputs, tf.cast(mask, dtype))
@@ -386,6 +389,9 @@ def test_forbidden_actions_have_no_probability(kind, dtype):
             assert_frequencies_are(many[:, row], p[row])
     np.testing.assert_allclose(actions.log_prob(params, raw), log_prob, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(actions.entropy(params), entropy, rtol=1e-4, atol=1e-5)
+    has_choice = [np.any([row[begin:end].sum() > 1 for begin, end in groups]) for row in mask]
+    np.testing.assert_array_equal(actions.has_choice(params), has_choice)
+    assert not has_choice[2] and has_choice[3]
 
 
 @pytest.mark.parametrize("kind", MASKED)
@@ -448,6 +454,14 @@ def test_masks_of_a_nest():
     np.testing.assert_array_equal(raw["keys"].first, [1] * 4)
     np.testing.assert_array_equal(raw["keys"].second[0], [[1, 3, 0]] * 4)
     np.testing.assert_array_equal(params["keys"].second[1][0], free["keys"].second[1][0])
+    assert actions.has_choice(params).numpy().all()
+
+
+def test_a_nest_has_a_choice_where_a_part_has_one():
+    actions = make_action_distribution({"a": integers(0, 1), "b": integers(0, 2)})
+    masks = {"a": np.array([[1, 0], [1, 1], [1, 0]]), "b": np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1]])}
+    params = actions.params(normal(3, actions.num_outputs), masks)
+    np.testing.assert_array_equal(actions.has_choice(params), [False, True, True])
 
 
 @pytest.mark.parametrize(
@@ -479,9 +493,22 @@ def test_split_mask():
     seen = {"x": x, "y": y, "action_mask": mask}
     assert split_mask(seen, "action_mask") == ({"x": x, "y": y}, mask)
     assert set(seen) == {"x", "y", "action_mask"}, "it was changed"
+    of_agents = {"a": {"x": x, "action_mask": mask}, "b": {"x": x, "y": y, "action_mask": 7}}
+    assert split_mask(of_agents, "action_mask") == ({"a": x, "b": {"x": x, "y": y}}, {"a": mask, "b": 7})
 
 
-@pytest.mark.parametrize("observation", [tf.zeros(3), (1, 2), {"mask": 0}, {"action_mask": 0}], ids=repr)
+@pytest.mark.parametrize(
+    "observation",
+    [
+        tf.zeros(3),
+        (1, 2),
+        {},
+        {"mask": 0},
+        {"action_mask": 0},
+        {"a": {"action_mask": 0, "x": 0}, "b": {"x": 0}},
+    ],
+    ids=repr,
+)
 def test_split_mask_says_what_is_wrong(observation):
     with pytest.raises(ConfigError, match="action_mask_key is 'action_mask': the observation has"):
         split_mask(observation, "action_mask")

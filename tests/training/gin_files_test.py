@@ -1,0 +1,94 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Gin files that include others: from the current directory, or else from beside the file that includes."""
+
+import sys
+
+import gin
+import pytest
+
+import alf.population.population  # noqa: F401  (gin files name it)
+from alf.errors import ConfigError
+from alf.training import gin_files
+from alf.training.config import parse_config
+from tests.example_runs import EXAMPLES
+
+
+@gin.configurable
+def settings(**values):
+    return values
+
+
+def write(path, *lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """The current directory is an empty one, not that of any gin file."""
+    monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    yield
+    assert gin_files._folders == []
+
+
+def read(*paths):
+    gin.clear_config()
+    parse_config([str(path) for path in paths], [])
+    return settings()
+
+
+def test_each_file_is_looked_for_beside_the_one_that_includes_it(tmp_path):
+    top = write(tmp_path / "runs" / "top.gin", "include 'parts/a.gin'", "include 'c.gin'", "settings.top = 1")
+    write(tmp_path / "runs" / "parts" / "a.gin", "include 'b.gin'", "settings.a = 2")
+    write(tmp_path / "runs" / "parts" / "b.gin", "include '../c.gin'", "settings.b = 3")
+    write(tmp_path / "runs" / "c.gin", "settings.c = 4")
+    other = write(tmp_path / "others" / "other.gin", "include 'c.gin'")
+    write(tmp_path / "others" / "c.gin", "settings.other = 5")
+    assert read(top) == dict(top=1, a=2, b=3, c=4)
+    assert read(top, other) == dict(top=1, a=2, b=3, c=4, other=5)
+    assert read("../runs/top.gin") == dict(top=1, a=2, b=3, c=4)
+
+
+def test_the_current_directory_comes_first(tmp_path):
+    top = write(tmp_path / "runs" / "top.gin", "include 'a.gin'", f"include '{tmp_path}/runs/b.gin'")
+    write(tmp_path / "runs" / "a.gin", "settings.where = 'beside'")
+    write(tmp_path / "runs" / "b.gin", "settings.absolute = True")
+    assert read(top) == dict(where="beside", absolute=True)
+    write(tmp_path / "elsewhere" / "a.gin", "include 'parts/of_a.gin'", "settings.where = 'current'")
+    write(tmp_path / "elsewhere" / "parts" / "of_a.gin", "include 'more.gin'")
+    write(tmp_path / "elsewhere" / "parts" / "more.gin", "settings.more = 6")
+    assert read(top) == dict(where="current", absolute=True, more=6)
+
+
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        (["include 'nope.gin'"], "nope.gin"),
+        (["include 'wrong.gin'"], "wrong.gin, line 1"),
+        (["include 'top.gin'"], "top.gin: the file includes itself"),
+    ],
+    ids=["missing", "wrong", "itself"],
+)
+def test_what_is_wrong_is_said_and_the_next_file_is_read(tmp_path, lines, message):
+    write(tmp_path / "runs" / "wrong.gin", "settings.x = = 1")
+    top = write(tmp_path / "runs" / "top.gin", *lines)
+    with pytest.raises(ConfigError, match=f"--gin_file=.*{message}"):
+        read(top)
+    # Not beside the file of before.
+    with pytest.raises(ConfigError, match="c.gin"):
+        read(write(tmp_path / "others" / "top.gin", "include 'c.gin'"))
+    assert read(write(tmp_path / "runs" / "c.gin", "settings.c = 4")) == dict(c=4)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for path in EXAMPLES.glob("**/*.gin") if "\ninclude " in path.read_text()),
+    ids=lambda path: path.stem,
+)
+def test_an_example_with_includes_is_read_from_any_directory(path):
+    gin.clear_config()
+    parse_config([str(path)], [])
+    assert gin.query_parameter("alf.environments.load.name")
