@@ -81,7 +81,8 @@ class GroupOptimizer(tf.Module):
         """Changes the variables by one step of each optimizer; gradients as in `norms`."""
         for name, optimizer in self._optimizers.items():
             pairs = zip(self._select(name, gradients), self._select(name, self._groups), strict=True)
-            optimizer.apply_gradients(pairs)
+            # They are averages over the replicas already. TensorFlow would keep each graph that aggregates them.
+            optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
     def _select(self, name, values):
         """Joins the lists of all groups that the optimizer called `name` changes."""

@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import pytest
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from alf.population.member import Member
 from alf.population.mutation import Integers, Uniform
@@ -48,6 +49,18 @@ def test_no_part_of_an_old_trainer_lives(make_member, kind):
         old += map(weakref.ref, parts)
         del trainer, learner, parts
     assert len(old) == 18
+
+
+@pytest.mark.parametrize("kind", ["cartpole", "dqn"])
+def test_no_graph_of_an_old_trainer_lives(make_member, kind):
+    member, counts = make_member(kind), []
+    for number in range(3):
+        member.follow(make_order(number, 3 + number), SECONDS)
+        member.close("it is counted")
+        member._trainer = None
+        gc.collect()
+        counts.append(sum(isinstance(x, FuncGraph) for x in gc.get_objects()))
+    assert counts == counts[:1] * 3
 
 
 @pytest.mark.parametrize("kind", ["dqn", "sac"])
