@@ -22,6 +22,7 @@ MAX_ENV_STEPS = {
     "impala_cartpole": 2_000_000,
     "impala_memory": 1_500_000,
     "impala_pendulum": 1_000_000,
+    "mixed_pendulum": 260_000,
     "sac_pendulum": 70_000,
     "simple_spread": 2_200_000,
 }

@@ -81,7 +81,7 @@ class GroupOptimizer(tf.Module):
         """Changes the variables by one step of each optimizer; gradients as in `norms`."""
         for name, optimizer in self._optimizers.items():
             pairs = zip(self._select(name, gradients), self._select(name, self._groups), strict=True)
-            # They are averages over the replicas already. TensorFlow would keep each graph that aggregates them.
+            # They are averages over replicas already. TensorFlow would keep each graph that averages them.
             optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
     def _select(self, name, values):
