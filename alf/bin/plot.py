@@ -18,10 +18,10 @@ from alf.errors import ConfigError, SaveError
 from alf.files import replace_file
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, group_runs
-from alf.plots.picture import Line, check_matplotlib, draw, list_formats
+from alf.plots.picture import FORMATS, Line, check_matplotlib, draw
 from alf.plots.runs import find_runs, read_run
 
-_OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf, for example.")
+_OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf.")
 _METRIC = flags.DEFINE_string("metric", "AverageReturn", "Column of progress.csv, with or without metrics/.")
 _SMOOTHING = flags.DEFINE_float("smoothing", None, "Environment steps that each point is the mean of.")
 _TARGET = flags.DEFINE_float(
@@ -56,8 +56,8 @@ def _check_flags():
     if _SMOOTHING.value is not None and not _SMOOTHING.value > 0:
         raise ConfigError(f"--smoothing is {_SMOOTHING.value:g}: it must be a number above 0")
     format = os.path.splitext(_OUTPUT.value)[1].removeprefix(".").lower()
-    if format not in list_formats():
-        raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(sorted(list_formats()))}")
+    if format not in FORMATS:
+        raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
     return format
 
 

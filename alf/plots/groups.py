@@ -41,7 +41,9 @@ def group_runs(runs):
     for own, algorithm in zip(settings, algorithms, strict=True):
         rivals = [s for s, other in zip(settings, algorithms, strict=True) if other == algorithm]
         parts = [algorithm] if len(set(algorithms)) > 1 and algorithm else []
-        labels.append(", ".join(parts + _differences(own, rivals)) or algorithm)
+        label = ", ".join(parts + _differences(own, rivals)) or algorithm
+        count = sum(re.sub(r" \(\d+\)$", "", other) == label for other in labels)
+        labels.append(f"{label} ({count + 1})" if count else label)  # long values may be cut off alike
     return [Group(*parts) for parts in zip(labels, algorithms, found.values(), strict=True)]
 
 
@@ -60,7 +62,9 @@ def _differences(own, all_settings):
     names = [name for name in sorted(own) if len({settings.get(name) for settings in all_settings}) > 1]
     # Where every group has the binding, its value says more than that another one lacks it.
     everywhere = [name for name in names if all(name in settings for settings in all_settings)]
-    return [f"{name}={_shorten(own[name])}" for name in everywhere or names]
+    if len({tuple(settings[name] for name in everywhere) for settings in all_settings}) == len(all_settings):
+        names = everywhere
+    return [f"{name}={_shorten(own[name])}" for name in names]
 
 
 def _shorten(value):

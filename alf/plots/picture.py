@@ -6,6 +6,7 @@ from typing import NamedTuple
 from alf.errors import ConfigError
 from alf.plots.curves import join, mean_and_interval
 
+FORMATS = ("pdf", "png", "svg")  # file name extensions of the pictures that can be written
 # One colour for each algorithm, the same in every picture.
 _COLORS = {"PPO": "tab:blue", "IMPALA": "tab:orange", "DQN": "tab:green", "SAC": "tab:red"}
 _OTHER_COLORS = ("tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "tab:gray")
@@ -27,13 +28,6 @@ def check_matplotlib(extra="plot"):
         import matplotlib  # noqa: F401
     except ImportError:
         raise ConfigError(f'Matplotlib is not installed: pip install "alf-tf[{extra}]"') from None
-
-
-def list_formats():
-    """The file name extensions of the pictures that can be written, without dots."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    return FigureCanvasAgg.get_supported_filetypes()
 
 
 def draw(lines, metric, target=None, title=""):
@@ -89,17 +83,16 @@ def _draw_line(axes, xs, ys, label, style):
 
 def _draw_target(axes, target):
     axes.axhline(target, color="0.4", linestyle=(0, (2, 2)), linewidth=1, zorder=1)
-    place = dict(xycoords=axes.get_yaxis_transform(), xytext=(-2, 2), textcoords="offset points")
-    axes.annotate(
-        f"target {target:g}", (1, target), ha="right", va="bottom", color="0.3", fontsize=9, **place
-    )
+    # On the left, where most curves are far below it.
+    place = dict(xycoords=axes.get_yaxis_transform(), xytext=(3, 2), textcoords="offset points")
+    axes.annotate(f"target {target:g}", (0, target), va="bottom", color="0.3", fontsize=9, **place)
 
 
 def _choose_styles(lines):
     """A dict of colour and line style for each line.
 
-    The colour is that of the algorithm, and the lines of one algorithm differ in their dashes. If there is one
-    algorithm only, each line has a colour of its own.
+    The colour is that of the algorithm, and the lines of one algorithm differ in their dashes. If there is
+    one algorithm only, each line has a colour of its own.
     """
     from matplotlib import colormaps
 
