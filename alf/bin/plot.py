@@ -45,7 +45,7 @@ def run(arguments):
             figure.savefig(file, format=format)
     except OSError as error:
         raise SaveError(f"--output={_OUTPUT.value}: {error.strerror or error}") from None
-    print(f"{_OUTPUT.value}: {sum(len(line.curves) for line in lines)} runs, {len(lines)} curves")
+    print(f"{_OUTPUT.value}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
     return 0
 
 

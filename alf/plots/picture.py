@@ -48,6 +48,7 @@ def draw(lines, metric, target=None, title=""):
     columns = _count_columns(lines)
     figure = Figure(figsize=(10, 4 + 0.22 * -(-len(lines) // columns)), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
+    figure.get_layout_engine().set(wspace=0.05)
     by_steps, by_time = figure.subplots(1, 2, sharey=True)
     longest = max(curve.seconds[-1] for line in lines for curve in line.curves)
     per_unit, unit = next(rest for limit, *rest in _TIMES if longest < limit)

@@ -111,7 +111,7 @@ def test_what_is_drawn(folder):
         assert drawn == list(expected), args
         assert status == 0
         runs = sum(len(curves) for _, _, curves in expected[0])
-        assert lines == [f"x.png: {runs} runs, {len(expected[0])} curves"]
+        assert lines == [f"x.png, runs: {runs}, curves: {len(expected[0])}"]
 
 
 def test_the_file_has_the_format_of_its_name_and_replaces_what_was_there(folder):
