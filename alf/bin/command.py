@@ -17,15 +17,17 @@ from alf.training.config import first_line
 _EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
 
 
-def make_main(run):
+def make_main(run, takes_arguments=False):
     """Returns `main(argv)`, which calls `run()` and returns its exit status.
+
+    With `takes_arguments` it calls `run(arguments)`, with what is no flag; else there must be none.
 
     An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
     Ctrl-C, else 1.
     """
 
     def main(argv):
-        if len(argv) > 1:
+        if len(argv) > 1 and not takes_arguments:
             print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
             return 2
         logging.set_verbosity(logging.INFO)
@@ -33,7 +35,7 @@ def make_main(run):
         share_heaps()
         tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
         try:
-            return run()
+            return run(argv[1:]) if takes_arguments else run()
         except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
             return 2 if isinstance(error, ConfigError) else 1
