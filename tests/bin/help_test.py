@@ -94,3 +94,28 @@ def test_the_installed_command_in_a_process_of_its_own():
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "  --list_settings[=TEXT]\n" in done.stdout and "verbosity" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "params, line",
+    [
+        (["Trainr.max_to_keep = 3"], "Trainer.max_to_keep = 3 ?"),
+        (["Adam.lr = 0.1"], "Adam.learning_rate = 0.1 ?"),
+        (["entropy_weight = 0.1"], "ImpalaAlgorithm.entropy_weight = 0.1 ?"),
+        (["alf.environments.load.name = ALE/Pong-v5"], """='alf.environments.load.name = "ALE/Pong-v5"'"""),
+        (["alf.environments.load.name = @Adam()"], "alf.environments.load.name = @Adam"),
+        (["alf.Learner.optimizer = @Adam"], "alf.Learner.optimizer = @Adam()"),
+        (["alf.Learner.optimizer = None"], "alf.Learner.optimizer = @Adam()"),
+        (None, 'alf.environments.load.name = "CartPole-v1" and alf.environments.load.batch_size = 32'),
+    ],
+    ids=lambda x: str(x)[:50] if not isinstance(x, str) else "",
+)
+def test_a_wrong_setting_is_one_line_with_the_line_to_write(run, tmp_path, params, line):
+    gin_file = [] if params is None else [f"--gin_file={ROOT / 'examples' / 'impala_cartpole.gin'}"]
+    args = [*gin_file, *(f"--gin_param={param}" for param in params or ())]
+    done = run("train", f"--root_dir={tmp_path / 'run'}", *args)
+    assert (done.status, done.out) == (2, "")
+    # Workers of environments write nothing; the log of absl may be above the error.
+    (error,) = [x for x in done.err.splitlines() if x.startswith("error: ")]
+    assert error == done.err.splitlines()[-1] and error.endswith(line), error
+    assert not (tmp_path / "run").exists()
