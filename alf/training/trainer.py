@@ -3,6 +3,7 @@
 
 import contextlib
 import math
+import os
 import time
 
 import gin
@@ -80,7 +81,7 @@ class Trainer:
         collect_from_iteration=0,
         collect_until_env_steps=None,
     ):
-        self.root_dir = root_dir
+        self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
@@ -118,8 +119,7 @@ class Trainer:
             for callback in self._callbacks:
                 callback.on_check(self)
             check_dead_bindings()
-            self._run_dir = RunDir(root_dir)
-            self.root_dir = self._run_dir.path
+            self._run_dir = RunDir(self.root_dir)
             self._run_dir.lock()
             self._run_dir.check_config()
             folder = self._run_dir.checkpoints
