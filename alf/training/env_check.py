@@ -35,7 +35,7 @@ class EnvReport:
     Attributes:
         problems: list of texts; an environment with any of them cannot be trained on as it should.
         hints: list of texts that say what to set for an environment that works.
-        cost: dict from "step" and "reset" to `CallCost`; empty if there was no step.
+        cost: dict from "step" and "reset" to `CallCost`; without those that never gave a result.
         num_steps: int, different random steps that were checked.
         num_episodes: int, episodes that ended in them.
         num_workers: int, worker processes that serve a batch; "auto" for an id that has its own vector
@@ -180,7 +180,8 @@ def _close(watched, report):
 def _judge(report, seen, batch_size, stays, has_vector):
     """Adds to the `report` what follows from what was seen."""
     report.num_episodes = len(seen.episode_lengths)
-    report.cost = {"step": _cost_of(seen.step_seconds), "reset": _cost_of(seen.reset_seconds)}
+    times = {"step": seen.step_seconds, "reset": seen.reset_seconds}
+    report.cost = {name: _cost_of(seconds) for name, seconds in times.items() if seconds}
     step = report.cost["step"].median
     report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6)
     report.hints = find_hints(seen, batch_size, report.num_workers)

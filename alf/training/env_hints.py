@@ -75,13 +75,13 @@ def _find_scales(seen):
     transformers = ["@ObservationNormalizer"] * bool(large) + ["@RewardNormalizer"] * (
         seen.max_reward > _LARGE
     )
-    binding = f"Experiment.data_transformers = ({', '.join(transformers)},)"
+    binding = f"Experiment.data_transformers = ({', '.join(transformers)}{',' * (len(transformers) == 1)})"
     for x in large:
         yield f"{x.name} has values from {x.low:g} to {x.high:g}: {binding} gives them deviation 1"
     if seen.max_reward > _LARGE:
         yield f"rewards are as large as {seen.max_reward:g}: {binding} scales them"
     if seen.step_seconds and seen.max_reward == 0:
-        yield f"all rewards of {len(seen.step_seconds)} random steps are 0"
+        yield "all rewards of the random steps are 0"
 
 
 def _look_at_episodes(seen):
