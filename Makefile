@@ -10,10 +10,10 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow lint format benchmark clean
+.PHONY: help install train test test-slow lint format benchmark docs-settings clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)  ## make .venv with ALF and all that it needs (2.3 GB)
 
@@ -73,6 +73,9 @@ format: $(STAMP)  ## fix what ruff can fix
 
 benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 	$(RUN) -m benchmarks.throughput --workload=cartpole_vector --seconds=20 $(ARGS)
+
+docs-settings: $(STAMP)  ## write docs/settings.md from the docstrings
+	$(RUN) docs/make_settings.py
 
 clean:  ## remove .venv, caches and build outputs; runs/ stays
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -53,6 +53,8 @@ EXTRAS = {
     # What Ray's extra of that name has, without pydantic, which needs a typing-extensions that TF-Agents 0.19
     # does not allow; pyarrow 26 needs NumPy 2. Matplotlib draws the picture of a population.
     "tune": ["ray>=2.40", "pandas", "pyarrow>=17,<26", "fsspec", "tensorboardX", "requests", "matplotlib"],
+    # alf-plot.
+    "plot": ["matplotlib"],
     # 1.26 moved its particle environments to mpe2, which brings pygame-ce over TF-Agents' pygame.
     "pettingzoo": ["pettingzoo>=1.25,<1.26"],
     # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
@@ -70,8 +72,6 @@ DEV_REQUIRES = [
     "hypothesis",
     # Tests that count processes, threads and memory.
     "psutil",
-    # Draws the learning curves.
-    "matplotlib",
     # One minor version: another one may format the same code differently.
     "ruff>=0.17,<0.18",
 ]
@@ -89,7 +89,7 @@ setup(
     entry_points={
         "console_scripts": [
             f"alf-{name.replace('_', '-')} = alf.bin.{name}:console_main"
-            for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "check_env")
+            for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot", "check_env")
         ]
     },
 )

@@ -24,6 +24,7 @@ LAYERS = [
     {"drivers"},
     {"distributed"},
     {"training"},
+    {"plots"},
     {"population"},
     {"bin"},
 ]

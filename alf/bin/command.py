@@ -10,6 +10,7 @@ import threading
 import tensorflow as tf
 from absl import app, flags, logging
 
+from alf.bin import help_flags
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 from alf.tf_runtime import share_heaps
 from alf.training.config import first_line
@@ -17,15 +18,17 @@ from alf.training.config import first_line
 _EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
 
 
-def make_main(run):
+def make_main(run, takes_arguments=False):
     """Returns `main(argv)`, which calls `run()` and returns its exit status.
+
+    With `takes_arguments` it calls `run(arguments)`, with what is no flag; else there must be none.
 
     An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
     Ctrl-C, else 1.
     """
 
     def main(argv):
-        if len(argv) > 1:
+        if len(argv) > 1 and not takes_arguments:
             print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
             return 2
         logging.set_verbosity(logging.INFO)
@@ -33,7 +36,7 @@ def make_main(run):
         share_heaps()
         tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
         try:
-            return run()
+            return run(argv[1:]) if takes_arguments else run()
         except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
             return 2 if isinstance(error, ConfigError) else 1
@@ -55,10 +58,7 @@ def _is_worth_a_line(record):
 
 def start(main):
     """Runs what `make_main` has returned as a program."""
-    # `--help` shows the docstring and the flags of the main module, which a console script is not.
-    sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__
-    for flag in flags.FLAGS.get_key_flags_for_module(main.__module__):
-        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    help_flags.define(main.__module__)
     try:
         app.run(main, flags_parser=_parse_flags)
     except SystemExit as ended:
@@ -69,7 +69,7 @@ def start(main):
 def _parse_flags(argv):
     """Returns what is no flag in `argv`; ends the process if a flag is wrong. absl would write two lines."""
     try:
-        return flags.FLAGS(argv)
+        return flags.FLAGS(help_flags.join_optional_texts(argv))
     except flags.Error as error:
         print(f"error: {first_line(error)}", file=sys.stderr)
         sys.exit(2)

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Trains an agent: `python -m alf.bin.train --gin_file=FILE --root_dir=DIR [--gin_param=NAME=VALUE ...]`.
 
+`--list_settings` prints the settings for gin files in place of that, `--list_settings NAME` some of them.
+
 The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 if a setting is wrong, and
 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
 """
@@ -13,6 +15,7 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import config_flags, ray_flags, run_flags
 from alf.bin.command import exit_after, make_main, start
 from alf.bin.config_flags import GIN_FILE
+from alf.bin.help_flags import OptionalText
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
@@ -20,10 +23,14 @@ from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config, wrong_calls_are_config_errors
+from alf.training.settings import format_settings, list_settings
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)
 flags.adopt_module_key_flags(ray_flags)
+_LIST_SETTINGS = flags.DEFINE_flag(
+    OptionalText("list_settings", "Prints the settings for gin files, or those whose name has the text.")
+)
 
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 
@@ -36,8 +43,19 @@ def build(root_dir):
         return Trainer(root_dir, Experiment().make_driver())
 
 
+def print_settings(name):
+    """Prints the settings whose name has a text; returns the exit status."""
+    settings = list_settings(name)
+    if not settings:
+        raise ConfigError(f"--list_settings={name}: there is no such setting; --list_settings prints all")
+    print(format_settings(settings))
+    return 0
+
+
 def run():
     """Trains as the flags say; returns the exit status."""
+    if _LIST_SETTINGS.value is not None:
+        return print_settings(_LIST_SETTINGS.value)
     signals = []
     trainer = None
 

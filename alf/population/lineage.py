@@ -3,18 +3,9 @@
 
 import os
 
-from alf.errors import ConfigError
 from alf.population.mutation import LogUniform
 
 PICTURE_FILE = "lineage.png"
-
-
-def check_matplotlib():
-    """Raises ConfigError if Matplotlib is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ConfigError('Matplotlib is not installed: pip install "alf-tf[tune]"') from None
 
 
 def draw_lineage(rows, ranges, objective, folder):

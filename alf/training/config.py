@@ -11,6 +11,7 @@ import gin
 
 from alf.errors import ConfigError
 from alf.training.gin_files import look_beside_includes
+from alf.training.gin_hints import check_bindings, explain, explain_call, find_unused_macros, find_used_macros
 from alf.training.run_description import find_import_paths, is_installed
 
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
@@ -33,7 +34,9 @@ def parse_config(gin_files, gin_params, params_name="--gin_param"):
     of_runs = [path for folder in beside for path in find_import_paths(folder)]
     sys.path += [folder for folder in dict.fromkeys(of_runs) if folder not in sys.path]
     sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in gin_files]
+    used_macros = set()
     for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
+        as_param = params_name if name == "--gin_param" else ""
         try:
             parse(source)
         except RecursionError:
@@ -41,16 +44,9 @@ def parse_config(gin_files, gin_params, params_name="--gin_param"):
         except tokenize.TokenError:
             raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
         except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
-            raise ConfigError(f"{name}: {_explain(error)}") from None
-
-
-def _explain(error):
-    """The text of one of gin's errors, in one line."""
-    text = " ".join(str(error).split())
-    unquoted = re.search(r"malformed node or string.*(Failed to parse token .*)", text)
-    if unquoted:
-        return f"{unquoted[1]}: a text needs quotation marks; a shell removes those that are not in others"
-    return text
+            raise ConfigError(f"{name}: {explain(error, as_param)}") from None
+        used_macros |= find_used_macros()
+    check_bindings(used_macros)
 
 
 @contextlib.contextmanager
@@ -105,8 +101,11 @@ def take_bindings(module):
     names = before.keys() - parse_settings(gin.config_str()).keys()
     store.update(taken)
     check_dead_bindings([f"{name}=" for name in names])
+    unused = find_unused_macros()
     for key in taken:
         del store[key]
+    for macro in find_unused_macros() - unused:  # the taken bindings used it
+        del store[macro, "gin.macro"]
     return names
 
 
@@ -159,7 +158,7 @@ def wrong_calls_are_config_errors():
         if isinstance(error, TypeError) and not re.search(_WRONG_CALL, str(error)):
             raise
         called = re.findall("In call to configurable '(.*?)'", str(error))
-        raise ConfigError(f"{', '.join(called[:1])}: {first_line(error)}") from error
+        raise ConfigError(f"{', '.join(called[:1])}: {first_line(error)}{explain_call(error)}") from error
 
 
 def first_line(error):

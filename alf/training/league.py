@@ -146,6 +146,7 @@ class _LeagueCallback(Callback):
         shares = share_games(self._sampling, self._elo.expect_scores(versions))
         for name in self._opponents:
             self._versions.load(int(rng.choice(versions, p=shares)), policies[name])
+        trainer.driver.publish_soon()
 
 
 class Versions:

@@ -3,6 +3,7 @@
 
 import contextlib
 import math
+import os
 import time
 
 import gin
@@ -80,7 +81,7 @@ class Trainer:
         collect_from_iteration=0,
         collect_until_env_steps=None,
     ):
-        self.root_dir = root_dir
+        self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
@@ -118,8 +119,7 @@ class Trainer:
             for callback in self._callbacks:
                 callback.on_check(self)
             check_dead_bindings()
-            self._run_dir = RunDir(root_dir)
-            self.root_dir = self._run_dir.path
+            self._run_dir = RunDir(self.root_dir)
             self._run_dir.lock()
             self._run_dir.check_config()
             folder = self._run_dir.checkpoints
@@ -259,7 +259,8 @@ class Trainer:
             if self._interrupted:
                 return False, self._interrupted
             raise
-        throughput, summaries = Throughput(), Summaries(self._run_dir.summaries)
+        env_steps = self.counters["env_steps"] if self._restored else None
+        throughput, summaries = Throughput(), Summaries(self._run_dir.summaries, env_steps)
         if self._evaluator is not None:
             self._evaluator.run(self._run_dir.path, self.counters["env_steps"])
         bar = ProgressBar(throughput, self._stop_criteria, self._episodes)
@@ -286,7 +287,7 @@ class Trainer:
             throughput.add(steps)
             self._call_back("on_train_iter", summary)
             if now - summarized >= self._summary_interval:
-                summaries.write(self.counters["env_steps"], self._values(summary, throughput.rates()))
+                self._summarize(summaries, summary, throughput.rates())
                 summarized = now
             if self._evaluator is not None:
                 self._report.lap("rest")
@@ -305,8 +306,12 @@ class Trainer:
         if self._first_trained is not None:
             logging.info("%.2f s since the first train step", position.max_seconds)
         if summary is not None:
-            summaries.write(self.counters["env_steps"], self._values(summary, throughput.rates()))
+            self._summarize(summaries, summary, throughput.rates())
         return end
+
+    def _summarize(self, summaries, summary, rates):
+        values = self._values(summary, rates)
+        summaries.write(self.counters["env_steps"], self._seconds_of_training(), values)
 
     def _find_end(self, reached):
         """Whether the run ends before this train iteration: None, or what `train` returns.
@@ -337,7 +342,7 @@ class Trainer:
         evaluation = self._evaluator.poll(timeout)
         if evaluation is None:
             return
-        summaries.write(evaluation.env_steps, evaluation.scalars())
+        summaries.write(evaluation.env_steps, self._seconds_of_training(), evaluation.scalars())
         figures = evaluation.figures["return"]
         self._eval_return = figures["mean"]
         is_best = False
@@ -355,8 +360,13 @@ class Trainer:
 
     def _find_position(self, now):
         """How far the run is at a time of the monotonic clock."""
-        seconds = 0.0 if self._first_trained is None else now - self._first_trained
-        return Position(*self.counters.values(), seconds)
+        return Position(*self.counters.values(), self._seconds_of_training(now))
+
+    def _seconds_of_training(self, now=None):
+        """Seconds from the first train step of this run to a time of the monotonic clock; None: to now."""
+        if self._first_trained is None:
+            return 0.0
+        return (time.monotonic() if now is None else now) - self._first_trained
 
     def _collect(self, position):
         """Collects for one train iteration; returns the environment steps, None after `interrupt`."""

@@ -323,7 +323,11 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         (CARTPOLE, ["Nope.x = 1"], "No configurable matching 'Nope'"),
         (CARTPOLE, ["Trainer.nope = 1"], "'Trainer' doesn't have a parameter named 'nope'"),
         (CARTPOLE, ["Learner.jit_compile = True"], "Ambiguous selector 'Learner', matches .*'alf.Learner'"),
-        (CARTPOLE, ["Adam.learning_rat = 1"], "Adam: .*learning_rat"),
+        (
+            CARTPOLE,
+            ["Adam.learning_rat = 1"],
+            "Adam has no parameter .learning_rat.; did you mean Adam.learning_rate = 1",
+        ),
         (CARTPOLE, ["alf.environments.load.siz = 1"], "load: .*unexpected .*'siz'"),
         (CARTPOLE, ["RMSprop.rho = 0.5"], "nothing reads the gin binding .*RMSprop.rho$"),
         (
@@ -359,7 +363,8 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         (CARTPOLE, ["Experiment.seed = 1.5"], "Experiment.seed is 1.5"),
         (CARTPOLE, ["StopCriteria.target_return = 'high'"], "StopCriteria.target_return is 'high'"),
         (CARTPOLE, ["ImpalaAlgorithm.discount = '1'"], "ImpalaAlgorithm.discount is '1'"),
-        (CARTPOLE, ["alf.Learner.optimizer = @Adam"], r"optimizer is .*@Adam\(\) with parentheses"),
+        (CARTPOLE, ["alf.Learner.optimizer = @Adam"], r"with parentheses: write .*optimizer = @Adam\(\)$"),
+        (CARTPOLE, ["entropy_weight=0.1"], "nothing uses; did you mean ImpalaAlgorithm.entropy_weight = 0.1"),
         (
             CARTPOLE,
             ["alf.Learner.optimizer = None"],
@@ -378,7 +383,7 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         ("itself", [], r"--gin_file=.*itself\.gin: the file includes itself$"),
         ("binary", [], r"--gin_file=.*binary\.gin: 'utf-8' codec can't decode byte"),
         (CARTPOLE, ["Experiment.seed = (1,"], "--gin_param: a bracket or a quotation mark is not closed$"),
-        ([], [], r"load: .* 'name' and 'batch_size'"),
+        ([], [], r"load: .* 'name' and 'batch_size': write .*load\.name = \"CartPole-v1\" and "),
         (
             [],
             ["alf.environments.load.name = 'CartPole-v1'", "alf.environments.load.batch_size = 2"],

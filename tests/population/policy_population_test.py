@@ -649,7 +649,7 @@ def test_a_run_leaves_a_table_and_a_picture(tmp_path, caplog):
 
 
 def test_without_matplotlib_there_is_no_picture(tmp_path, monkeypatch, caplog):
-    def fail():
+    def fail(extra):
         raise ConfigError("Matplotlib is not installed")
 
     monkeypatch.setattr(policy_controller, "check_matplotlib", fail)

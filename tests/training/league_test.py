@@ -72,14 +72,27 @@ class Records:
         return np.concatenate([getattr(record, name) for record in self.records])
 
 
-def make_trainer(root_dir, league, num_iterations, observers=(), env_ctor=Duel, rate=0.01, **kwargs):
+def make_trainer(
+    root_dir,
+    league,
+    num_iterations,
+    observers=(),
+    env_ctor=Duel,
+    rate=0.01,
+    parameter_update_period=None,
+    **kwargs,
+):
     optimizer = tf.keras.optimizers.legacy.Adam(rate)
     network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
     experiment = Experiment(
         env_ctor=env_ctor,
         policy_ctor=functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
-        driver_ctor=functools.partial(AsyncOffPolicyDriver, observers=observers),
+        driver_ctor=functools.partial(
+            AsyncOffPolicyDriver,
+            observers=observers,
+            parameter_update_period=parameter_update_period,
+        ),
         unroll_length=4,
         seed=0,
         policies=league,
@@ -185,6 +198,15 @@ def test_opponents_keep_their_version_until_they_are_drawn(tmp_path):
     assert len(versions_in(tmp_path)) > 5
     for weights in witness.opponents:
         assert all(are_equal(value, witness.main[0]) for value in weights.values())
+
+
+def test_those_who_act_with_a_copy_get_other_opponents(tmp_path):
+    """The copy would be as old as the run: but for the opponents, nobody asks for another one."""
+    records = Records()
+    league = League(num_opponents=2, snapshot_interval=2, draw_interval=2)
+    make_trainer(tmp_path, league, 60, [records], parameter_update_period=10**6).train()
+    version = records.join("policy_version")[records.join("owner") > 0]
+    assert len(set(version.tolist())) > 2
 
 
 def test_so_many_versions_are_kept(tmp_path):

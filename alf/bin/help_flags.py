@@ -1,0 +1,90 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""`--help`, `--helpfull` and `--version` of all commands, and flags with an optional value.
+
+Those of this module end the process with status 0; absl's own end it with 1.
+"""
+
+import sys
+import textwrap
+
+from absl import app, flags
+
+from alf.version import __version__
+
+_WIDTH = 100
+
+
+class _Shows(flags.BooleanFlag):
+    """A flag that prints a text and ends the process. It takes the place of absl's flag of that name."""
+
+    def __init__(self, name, make_text, help_text, short_name=None):
+        super().__init__(name, False, help_text, short_name=short_name, allow_override=True)
+        self._make_text = make_text
+
+    def parse(self, arg):
+        if self._parse(arg):
+            print(self._make_text())
+            sys.stdout.flush()
+            sys.exit(0)
+
+
+class OptionalText(flags.Flag):
+    """A flag with an optional text, "" without one: `--NAME`, `--NAME=TEXT` or `--NAME TEXT`.
+
+    It is None where it is not given.
+    """
+
+    def __init__(self, name, help_text):
+        super().__init__(flags.ArgumentParser(), None, name, None, help_text, boolean=True)
+
+    def _parse(self, argument):
+        return "" if argument == "true" else argument  # absl's value of a flag without one
+
+
+def join_optional_texts(argv):
+    """Returns `argv` with `--NAME TEXT` joined to `--NAME=TEXT` for each `OptionalText`."""
+    joined = []
+    for argument in argv:
+        name = joined[-1].lstrip("-") if joined and joined[-1].startswith("-") else None
+        is_optional = name in flags.FLAGS and isinstance(flags.FLAGS[name], OptionalText)
+        if is_optional and not argument.startswith("-"):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def define(module):
+    """Defines these flags for the command that the module of this name is; before flags are parsed."""
+    app.define_help_flags()  # else absl would define its own later
+    for flag in (
+        _Shows("help", lambda: describe(module), "Shows this help.", short_name="?"),
+        _Shows("helpshort", lambda: describe(module), "The same as --help."),
+        _Shows("helpfull", lambda: describe_all(module), "Shows the flags of absl and others, too."),
+        _Shows("version", lambda: f"ALF {__version__}", "Shows the version of ALF."),
+    ):
+        flags.DEFINE_flag(flag, module_name=__name__)
+
+
+def describe(module):
+    """Returns the help of a command: the docstring of its module and the command's own flags."""
+    own = flags.FLAGS.get_key_flags_for_module(module)
+    own += [flags.FLAGS[name] for name in ("help", "helpfull", "version")]
+    lines = [sys.modules[module].__doc__.strip(), "", "Flags:"]
+    for flag in sorted(own, key=lambda flag: flag.name):
+        lines += ["", *_describe_flag(flag)]
+    return "\n".join(lines)
+
+
+def describe_all(module):
+    """Returns the docstring of a command and the help of all flags that this process has."""
+    return f"{sys.modules[module].__doc__.strip()}\n\n{flags.FLAGS.get_help()}"
+
+
+def _describe_flag(flag):
+    text = flag.help.partition(";\n")[0]  # absl adds to the help of a flag that may be repeated
+    if not flag.boolean and flag.default not in (None, []):
+        text += f" Default: {flag.default}."
+    value = "[=TEXT]" if isinstance(flag, OptionalText) else "" if flag.boolean else f"={flag.name.upper()}"
+    name = f"  --{flag.name}{value}"
+    return [name, *textwrap.wrap(text, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)]

@@ -1,0 +1,140 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Draws learning curves: `alf-plot DIR... --output=FILE.png [--metric=NAME] [--target=NUMBER]`.
+
+A DIR is the root_dir of a run, or a folder of runs. Runs that differ in their seeds alone are one curve:
+their mean, with its 95 % bootstrap interval as a band. Curves are named by the bindings that differ between
+them; LABEL=DIR in place of DIR names the runs of that DIR. A file that is there is replaced. The exit status
+is 0, 1 after an error, 2 if an argument is wrong.
+"""
+
+import os
+import sys
+
+from absl import flags
+
+import alf  # noqa: F401  (before TensorFlow)
+from alf.bin.command import make_main, start
+from alf.errors import ConfigError, SaveError
+from alf.files import replace_file
+from alf.plots.curves import smooth
+from alf.plots.groups import Group, find_algorithm, group_runs
+from alf.plots.picture import FORMATS, Line, check_matplotlib, draw
+from alf.plots.runs import find_runs, read_run
+
+_OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf.")
+_METRIC = flags.DEFINE_string("metric", "AverageReturn", "Column of progress.csv, with or without metrics/.")
+_SMOOTHING = flags.DEFINE_float("smoothing", None, "Environment steps that each point is the mean of.")
+_TARGET = flags.DEFINE_float(
+    "target", None, "Draws a line there. By default the target of the runs' StopCriteria, if all have one."
+)
+_TITLE = flags.DEFINE_string("title", "", "Text above the picture.")
+
+# Which stop criterion is the target of a column.
+_TARGETS = {"metrics/AverageReturn": "target_return", "eval/return_mean": "target_eval_return"}
+
+
+def run(arguments):
+    """Draws as the flags say; returns the exit status."""
+    check_matplotlib()
+    format = _check_flags()
+    groups = _read_groups(arguments)
+    lines = _make_lines(groups)
+    figure = draw(lines, _METRIC.value, _find_target(groups), _TITLE.value)
+    try:
+        with replace_file(_OUTPUT.value) as file:
+            figure.savefig(file, format=format)
+    except OSError as error:
+        raise SaveError(f"--output={_OUTPUT.value}: {error.strerror or error}") from None
+    print(f"{_OUTPUT.value}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
+    return 0
+
+
+def _check_flags():
+    """Returns the format of the output; raises ConfigError if a flag is wrong."""
+    if not _OUTPUT.value:
+        raise ConfigError("--output is not set: name the file of the picture")
+    if _SMOOTHING.value is not None and not _SMOOTHING.value > 0:
+        raise ConfigError(f"--smoothing is {_SMOOTHING.value:g}: it must be a number above 0")
+    format = os.path.splitext(_OUTPUT.value)[1].removeprefix(".").lower()
+    if format not in FORMATS:
+        raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
+    return format
+
+
+def _read_groups(arguments):
+    """The `Group`s of the runs that the arguments name; those with a label come first."""
+    if not arguments:
+        raise ConfigError("no run is named: alf-plot DIR... --output=FILE.png")
+    labelled, others, seen = {}, [], set()
+    for argument in arguments:
+        label, path = _split(argument)
+        for found in _find(path):
+            if os.path.realpath(found) not in seen:
+                seen.add(os.path.realpath(found))
+                (labelled.setdefault(label, []) if label else others).append(read_run(found))
+    groups = [Group(label, find_algorithm(runs[0].settings), runs) for label, runs in labelled.items()]
+    return groups + group_runs(others)
+
+
+def _split(argument):
+    """(label or "", path) of an argument. A folder may have a "=" in its name."""
+    if os.path.isdir(argument):
+        return "", argument
+    label, _, path = argument.partition("=")
+    return (label, path) if path else ("", argument)
+
+
+def _find(path):
+    if not os.path.isdir(path):
+        raise ConfigError(f"there is no folder {path!r}: name the root_dir of a run, or a folder of runs")
+    found, without = find_runs(path)
+    for other in without:
+        print(f"warning: {other} is left out: it has no progress.csv", file=sys.stderr)
+    if not found:
+        raise ConfigError(f"there is no run in {path!r}: no progress.csv there, nor in its folders")
+    return found
+
+
+def _make_lines(groups):
+    """The `Line`s of the groups; ConfigError, which lists the columns, is raised if no run has the metric."""
+    lines = []
+    for group in groups:
+        curves = [run.curve(_METRIC.value) for run in group.runs]
+        for run, curve in zip(group.runs, curves, strict=True):
+            if curve is None:
+                print(f"warning: {run.path} is left out: it has no {_METRIC.value}", file=sys.stderr)
+        curves = [_smooth(curve) for curve in curves if curve is not None]
+        if curves:
+            label = group.label or os.path.basename(os.path.normpath(group.runs[0].path))
+            lines.append(Line(label, group.algorithm, curves))
+    if not lines:
+        names = sorted({name for group in groups for run in group.runs for name in run.columns})
+        raise ConfigError(f"--metric={_METRIC.value}: no run has it; there are {', '.join(names)}")
+    return lines
+
+
+def _smooth(curve):
+    if _SMOOTHING.value is None:
+        return curve
+    return curve._replace(values=smooth(curve.env_steps, curve.values, _SMOOTHING.value))
+
+
+def _find_target(groups):
+    """--target, else the target of the stop criteria if all runs have the same one, else None."""
+    if _TARGET.value is not None:
+        return _TARGET.value
+    name = _TARGETS.get(_METRIC.value, _TARGETS.get(f"metrics/{_METRIC.value}"))
+    texts = {run.settings.get(f"StopCriteria.{name}", "None") for group in groups for run in group.runs}
+    text = texts.pop() if len(texts) == 1 else "None"
+    return None if text == "None" else float(text)
+
+
+main = make_main(run, takes_arguments=True)
+
+
+def console_main():
+    start(main)
+
+
+if __name__ == "__main__":
+    console_main()

@@ -1,0 +1,68 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Arithmetic of learning curves: smoothing, common x values, mean and bootstrap interval over runs."""
+
+import numpy as np
+
+_POINTS = 400  # of the mean of several runs
+_RESAMPLES = 1000
+_CONFIDENCE = 0.95
+
+
+def smooth(x, y, window):
+    """Averages y over the last `window` of x: point i becomes the mean of all j <= i with x_j > x_i - window.
+
+    Args:
+        x: array [N] that does not decrease.
+        y: array [N].
+        window: number above 0.
+
+    Returns:
+        array [N].
+    """
+    sums = np.concatenate([[0.0], np.cumsum(y)])
+    first = np.searchsorted(x, x - window, side="right")
+    ends = np.arange(1, len(x) + 1)
+    return (sums[ends] - sums[first]) / (ends - first)
+
+
+def join(xs, ys, points=_POINTS):
+    """Interpolates several runs linearly at common x values, from the first x of all runs to the last one.
+
+    A run has no value before its first point. One that has ended keeps its last value.
+
+    Args:
+        xs, ys: lists of arrays [N], one for each run; N may differ. x does not decrease.
+        points: M.
+
+    Returns:
+        x: array [M].
+        y: array [R, M], NaN where a run has not begun.
+    """
+    x = np.linspace(min(x[0] for x in xs), max(x[-1] for x in xs), points)
+    return x, np.array([np.interp(x, *line, left=np.nan) for line in zip(xs, ys, strict=True)])
+
+
+def mean_and_interval(y, seed=0):
+    """Mean over runs, and its 95 % interval by bootstrap percentiles (Efron 1979), of the runs with a value.
+
+    Args:
+        y: array [R, M], NaN where a run has no value; each column has at least one.
+        seed: of the resampling.
+
+    Returns:
+        mean, low, high: arrays [M].
+    """
+    result = np.empty([3, y.shape[1]])
+    there = ~np.isnan(y)
+    for runs in np.unique(there, axis=1).T:  # as many kinds of columns as runs that begin apart
+        columns = (there == runs[:, None]).all(0)
+        result[:, columns] = _bootstrap(y[runs][:, columns], seed)
+    return result
+
+
+def _bootstrap(y, seed):
+    """The same of an array without NaN: [3, M]."""
+    picks = np.random.default_rng(seed).integers(len(y), size=(_RESAMPLES, len(y)))
+    means = np.array([y[pick].mean(0) for pick in picks])
+    ends = np.quantile(means, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2], axis=0)
+    return np.stack([y.mean(0), *ends])

@@ -1,0 +1,255 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What is wrong in gin's configuration, with the line to write in its place."""
+
+import difflib
+import inspect
+import re
+
+import gin
+
+from alf.errors import ConfigError
+from alf.training.settings import find_configurables, list_parameters, shorten
+
+_MAX_HINTS = 3
+_LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
+_NEEDED = {  # values to show for settings that have no default
+    "alf.environments.load.name": '"CartPole-v1"',
+    "alf.environments.load.batch_size": "32",
+}
+# Keras takes the first for the second, but only `learning_rate` may be a schedule.
+_ALIASES = {"lr": "learning_rate"}
+_KERAS_ARGUMENTS = {"clipnorm", "clipvalue", "global_clipnorm", "decay"}  # of optimizers, in `**kwargs`
+_OBJECT_PARAMETERS = {"optimizer", "callbacks", "policies", "strategy"}
+_OBJECTS = (  # configurables of ALF that settings take as objects, unless the setting is a `_ctor`
+    "alf.optimizers.",
+    "alf.population.",
+    "alf.LinearSchedule",
+    "alf.PiecewiseSchedule",
+    "alf.Tunable",
+    "alf.training.Policies",
+    "alf.training.League",
+    "alf.learner.MirroredStrategy",
+)
+
+
+def explain(error, as_param=""):
+    """Returns the text of an error that gin raises as it reads a configuration, and what to write instead.
+
+    It is one line. `as_param` is the flag that the bindings come from, "--gin_param", or "" for a file.
+    """
+    text = " ".join(str(error).split())
+    statement = _find_statement(error)
+    unquoted = re.search(r"malformed node or string.*(Failed to parse token '(\w+)'.*)", text)
+    if unquoted:
+        return f"{unquoted[1]}: {_quote(statement, unquoted[2], as_param)}"
+    for pattern, make_hint in _HINTS.items():
+        found = re.search(pattern, text)
+        if found:
+            hints = make_hint(statement, *found.groups())
+            return f"{text.rstrip(' .^')}{_offer(hints) or '; alf-train --list_settings prints all settings'}"
+    return text
+
+
+def _find_statement(error):
+    """Returns the line that an error of gin names, without its comment."""
+    location = error.args[1] if isinstance(error, SyntaxError) and len(error.args) > 1 else ()
+    line = location[3] if len(location) > 3 else (str(error).splitlines() + [""] * 3)[2]
+    return re.sub(r"\s+#.*", "", (line or "").strip())
+
+
+def _offer(lines):
+    """Returns the end of a message: the lines of which one may be meant."""
+    lines = list(dict.fromkeys(lines))[:_MAX_HINTS]
+    return f"; did you mean {' or '.join(lines)} ?" if lines else ""
+
+
+def _quote(statement, token, as_param):
+    """Returns what is wrong with a word that is no value, and what to write."""
+    if token.lower() in _LITERALS:
+        return f"write {_LITERALS[token.lower()]}"
+    name, _, value = (part.strip() for part in statement.partition("="))
+    text = "a text needs quotation marks"
+    if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
+        return f'{text}: write "{token}"'
+    line = f'{name} = "{value}"'
+    if not as_param:
+        return f"{text}: write {line}"
+    return f"{text}; a shell removes those that are not in others: write {as_param}='{line}'"
+
+
+def _own_and_user():
+    """Returns the dict of configurables without those of TF-Agents and gin."""
+    found = find_configurables()
+    return {name: x for name, x in found.items() if not name.startswith(("tf_agents.", "gin."))}
+
+
+def _find_close(name):
+    """Returns the full names of configurables whose last part is like that of a name, the closest first."""
+    names = {}
+    for selector in _own_and_user():
+        names.setdefault(selector.rpartition(".")[2].lower(), []).append(selector)
+    close = difflib.get_close_matches(name.rpartition(".")[2].lower(), names, n=_MAX_HINTS)
+    return [selector for word in close for selector in names[word]]
+
+
+def _for_configurable(statement, name):
+    """Lines for a configurable that there is not."""
+    parameter = _parameter_of(statement)
+    close = _find_close(name)
+    fitting = [x for x in close if parameter in list_parameters(find_configurables()[x].wrapped)]
+    return [statement.replace(name, shorten(x), 1) for x in fitting or close]
+
+
+def _for_reference(statement, name):
+    """Lines for a reference, without its scope, to a configurable that there is not."""
+    pattern = rf"(@(?:\w+/)*){re.escape(name)}\b"
+    return [re.sub(pattern, rf"\g<1>{shorten(x)}", statement, count=1) for x in _find_close(name)]
+
+
+def _for_parameter(statement, name, parameter):
+    """Lines for a parameter that a configurable has not."""
+    configurable = find_configurables()[gin.config._REGISTRY.matching_selectors(name)[0]]
+    close = _close_parameters(configurable.wrapped, parameter)
+    if close:
+        return [re.sub(rf"\b{parameter}(?=\s*=)", x, statement, count=1) for x in close]
+    value = statement.partition("=")[2]
+    return [f"{shorten(x)}.{parameter} ={value}" for x in _having(parameter)]
+
+
+def _for_ambiguous(statement, name):
+    """Lines for a name that configurables of ALF and of others have."""
+    own = [x for x in gin.config._REGISTRY.matching_selectors(name) if x.startswith("alf.")]
+    return [re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w(]*\()", x, statement, count=1) for x in own]
+
+
+def _close_parameters(function, parameter):
+    names = list_parameters(function)
+    if _ALIASES.get(parameter) in names:
+        return [_ALIASES[parameter]]
+    return difflib.get_close_matches(parameter, names, n=_MAX_HINTS)
+
+
+def _having(parameter):
+    """Returns the full names of ALF's configurables with a parameter, those that are configured first."""
+    bound = {selector for _, selector in gin.config._CONFIG}
+    found = [x for x, y in find_configurables().items() if x.startswith("alf.")]
+    found = [x for x in found if parameter in list_parameters(find_configurables()[x].wrapped)]
+    return [x for x in found if x in bound] or found
+
+
+def _parameter_of(statement):
+    return statement.partition("=")[0].rpartition(".")[2].strip()
+
+
+_HINTS = {  # from a part of the error's text to a function of the line and the groups
+    r"No configurable matching '([\w.]+)'": _for_configurable,
+    r"No configurable matching reference '@([\w.]+)": _for_reference,
+    r"Configurable '([\w.]+)' doesn't have a parameter named '(\w+)'": _for_parameter,
+    r"Ambiguous selector '([\w.]+)'": _for_ambiguous,
+}
+
+
+def explain_call(error):
+    """Returns the end of a message for a TypeError of a call that gin configures: the lines to write."""
+    called = re.search("In call to configurable '(.*?)'", str(error))
+    own = [x for x in find_configurables() if x.startswith("alf.") and called and x.endswith(f".{called[1]}")]
+    missing = re.search(r"missing \d+ required [\w-]+ arguments?: ([^\n]*)", str(error))
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    if not own or not (missing or unknown):
+        return ""
+    name = shorten(own[0])
+    if missing:
+        names = [f"{name}.{x}" for x in re.findall(r"'(\w+)'", missing[1])]
+        lines = [f"{x} = {_NEEDED.get(x, '...')}" for x in names]
+        return f": write {' and '.join(lines)}"
+    close = _close_parameters(find_configurables()[own[0]].wrapped, unknown[1])
+    return _offer(f"{name}.{x}" for x in close)
+
+
+def check_bindings(known_macros=()):
+    """Raises ConfigError if a binding or a macro of gin's configuration is one that cannot be meant.
+
+    `known_macros`: names of macros that need no use, because a binding that used them was replaced.
+    """
+    for (scope, selector), values in gin.config._CONFIG.items():
+        for parameter, value in values.items():
+            if selector.startswith("alf."):
+                _check_alias(scope, selector, parameter, value)
+                _check_parentheses(scope, selector, parameter, value)
+    for macro in sorted(find_unused_macros() - set(known_macros)):
+        _raise_unused(macro)
+
+
+def _write(scope, selector, parameter, value):
+    return f"{scope}{'/' * bool(scope)}{shorten(selector)}.{parameter} = {value}"
+
+
+def _check_alias(scope, selector, parameter, value):
+    """Raises ConfigError if an optimizer of Keras has no such argument."""
+    if not selector.startswith("alf.optimizers.") or parameter in _KERAS_ARGUMENTS:
+        return
+    function = find_configurables()[selector].wrapped
+    if parameter not in list_parameters(function):
+        lines = [_write(scope, selector, x, repr(value)) for x in _close_parameters(function, parameter)]
+        raise ConfigError(f"{shorten(selector)} has no parameter {parameter!r}{_offer(lines)}")
+
+
+def _check_parentheses(scope, selector, parameter, value):
+    """Raises ConfigError if a reference has parentheses and must have none, or the other way round."""
+    for reference in gin.config.iterate_references({"": value}):
+        name, function = reference.configurable.selector, reference.configurable.wrapped
+        if reference.evaluate and _wants_class(selector, parameter) and _makes_no_callable(name, function):
+            wrong, right, words = f"{reference!r}", f"{reference!r}"[:-2], "without parentheses"
+        elif not reference.evaluate and _wants_object(parameter, name) and inspect.isclass(function):
+            wrong, right, words = f"{reference!r}", f"{reference!r}()", "with parentheses"
+        else:
+            continue
+        end = r"(?![\w.(])" if words == "with parentheses" else ""
+        line = _write(scope, selector, parameter, re.sub(re.escape(wrong) + end, right, repr(value)))
+        raise ConfigError(f"{_write(scope, selector, parameter, value)} must be {words}: write {line}")
+
+
+def _wants_class(selector, parameter):
+    """Whether a setting takes what makes an object, and not the object."""
+    is_name = (selector, parameter) == ("alf.environments.load", "name")
+    return parameter.endswith("_ctor") or parameter == "data_transformers" or is_name
+
+
+def _makes_no_callable(name, function):
+    """Whether a call of a configurable does not return something that can be called again."""
+    if name.startswith("gin."):
+        return False
+    if inspect.isclass(function):
+        return name.startswith("alf.") or not any("__call__" in vars(x) for x in inspect.getmro(function))
+    return name.startswith("alf.")
+
+
+def _wants_object(parameter, name):
+    if parameter.endswith("_ctor"):
+        return False
+    return parameter in _OBJECT_PARAMETERS or name.startswith(_OBJECTS)
+
+
+def find_used_macros():
+    """Returns the set of names of macros that bindings in gin's configuration refer to."""
+    macro = gin.get_configurable("gin.macro")
+    references = gin.config.iterate_references(gin.config._CONFIG, to=macro)
+    return {"/".join(reference.scopes) for reference in references}
+
+
+def find_unused_macros():
+    """Returns the set of names of macros in gin's configuration that no binding refers to."""
+    defined = {scope for scope, selector in gin.config._CONFIG if selector == "gin.macro"}
+    return defined - find_used_macros()
+
+
+def _raise_unused(macro):
+    value = gin.config._CONFIG[macro, "gin.macro"]["value"]
+    parameter = macro.rpartition("/")[2]
+    lines = [_write("", x, parameter, repr(value)) for x in _having(parameter)]
+    if not lines:
+        names = {name for x in _own_and_user().values() for name in list_parameters(x.wrapped)}
+        close = difflib.get_close_matches(parameter, names, n=1)
+        lines = [_write("", x, name, repr(value)) for name in close for x in _having(name)]
+    hint = _offer(lines) or "; the name of a setting has a dot, see alf-train --list_settings"
+    raise ConfigError(f"{macro} = {value!r} is a macro, which nothing uses{hint}")

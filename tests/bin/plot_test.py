@@ -1,0 +1,181 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-plot: what its flags and arguments do, its exit status, what it prints.
+
+Not in the process of the tests, where other commands have defined flags of the same names.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = str(Path(__file__).resolve().parent.parent.parent)
+# Calls the command several times; writes the status, the lines, and what it draws, of each call.
+SEVERAL_CALLS = """
+import contextlib, io, json, sys
+from absl import flags
+from absl.testing import flagsaver
+from alf.bin import plot
+
+draw, drawn = plot.draw, None
+
+
+def note(lines, metric, target, title):
+    global drawn
+    curves = [[line.label, line.algorithm, [c.values.tolist() for c in line.curves]] for line in lines]
+    drawn = curves, metric, target, title
+    return draw(lines, metric, target, title)
+
+
+plot.draw = note
+results = []
+for args in json.loads(sys.argv[1]):
+    lines, drawn = io.StringIO(), None
+    with flagsaver.flagsaver(), contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
+        arguments = flags.FLAGS(["alf-plot", *args])
+        status = plot.main(arguments)
+    results.append([status, lines.getvalue().splitlines(), drawn])
+print(json.dumps(results))
+"""
+PPO, DQN = "PPOAlgorithm.discount = 0.99", "DqnAlgorithm.discount = 0.99"
+
+
+def write_run(path, returns, seed=0, algorithm=PPO, learning_rate=0.1, target=None):
+    """Writes what a run leaves: a row each 100 steps and 2 seconds."""
+    os.makedirs(path)
+    settings = [f"Experiment.seed = {seed}", f"Adam.learning_rate = {learning_rate}", algorithm]
+    settings.append(f"StopCriteria.target_return = {target}")
+    (path / "operative_config.gin").write_text("\n".join(settings) + "\n")
+    rows = [f"{100 * i},{2 * i},{value},{-value}\n" for i, value in enumerate(returns, 1)]
+    header = "env_steps,seconds,metrics/AverageReturn,train/loss\n"
+    (path / "progress.csv").write_text(header + "".join(rows))
+
+
+def call(folder, *calls):
+    command = [sys.executable, "-c", SEVERAL_CALLS, json.dumps(calls)]
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plot")
+    write_run(path / "runs" / "a", [1, 2, 3], target=4.0)
+    write_run(path / "runs" / "deep" / "b", [3, 4, 5, 6], seed=1, target=4.0)
+    write_run(path / "dqn", [7, 8], algorithm=DQN, target=4.0)
+    write_run(path / "lr=0.2", [9], learning_rate=0.2, target=5.0)
+    write_run(path / "empty" / "new", [])
+    (path / "old" / "run").mkdir(parents=True)
+    (path / "old" / "run" / "operative_config.gin").write_text(PPO)
+    (path / "none").mkdir()
+    (path / "damaged").mkdir()
+    (path / "damaged" / "progress.csv").write_text("env_steps,seconds,x\n1,2\n")
+    return path
+
+
+def test_what_is_drawn(folder):
+    a, b = [1, 2, 3], [3, 4, 5, 6]
+    output = "--output=x.png"
+    one = [["PPO", "PPO", [a, b]]]
+    cases = {
+        # A folder of runs: seeds of one curve. The target is that of the runs.
+        ("runs", output): (one, "AverageReturn", 4, ""),
+        # A run that is named twice counts once.
+        ("runs", "runs/a", "runs/deep/../a", output): (one, "AverageReturn", 4, ""),
+        ("runs", "dqn", output): ([*one, ["DQN", "DQN", [[7, 8]]]], "AverageReturn", 4, ""),
+        # The targets differ.
+        ("lr=0.2", "runs/a", output): (
+            [["Adam.learning_rate=0.2", "PPO", [[9]]], ["Adam.learning_rate=0.1", "PPO", [a]]],
+            "AverageReturn",
+            None,
+            "",
+        ),
+        ("mine=runs/a", "mine=lr=0.2", output): ([["mine", "PPO", [a, [9]]]], "AverageReturn", None, ""),
+        ("runs/a", output, "--metric=train/loss"): ([["PPO", "PPO", [[-1, -2, -3]]]], "train/loss", None, ""),
+        ("runs/a", output, "--smoothing=200"): ([["PPO", "PPO", [[1, 1.5, 2.5]]]], "AverageReturn", 4, ""),
+        ("runs/a", output, "--target=2.5"): ([["PPO", "PPO", [a]]], "AverageReturn", 2.5, ""),
+        ("runs/a", output, "--title=Some text"): ([["PPO", "PPO", [a]]], "AverageReturn", 4, "Some text"),
+        ("runs/a", output, "--metric=metrics/AverageReturn"): (
+            [["PPO", "PPO", [a]]],
+            "metrics/AverageReturn",
+            4,
+            "",
+        ),
+    }
+    for (args, expected), (status, lines, drawn) in zip(cases.items(), call(folder, *cases), strict=True):
+        assert drawn == list(expected), args
+        assert status == 0
+        runs = sum(len(curves) for _, _, curves in expected[0])
+        assert lines == [f"x.png, runs: {runs}, curves: {len(expected[0])}"]
+
+
+def test_the_file_has_the_format_of_its_name_and_replaces_what_was_there(folder):
+    (folder / "c.png").write_text("before")
+    names = {"c.png": b"\x89PNG", "c.svg": b"<?xml", "c.PDF": b"%PDF"}
+    call(folder, *(["runs", f"--output={name}"] for name in names))
+    for name, start in names.items():
+        assert (folder / name).read_bytes().startswith(start)
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_what_is_wrong_is_one_line(folder):
+    output = "--output=wrong.png"
+    columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
+    cases = {
+        ("runs",): (2, "--output is not set: name the file of the picture"),
+        (output,): (2, "no run is named: alf-plot DIR... --output=FILE.png"),
+        ("runs", "--output=x.doc"): (2, "--output=x.doc: it must end in .pdf, .png, .svg"),
+        ("runs", "--output=x"): (2, "--output=x: it must end in .pdf, .png, .svg"),
+        ("runs", "--output=nowhere/x.png"): (1, "--output=nowhere/x.png: No such file or directory"),
+        ("runs", output, "--smoothing=0"): (2, "--smoothing is 0: it must be a number above 0"),
+        ("runs", output, "--smoothing=nan"): (2, "--smoothing is nan: it must be a number above 0"),
+        ("there_is_none", output): (2, "there is no folder 'there_is_none': name the root_dir of a run"),
+        ("none", output): (2, "there is no run in 'none': no progress.csv there, nor in its folders"),
+        ("runs", output, "--metric=Return"): (2, f"--metric=Return: no run has it; there are {columns}"),
+        ("empty", output): (2, f"--metric=AverageReturn: no run has it; there are {columns}"),
+        ("damaged", output): (2, "the run 'damaged' cannot be read: damaged/progress.csv is no file of"),
+    }
+    for (args, (expected, text)), (status, lines, _) in zip(cases.items(), call(folder, *cases), strict=True):
+        assert status == expected, (args, lines)
+        assert lines[-1].startswith(f"error: {text}"), args
+        assert all(line.startswith("warning: ") for line in lines[:-1])
+    assert not (folder / "wrong.png").exists()
+
+
+def test_runs_that_are_left_out_are_named(folder):
+    output = "--output=y.png"
+    (_, lines, drawn), (_, more, _) = call(folder, ["runs/a", "empty", output], ["old", output])
+    assert lines[0] == "warning: empty/new is left out: it has no AverageReturn"
+    assert drawn[0] == [["PPO", "PPO", [[1, 2, 3]]]]
+    assert more[0] == "warning: old/run is left out: it has no progress.csv"
+    assert more[1].startswith("error: there is no run in 'old'")
+
+
+@pytest.mark.parametrize(
+    "args, status, text",
+    [(["--help"], 0, "--metric: "), (["--nothing"], 2, "error: Unknown command line flag 'nothing'")],
+    ids=["help", "unknown flag"],
+)
+def test_as_a_command(args, status, text, tmp_path):
+    command = [sys.executable, "-m", "alf.bin.plot", *args]
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert text in done.stdout + done.stderr
+    if status:
+        assert done.returncode == status
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path):
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; from alf.bin.plot import console_main; console_main()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), "--output=x.png"]
+    env = {**os.environ, "PYTHONPATH": ROOT}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert 'error: Matplotlib is not installed: pip install "alf-tf[plot]"' in done.stderr.splitlines()

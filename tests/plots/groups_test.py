@@ -1,0 +1,91 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Which runs are one curve, and how curves are named."""
+
+import pytest
+
+from alf.plots.groups import group_runs
+from alf.plots.runs import Run
+
+PPO = {"Experiment.seed": "0", "Adam.learning_rate": "0.001", "PPOAlgorithm.discount": "0.99"}
+IMPALA = {"Experiment.seed": "0", "Adam.learning_rate": "0.003", "ImpalaAlgorithm.vtrace": "True"}
+
+
+def group(*settings):
+    """Returns {label: indices of the runs}."""
+    groups = group_runs([Run(str(i), one, {}) for i, one in enumerate(settings)])
+    assert len({one.label for one in groups}) == len(groups)
+    return {one.label: [int(run.path) for run in one.runs] for one in groups}
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        *("Experiment.seed", "a/ActorCriticNetwork.seed", "seed", "StopCriteria.num_env_steps"),
+        *("Trainer.summary_interval", "Trainer.checkpoint_interval", "Evaluator.num_episodes"),
+    ],
+)
+def test_a_binding_that_is_no_difference(binding):
+    assert group(PPO, {**PPO, binding: "7"}) == {"PPO": [0, 1]}
+
+
+@pytest.mark.parametrize("binding", ["Adam.learning_rate", "Experiment.num_envs", "Loss.seedling", "rate"])
+def test_a_binding_that_is_a_difference(binding):
+    runs = [{**PPO, binding: value, "Experiment.seed": seed} for seed in "01" for value in ("0.1", "0.01")]
+    assert group(*runs) == {f"{binding}=0.1": [0, 2], f"{binding}=0.01": [1, 3]}
+
+
+def test_algorithms_are_named_without_what_they_differ_in():
+    assert group(PPO, IMPALA) == {"PPO": [0], "IMPALA": [1]}
+
+
+def test_groups_of_one_of_several_algorithms():
+    other = {**PPO, "Adam.learning_rate": "0.01"}
+    expected = {"PPO, Adam.learning_rate=0.001": [0], "IMPALA": [1], "PPO, Adam.learning_rate=0.01": [2]}
+    assert group(PPO, IMPALA, other) == expected
+
+
+def test_several_bindings():
+    other = {**PPO, "Adam.learning_rate": "0.01", "PPOAlgorithm.discount": "0.9"}
+    assert list(group(PPO, other)) == [
+        "Adam.learning_rate=0.001, PPOAlgorithm.discount=0.99",
+        "Adam.learning_rate=0.01, PPOAlgorithm.discount=0.9",
+    ]
+
+
+def test_a_binding_that_one_group_lacks_says_less_than_one_that_differs():
+    uniform = {**PPO, "Experiment.exp_replayer": "'uniform'"}
+    prioritized = {**PPO, "Experiment.exp_replayer": "'prioritized'", "PrioritizedReplayer.alpha": "0.6"}
+    assert list(group(uniform, prioritized)) == [
+        "Experiment.exp_replayer='uniform'",
+        "Experiment.exp_replayer='prioritized'",
+    ]
+
+
+def test_a_binding_that_is_the_only_difference_and_that_one_group_lacks():
+    assert list(group(PPO, {**PPO, "RewardScaling.scale": "0.1"})) == ["PPO", "RewardScaling.scale=0.1"]
+
+
+def test_a_long_value_is_cut_off():
+    layers = {name: {**PPO, "Net.layers": f"({', '.join([name] * 20)})"} for name in ("64", "32")}
+    first, _ = group(*layers.values())
+    assert first == "Net.layers=(64, 64, 64, 64, 64, 64, 64, 64, 64, ..."
+
+
+def test_a_binding_that_one_group_lacks_is_shown_where_the_others_do_not_tell():
+    scaled = {**PPO, "RewardScaling.scale": "0.1"}
+    assert list(group(PPO, scaled, {**PPO, "Adam.learning_rate": "0.01"})) == [
+        "Adam.learning_rate=0.001",
+        "Adam.learning_rate=0.001, RewardScaling.scale=0.1",
+        "Adam.learning_rate=0.01",
+    ]
+
+
+def test_labels_that_are_cut_off_alike_are_numbered():
+    runs = [{**PPO, "Net.name": "x" * 50 + end} for end in "abc"]
+    label = f"Net.name={'x' * 37}..."
+    assert list(group(*runs)) == [label, f"{label} (2)", f"{label} (3)"]
+
+
+def test_several_policies_have_several_algorithms():
+    both = {"a/PPOAlgorithm.discount": "0.9", "b/alf.algorithms.DqnAlgorithm.discount": "0.9"}
+    assert group(both) == {"DQN + PPO": [0]}

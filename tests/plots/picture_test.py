@@ -1,0 +1,88 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The picture of learning curves: what Matplotlib is given to draw."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from alf.plots.picture import Line, draw
+from alf.plots.runs import Curve
+
+
+def curve(*values, per_second=10.0):
+    steps = 100.0 * np.arange(1, len(values) + 1)
+    return Curve(steps, steps / per_second, np.array(values, float))
+
+
+def test_one_run_is_drawn_point_by_point_from_its_beginning():
+    figure = draw([Line("PPO", "PPO", [curve(1, 5, 3)])], "AverageReturn")
+    by_steps, by_time = figure.axes
+    np.testing.assert_array_equal(by_steps.lines[0].get_xydata(), [[100, 1], [200, 5], [300, 3]])
+    np.testing.assert_array_equal(by_time.lines[0].get_xydata(), [[10, 1], [20, 5], [30, 3]])
+    assert by_steps.get_xlim()[0] == by_time.get_xlim()[0] == 0
+    assert (by_steps.get_ylabel(), by_steps.get_xlabel()) == ("AverageReturn", "environment steps")
+
+
+def test_several_runs_are_their_mean_and_a_band():
+    figure = draw([Line("PPO", "PPO", [curve(1, 5, 3), curve(3, 7, 5)])], "AverageReturn")
+    for axes in figure.axes:
+        (line,), (band,) = axes.lines, axes.collections
+        points = line.get_xydata()
+        assert (points[0][1], points[-1][1]) == (2, 4)
+        ys = band.get_paths()[0].vertices[:, 1]
+        assert (ys.min(), ys.max()) == (1, pytest.approx(7, abs=0.1))
+
+
+@pytest.mark.parametrize(
+    "per_second, unit, end",
+    [(1.0, "minutes", 5.0), (10.0, "seconds", 30.0), (0.01, "hours", 300 / 36)],
+    ids=["minutes", "seconds", "hours"],
+)
+def test_the_unit_of_wall_time(per_second, unit, end):
+    _, axes = draw([Line("PPO", "PPO", [curve(1, 5, 3, per_second=per_second)])], "x").axes
+    assert axes.get_xlabel() == f"wall time, {unit}"
+    assert axes.lines[0].get_xdata()[-1] == pytest.approx(end)
+
+
+def test_one_point_is_a_dot():
+    lines = [
+        Line("one", "PPO", [curve(1)]),
+        Line("two", "PPO", [curve(2), curve(4)]),
+        Line("x", "PPO", [curve(1, 2)]),
+    ]
+    for axes in draw(lines, "x").axes:
+        assert [line.get_marker() for line in axes.lines] == ["o", "o", ""]
+
+
+def test_an_algorithm_has_its_colour_and_its_groups_have_dashes():
+    lines = [
+        Line("a", "PPO", [curve(1, 2)]),
+        Line("b", "IMPALA", [curve(1, 2)]),
+        Line("c", "PPO", [curve(1, 2)]),
+    ]
+    for axes in draw(lines, "x").axes:
+        colors = [to_hex(line.get_color()) for line in axes.lines]
+        assert colors[0] == colors[2] != colors[1]
+        assert axes.lines[0].get_linestyle() == "-" != axes.lines[2].get_linestyle()
+    alone = draw(lines[1:2], "x").axes[0].lines[0]
+    assert to_hex(alone.get_color()) == colors[1]
+
+
+@pytest.mark.parametrize("count", [2, 10, 15], ids=str)
+def test_groups_of_one_algorithm_have_different_colours(count):
+    figure = draw([Line(str(i), "PPO", [curve(i, 2)]) for i in range(count)], "x")
+    assert len({to_hex(line.get_color()) for line in figure.axes[0].lines}) == count
+
+
+def test_each_group_has_one_entry_in_the_legend():
+    figure = draw([Line("a", "PPO", [curve(1, 2)] * 3), Line("b", "SAC", [curve(1, 2)])], "x")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a, 3 runs", "b"]
+
+
+def test_the_target_is_a_labelled_line_in_both_pictures():
+    for axes in draw([Line("a", "PPO", [curve(1, 2)])], "x", target=4.5).axes:
+        assert list(axes.lines[-1].get_ydata()) == [4.5, 4.5]
+        assert [text.get_text() for text in axes.texts] == ["target 4.5"]
+    for axes in draw([Line("a", "PPO", [curve(1, 2)])], "x").axes:
+        assert len(axes.lines) == 1 and not axes.texts

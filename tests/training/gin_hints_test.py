@@ -1,0 +1,207 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What is wrong in a configuration is one line, which holds the line to write."""
+
+import re
+
+import gin
+import pytest
+
+import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.environments import load
+from alf.errors import ConfigError
+from alf.training.config import (
+    own_config,
+    parse_config,
+    take_bindings,
+    wrong_calls_are_config_errors,
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh_config():
+    with own_config():
+        yield
+
+
+@gin.configurable(module="hints_test")
+class Mine:
+    def __init__(self, seed=0, limit=1):
+        self.limit = limit
+
+
+@gin.configurable(module="hints_test")
+class MakesMine:
+    def __call__(self, seed=0):
+        return Mine(seed)
+
+
+def error_of(*params, **kwargs):
+    with pytest.raises(ConfigError) as caught:
+        parse_config([], list(params), **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+WRONG_NAMES = {
+    "Trainr.max_to_keep = 3  # mine": "Trainer.max_to_keep = 3",
+    "Trainr.max_to_kep = 3": "Trainer.max_to_kep = 3",
+    "a/b/trainer.max_to_keep = 3": "a/b/Trainer.max_to_keep = 3",
+    "Minne.limit = 3": "Mine.limit = 3",
+    "Trainer.max_to_kep = 3": "Trainer.max_to_keep = 3",
+    "a/Trainer.max_to_kep = 3": "a/Trainer.max_to_keep = 3",
+    "Learner.jit_compile = True": "alf.Learner.jit_compile = True",
+    "a/Learner.jit_compile = True": "a/alf.Learner.jit_compile = True",
+    "Experiment.env_ctor = @Minne": "Experiment.env_ctor = @Mine",
+    "Experiment.env_ctor = @load": "Experiment.env_ctor = @alf.environments.load",
+    "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
+    "Adam.lr = 1e-3": "Adam.learning_rate = 0.001",
+    "b/Adam.lr = @LinearSchedule()": "b/Adam.learning_rate = @LinearSchedule()",
+    "SGD.learning_rat = 1": "SGD.learning_rate = 1",
+}
+
+
+@pytest.mark.parametrize("line", WRONG_NAMES)
+def test_a_misspelt_name_is_answered_by_the_line_to_write(line):
+    assert error_of(line).endswith(f"; did you mean {WRONG_NAMES[line]} ?")
+
+
+def test_several_names_may_be_meant():
+    line = error_of("SacAlgoritm.discont = 0.9")
+    assert "; did you mean SacAlgorithm.discont = 0.9" in line and line.count(" = 0.9 or ") == 2
+
+
+def test_a_parameter_of_another_configurable():
+    others = error_of("Experiment.entropy_weight = 0.1")
+    for name in ("ImpalaAlgorithm", "PPOAlgorithm"):
+        assert f"{name}.entropy_weight = 0.1" in others
+    # The one that is configured is meant.
+    one = error_of("PPOAlgorithm.discount = 0.9", "Experiment.entropy_weight = 0.1")
+    assert one.endswith("; did you mean PPOAlgorithm.entropy_weight = 0.1 ?")
+
+
+@pytest.mark.parametrize("line", ["Qqq.x = 1", "Trainer.qqq = 1", "Experiment.env_ctor = @qqq"])
+def test_what_is_like_nothing(line):
+    assert error_of(line).endswith(f"{line}; alf-train --list_settings prints all settings")
+
+
+def test_the_line_of_a_gin_file(tmp_path):
+    path = tmp_path / "mine.gin"
+    for text, right in (
+        ("Trainer:\n  max_to_kep = 3\n", "max_to_keep = 3"),
+        ("Trainr:\n  max_to_keep = 3\n", "Trainer:"),
+        ("Experiment.exp_replayer = uniform  # a buffer\n", 'Experiment.exp_replayer = "uniform"'),
+    ):
+        path.write_text(f"Experiment.seed = 1\n{text}")
+        with pytest.raises(ConfigError) as caught:
+            parse_config([str(path)], [])
+        assert re.search(r"mine\.gin\"?, line [23]\b", str(caught.value))
+        assert str(caught.value).removesuffix(" ?").endswith(right)
+
+
+UNQUOTED = {
+    "alf.environments.load.name = CartPole-v1": "--gin_param='alf.environments.load.name = \"CartPole-v1\"'",
+    "alf.environments.load.name=ALE/Pong-v5": "--gin_param='alf.environments.load.name = \"ALE/Pong-v5\"'",
+    "load_envpool.name = envpool:Pong-v5": "--gin_param='load_envpool.name = \"envpool:Pong-v5\"'",
+    "EpisodeStatistics.keys = (is_success,)": '"is_success"',
+    "alf.Learner.jit_compile = true": "True",
+    "Experiment.seed = none": "None",
+}
+
+
+@pytest.mark.parametrize("line", UNQUOTED)
+def test_a_text_without_quotation_marks(line):
+    assert error_of(line).endswith(f": write {UNQUOTED[line]}")
+    assert ("a text needs quotation marks" in error_of(line)) == ('"' in UNQUOTED[line])
+
+
+PARENTHESES = {
+    "alf.Learner.optimizer = @Adam": "alf.Learner.optimizer = @Adam()",
+    "alf.Learner.optimizer = {'a': @Adam(), 'b': @a/Adam}": (
+        "alf.Learner.optimizer = {'a': @Adam(), 'b': @a/Adam()}"
+    ),
+    "Adam.learning_rate = @LinearSchedule": "Adam.learning_rate = @LinearSchedule()",
+    "Experiment.policies = @Policies": "Experiment.policies = @Policies()",
+    "Trainer.callbacks = (@Mine,)": "Trainer.callbacks = (@Mine(),)",
+    "Population.settings = {'x.y': @a/Uniform}": "Population.settings = {'x.y': @a/Uniform()}",
+    "Experiment.algorithm_ctor = @PPOAlgorithm()": "Experiment.algorithm_ctor = @PPOAlgorithm",
+    "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
+    "Experiment.env_ctor = @a/Mine()": "Experiment.env_ctor = @a/Mine",
+    "alf.environments.load.name = @Mine()": "alf.environments.load.name = @Mine",
+    "Experiment.data_transformers = (@FrameStacker, @RewardScaling())": (
+        "Experiment.data_transformers = (@FrameStacker, @RewardScaling)"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", PARENTHESES)
+def test_parentheses_that_are_missing_or_too_many(line):
+    words = "with parentheses" if "()" in PARENTHESES[line].replace("@Adam(),", "") else "without parentheses"
+    assert error_of(line) == f"{line} must be {words}: write {PARENTHESES[line]}"
+    gin.clear_config()
+    parse_config([], [PARENTHESES[line]])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Experiment.env_ctor = @MakesMine()",
+        "Experiment.strategy_ctor = @MultiWorkerMirroredStrategy",
+        "Population.mutation_ctor = @Mutation",
+        "Mine.limit = @Adam",
+        "Adam.clipnorm = 1.0",
+        "Adam.epsilon = 1e-5",
+    ],
+)
+def test_what_may_be_meant_is_left_alone(line):
+    parse_config([], [line])
+    assert line.partition(" = ")[0] in gin.config_str().replace("alf.optimizers.", "")
+
+
+def test_a_macro_that_nothing_uses():
+    lines = ["ImpalaAlgorithm.discount = 0.9", "entropy_weight = 0.1"]
+    right = "ImpalaAlgorithm.entropy_weight = 0.1"
+    assert error_of(*lines) == f"entropy_weight = 0.1 is a macro, which nothing uses; did you mean {right} ?"
+    gin.clear_config()
+    assert error_of(lines[0], "entropy_weigt = 0.1").endswith(f"; did you mean {right} ?")
+    gin.clear_config()
+    end = "; the name of a setting has a dot, see alf-train --list_settings"
+    assert error_of("a/qqq = (1, 2)") == f"a/qqq = (1, 2) is a macro, which nothing uses{end}"
+
+
+def test_macros_that_are_used(tmp_path):
+    parse_config([], ["seed = 3", "a/seed = %seed", "Experiment.policies = {'x': (%a/seed, 1)}"])
+    gin.clear_config()
+    # What used it is replaced by a later source.
+    path = tmp_path / "mine.gin"
+    path.write_text("seed = 3\nExperiment.seed = %seed\n")
+    parse_config([str(path)], ["Experiment.seed = 4"])
+    assert gin.query_parameter("Experiment.seed") == 4
+
+
+def test_a_macro_goes_with_the_bindings_that_used_it():
+    parse_config([], ["n = 3", "m = 4", "Population.max_failures = %n", "Experiment.num_envs = %m"])
+    with pytest.raises(ConfigError, match="nothing reads"):
+        take_bindings("alf.population")
+    gin.get_configurable("Population")(
+        settings={"Adam.epsilon": gin.get_configurable("Uniform")(0, 1)}, interval=1
+    )
+    take_bindings("alf.population")
+    assert [line for line in gin.config_str().splitlines() if "=" in line and line[0] != "#"] == [
+        "m = 4",
+        "Experiment.num_envs = %m",
+    ]
+
+
+def test_a_call_says_what_it_lacks():
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        load()
+    name, size = "alf.environments.load.name", "alf.environments.load.batch_size"
+    assert str(caught.value).endswith(f': write {name} = "CartPole-v1" and {size} = 32')
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        gin.bind_parameter(size, 2)
+        load()
+    assert str(caught.value).endswith(f': write {name} = "CartPole-v1"')
+    parse_config([], [f'{name} = "CartPole-v1"', "alf.environments.load.num_worker = 0"])
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        load(max_episode_steps=2)
+    assert str(caught.value).endswith("; did you mean alf.environments.load.num_workers ?")

@@ -1,0 +1,113 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The list of settings, and the page that is made of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.training.settings import (
+    Configurable,
+    Parameter,
+    find_configurables,
+    format_page,
+    format_settings,
+    list_parameters,
+    list_settings,
+    parse_args,
+)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCSTRING = """Sums.
+
+    Args:
+        a, b: two numbers:
+            each an int.
+
+            A second paragraph.
+        **kwargs: more.
+
+    Returns:
+        c: the sum.
+    """
+
+
+def find(name):
+    (configurable,) = [x for x in list_settings(name) if x.name == name]
+    return configurable
+
+
+def test_docstrings_are_parsed():
+    two = "two numbers: each an int. A second paragraph."
+    assert parse_args(DOCSTRING) == {"a": two, "b": two, "kwargs": "more."}
+    assert parse_args("Sums.") == {}
+    assert parse_args("Sums.\n\nKeyword Args:\n  a: one\n    number.\n  b: another") == {
+        "a": "one number.",
+        "b": "another",
+    }
+
+
+def test_each_kind_of_default():
+    parameters = {x.name: x for x in find("Experiment").parameters}
+    assert parameters["unroll_length"].default == "8"
+    assert parameters["exp_replayer"].default == "'one_time'"
+    assert parameters["seed"].default == "None"
+    assert parameters["algorithm_ctor"].default == "@ImpalaAlgorithm"
+    load = {x.name: x for x in find("alf.environments.load").parameters}
+    assert load["name"].default == load["batch_size"].default == "no default"
+    assert load["**kwargs"].default == ""
+    assert load["batch_size"].text == "number of sub-environments, B; of games, if they have several agents."
+
+
+def test_fields_are_described_by_their_comments():
+    assert find("Mutation").parameters == (
+        Parameter("rate", "0.5", "probability that a setting is moved"),
+        Parameter("min_factor", "1.1", "the smallest factor of a move, at least 1"),
+        Parameter("max_factor", "1.5", "the largest one"),
+        Parameter("resample_rate", "0.05", "probability that a setting is drawn anew instead"),
+    )
+
+
+def test_a_name_selects_in_either_case():
+    assert [x.name for x in list_settings("sAcAlgo")] == ["SacAlgorithm"]
+    assert list_settings("no such name") == []
+
+
+def test_nothing_of_alf_is_left_out():
+    own = {name: x for name, x in find_configurables().items() if name.startswith("alf.")}
+    listed = list_settings()
+    assert len(listed) == len(own) > 70
+    assert sum(len(x.parameters) for x in listed) == sum(
+        len(list_parameters(x.wrapped)) for x in own.values()
+    )
+
+
+def test_the_text_and_the_page():
+    parameters = (
+        Parameter("x", "1", "a | b"),
+        Parameter("y", "no default", ""),
+        Parameter("**k", "", "more"),
+    )
+    configurable = Configurable("F", "alf.m", "Sums.", parameters)
+    assert format_settings([configurable]) == (
+        "F\n    Sums.\n  F.x = 1\n      a | b\n  F.y  (no default)\n  F.**k\n      more"
+    )
+    page = format_page([configurable, configurable])
+    assert page.count("## alf.m\n") == 1 and page.count("### F\n\nSums.\n\n| parameter |") == 2
+    assert "| `x` | `1` | a \\| b |\n| `y` | no default |  |\n| `**k` |  | more |\n" in page
+
+
+@pytest.mark.parametrize("is_stale", [False, True], ids=["as it is", "stale"])
+def test_the_page_is_not_stale(tmp_path, is_stale):
+    page = (ROOT / "docs" / "settings.md").read_text()
+    (tmp_path / "settings.md").write_text(page.replace("Settings", "Setings") if is_stale else page)
+    program = tmp_path / "make_settings.py"
+    program.write_text((ROOT / "docs" / "make_settings.py").read_text())
+    # A process of its own: the shortest names depend on what other tests have registered.
+    command, env = [sys.executable, str(program), "--check"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    message = "docs/settings.md is stale: run make docs-settings\n"
+    assert (done.returncode, done.stdout) == ((1, message) if is_stale else (0, "")), done.stderr
