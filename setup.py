@@ -88,8 +88,8 @@ setup(
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={
         "console_scripts": [
-            f"alf-{name} = alf.bin.{name}:console_main"
-            for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot")
+            f"alf-{name.replace('_', '-')} = alf.bin.{name}:console_main"
+            for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot", "check_env")
         ]
     },
 )

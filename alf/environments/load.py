@@ -96,18 +96,11 @@ def load(
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
-    if callable(name):
-        call = functools.partial(name, **kwargs)
-        makes = [bind_values(call) for _ in range(batch_size)]
-        constructor = makes[0].func
-    else:
-        spec = _find_spec(name)
-        is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
-        if is_free and _can_import_vector_entry(spec):
-            env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
-            return GymnasiumEnvironment(env, seed=seed, **wanted)
-        call, makes = _bind_registered(spec, batch_size, kwargs)
-        constructor = spec.entry_point
+    is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
+    if is_free and has_vector_entry(name):
+        env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
+        return GymnasiumEnvironment(env, seed=seed, **wanted)
+    call, makes, constructor = _bind(name, batch_size, kwargs)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
     try:
         return _make_single(makes, seed, num_workers, splits, wanted)
@@ -115,6 +108,46 @@ def load(
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
+
+
+def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
+    """Returns what makes one of the environments that `load` would make with the same arguments.
+
+    Returns:
+        a callable without arguments, and a text that names a binding that it would lose in a worker, or None.
+
+    Raises:
+        ConfigError: if `name` is unknown, or of environments that step in C++, which `load` makes at once.
+    """
+    if str(name).startswith(("ALE/", "envpool:")):
+        raise ConfigError(f"load.name is {name!r}: environments that step in C++ cannot be made one by one")
+    if str(name).startswith("pettingzoo:"):
+        import_extra("pettingzoo", "pettingzoo")
+        call, [make] = _bind_call(_find_game(name.removeprefix("pettingzoo:")), 1, kwargs)
+        return functools.partial(make_game, make, max_episode_steps, tuple(info_keys)), find_lost(call)
+    limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+    call, [make], _ = _bind(name, 1, {**limit, **kwargs})
+    return make, find_lost(call)
+
+
+def has_vector_entry(name):
+    """Whether `name` is an id that has its own vector environment, and that can be imported."""
+    is_id = not callable(name) and not str(name).startswith(("ALE/", "envpool:", "pettingzoo:"))
+    return is_id and _can_import_vector_entry(_find_spec(name))
+
+
+def _bind(name, batch_size, kwargs):
+    """Returns the call that `name` stands for, B callables that make environments, and the constructor."""
+    if not callable(name):
+        spec = _find_spec(name)
+        return *_bind_registered(spec, batch_size, kwargs), spec.entry_point
+    call, makes = _bind_call(name, batch_size, kwargs)
+    return call, makes, makes[0].func
+
+
+def _bind_call(constructor, batch_size, kwargs):
+    call = functools.partial(constructor, **kwargs)
+    return call, [bind_values(call) for _ in range(batch_size)]
 
 
 def _check_has_no_workers(name, num_workers, num_splits):
@@ -419,8 +452,7 @@ def load_pettingzoo(
         setting = "load_pettingzoo.max_random_steps"
         wanted["max_random_steps"] = check_int(setting, max_random_steps, at_least=0)
     constructor = name if callable(name) else _find_game(name)
-    call = functools.partial(constructor, **kwargs)
-    makes = [bind_values(call) for _ in range(batch_size)]
+    call, makes = _bind_call(constructor, batch_size, kwargs)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
     makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
     splits = {} if num_splits is None else {"num_splits": num_splits}

@@ -23,7 +23,7 @@ from alf.workers.info import check_info_keys
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
-_MESSAGE_SECONDS = 80e-6
+MESSAGE_SECONDS = 80e-6
 # More environments than this are never cheap enough: a step of any in Python takes at least 2 microseconds.
 _MAX_CHEAP = 32
 
@@ -205,9 +205,17 @@ def _choose_num_workers(num_workers, env_fns, settings, num_splits):
         if num_workers > len(env_fns):
             raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
         return num_workers
-    if not can_pickle(env_fns) or (len(env_fns) <= _MAX_CHEAP and _are_cheap(env_fns, settings)):
+    if not can_pickle(env_fns):
         return 0
-    return min(len(env_fns), max(1, len(os.sched_getaffinity(0)) // 2))
+    is_trial = len(env_fns) <= _MAX_CHEAP
+    return find_num_workers(len(env_fns), _find_step_seconds(env_fns[0], settings) if is_trial else math.inf)
+
+
+def find_num_workers(batch_size, step_seconds):
+    """Returns the number of workers that serves `batch_size` environments whose steps take so long each."""
+    if batch_size <= _MAX_CHEAP and batch_size * step_seconds < MESSAGE_SECONDS:
+        return 0
+    return min(batch_size, max(1, len(os.sched_getaffinity(0)) // 2))
 
 
 def _choose_shared_workers(num_workers, batch_size, num_splits):
@@ -230,12 +238,12 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
     return num_workers
 
 
-def _are_cheap(env_fns, settings):
-    """Whether a step of all environments takes less time than a message."""
-    trial = hashlib.sha256(cloudpickle.dumps((env_fns[0], settings))).digest()
+def _find_step_seconds(env_fn, settings):
+    """Seconds of a step of an environment; each kind is tried once."""
+    trial = hashlib.sha256(cloudpickle.dumps((env_fn, settings))).digest()
     if trial not in _step_seconds:
-        _step_seconds[trial] = _measure_step_seconds(env_fns[0], settings)
-    return len(env_fns) * _step_seconds[trial] < _MESSAGE_SECONDS
+        _step_seconds[trial] = _measure_step_seconds(env_fn, settings)
+    return _step_seconds[trial]
 
 
 def _measure_step_seconds(env_fn, settings):

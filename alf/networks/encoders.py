@@ -275,7 +275,10 @@ class _VectorEncoder(CopyableModule):
         return self._layers(tf.cast(x, tf.float32), training)
 
 
+def choose_image_encoder(spec):
+    """The class of the encoder for the size of an image, whichever of its axes holds the channels."""
+    return ImpalaResEncoder if sorted(spec.shape)[1] < _NATURE_PIXELS else NatureEncoder
+
+
 def _make_image_encoder(spec, seed):
-    """The encoder for the size of an image, whichever of its axes holds the channels."""
-    is_small = sorted(spec.shape)[1] < _NATURE_PIXELS
-    return (ImpalaResEncoder if is_small else NatureEncoder)(spec, seed=seed)
+    return choose_image_encoder(spec)(spec, seed=seed)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Test tools for ALF and for your own code: toy environments, the contract of environments, and fakes.
+"""Test tools for ALF and for your own code: toy environments, contract and check of environments, fakes.
 
 The fakes are in `alf.testing.fakes`. No other package of ALF imports this one, and it does not import pytest.
 """
@@ -11,13 +11,16 @@ from alf.testing.toy_environments import (
     NullEnvironment,
     RememberEnvironment,
 )
+from alf.training.env_check import EnvReport, check_env
 
 __all__ = [
     "CountingEnvironment",
+    "EnvReport",
     "EnvironmentContract",
     "MatchObservationEnvironment",
     "NullEnvironment",
     "RememberEnvironment",
+    "check_env",
     "rollout",
     "sample_action",
 ]

@@ -29,7 +29,7 @@ _FIRST, _MID, _LAST = 0, 1, 2
 _HELD = "held"  # in place of whether an episode is done: the environment waits at its FIRST step
 _NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
 # An environment's exceptions that mean something to the code above. KeyboardInterrupt is the user's.
-_CONTROL = (SystemExit, GeneratorExit, StopIteration, StopAsyncIteration)
+CONTROL = (SystemExit, GeneratorExit, StopIteration, StopAsyncIteration)
 
 
 class EnvBatch:
@@ -65,8 +65,8 @@ class EnvBatch:
         self._envs, self._first_index, self._num_steps = [], first_index, 0
         try:
             for i, env_fn in enumerate(env_fns, start=first_index):
-                self._envs.append(_make_env(env_fn, f"the constructor of environment {i}", bool(info_keys)))
-            self.layout, *others = [_layout_of(env, tuple(info_keys)) for env in self._envs]
+                self._envs.append(make_env(env_fn, f"the constructor of environment {i}", bool(info_keys)))
+            self.layout, *others = [layout_of(env, tuple(info_keys)) for env in self._envs]
             for i, other in enumerate(others, start=first_index + 1):
                 if other != self.layout:
                     raise ConfigError(
@@ -82,15 +82,15 @@ class EnvBatch:
         shape = self.layout.reward_shape
         self._no_reward = np.zeros(shape, np.float32) if shape else 0.0
         self._quick_rewards = set() if shape else _NUMBERS  # types that need no closer look
-        self._read_actions = _make_action_reader(self.layout.action_space)
+        self._read_actions = make_action_reader(self.layout.action_space)
         self._read_info = make_info_reader(info_keys) if info_keys else None
         self.use_arrays(make_arrays(self.layout, len(self._envs)))
 
     def use_arrays(self, arrays):
         """Replaces `arrays`, into which `reset` and `step` write."""
         self.arrays = arrays
-        self._write = _make_writer(self.layout.observation_space, iter(arrays.observation), "the observation")
-        self._write_reward = _make_leaf_writer(arrays.reward, "the reward")
+        self._write = make_writer(self.layout.observation_space, iter(arrays.observation), "the observation")
+        self._write_reward = make_leaf_writer(arrays.reward, "the reward")
 
     def seed(self, seeds):
         """Seeds the next reset with `seeds`, B ints, as the constructor does."""
@@ -102,7 +102,7 @@ class EnvBatch:
         try:
             for i, env in enumerate(self._envs):
                 seed, self._seeds[i] = self._seeds[i], None
-                observation, info = _reset(env, seed)
+                observation, info = reset_env(env, seed)
                 if seed is not None and self._max_random_steps:
                     count = np.random.default_rng(seed).integers(self._max_random_steps + 1)
                     env.action_space.seed(seed)
@@ -110,7 +110,7 @@ class EnvBatch:
                 self._write(i, observation)
                 if self._read_info is not None:
                     self.arrays.info[i] = self._read_info(info)
-        except (MisfitError, *_CONTROL) as error:
+        except (MisfitError, *CONTROL) as error:
             raise self._name_error(i, error) from error
         self.arrays.step_type[:] = _FIRST
         self.arrays.reward[:] = 0.0
@@ -143,7 +143,7 @@ class EnvBatch:
                     if was_done is _HELD:  # The arrays have its observation.
                         infos += [self.arrays.info[i].copy()] if read_info is not None else []
                         continue
-                    observation, info = _reset(env)
+                    observation, info = reset_env(env)
                 else:
                     result = env.step(action)
                     try:
@@ -151,7 +151,8 @@ class EnvBatch:
                     except (TypeError, ValueError):
                         raise wrong_result("step", result) from None
                     # Most flags are False itself; a check of types at every step would cost more.
-                    if (terminated is not False or truncated is not False) and _ends(terminated, truncated):
+                    may_end = terminated is not False or truncated is not False
+                    if may_end and ends_episode(terminated, truncated):
                         step_type[i], done[i] = _LAST, True
                         if terminated:
                             discount[i] = 0.0
@@ -165,7 +166,7 @@ class EnvBatch:
             else:
                 for i, reward in enumerate(rewards):
                     self._write_reward(i, reward)
-        except (MisfitError, *_CONTROL) as error:
+        except (MisfitError, *CONTROL) as error:
             raise self._name_error(i, error) from error
 
     def _name_error(self, i, error):
@@ -186,6 +187,10 @@ class EnvBatch:
                 env.reset()
         return min(times)
 
+    def call(self, name, *args):
+        """Returns what the method `name` of environment 0 returns for `args`."""
+        return getattr(self._envs[0], name)(*args)
+
     def render(self):
         """Returns what environment 0 renders, see `gymnasium.Env.render`."""
         return self._envs[0].render()
@@ -203,7 +208,7 @@ class EnvBatch:
         while self._envs:
             try:
                 self._envs.pop().close()
-            except (Exception, *_CONTROL) as error:
+            except (Exception, *CONTROL) as error:
                 index = self._first_index + len(self._envs)
                 errors.append(contain(error, f"close() of environment {index}"))
         if errors:
@@ -218,15 +223,15 @@ def make_rendered(make, constructor, render_mode):
     return make(render_mode=render_mode) if takes_mode else make()
 
 
-def _make_env(env_fn, name, reads_info):
+def make_env(env_fn, name, reads_info):
     try:
         env = env_fn()
-    except _CONTROL as error:
+    except CONTROL as error:
         raise contain(error, name) from error
     return env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env, reads_info)
 
 
-def _layout_of(env, info_keys):
+def layout_of(env, info_keys):
     observation_space, action_space = (
         getattr(env, name, None) for name in ("observation_space", "action_space")
     )
@@ -239,7 +244,7 @@ def _layout_of(env, info_keys):
     return Layout(observation_space, action_space, tuple(reward_space.shape), info_keys)
 
 
-def _reset(env, seed=None):
+def reset_env(env, seed=None):
     """Returns the first observation of a new episode, and the info."""
     result = env.reset() if seed is None else env.reset(seed=seed)
     if not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -247,19 +252,24 @@ def _reset(env, seed=None):
     return result
 
 
+def step_env(env, action):
+    """Returns the observation, reward, both flags and info of a step."""
+    result = env.step(action)
+    if not isinstance(result, (tuple, list)) or len(result) != 5:
+        raise wrong_result("step", result)
+    return result
+
+
 def _step_randomly(env, count, observation, info):
     """Takes `count` random steps; returns the last observation and info."""
     for _ in range(count):
-        result = env.step(env.action_space.sample())
-        if not isinstance(result, (tuple, list)) or len(result) != 5:
-            raise wrong_result("step", result)
-        observation, _, terminated, truncated, info = result
-        if _ends(terminated, truncated):
-            observation, info = _reset(env)
+        observation, _, terminated, truncated, info = step_env(env, env.action_space.sample())
+        if ends_episode(terminated, truncated):
+            observation, info = reset_env(env)
     return observation, info
 
 
-def _ends(terminated, truncated):
+def ends_episode(terminated, truncated):
     """Whether a step ends its episode, after a check of both flags."""
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         is_bool = type(flag) in (bool, np.bool_)
@@ -268,13 +278,13 @@ def _ends(terminated, truncated):
     return bool(terminated or truncated)
 
 
-def _make_writer(space, arrays, name, path=""):
+def make_writer(space, arrays, name, path=""):
     """Returns a function (row, observation) that writes into `arrays`, an iterator with one for each leaf."""
     parts = children(space)
     whole = name_part(name, path)
     if parts is None:
-        return _make_leaf_writer(next(arrays), whole)
-    writers = [(key, _make_writer(part, arrays, name, join_path(path, key))) for key, part in parts]
+        return make_leaf_writer(next(arrays), whole)
+    writers = [(key, make_writer(part, arrays, name, join_path(path, key))) for key, part in parts]
     is_tuple = isinstance(space, spaces.Tuple)
 
     def write(row, observation):
@@ -292,7 +302,7 @@ def _make_writer(space, arrays, name, path=""):
     return write
 
 
-def _make_leaf_writer(array, name):
+def make_leaf_writer(array, name):
     """Returns a function (row, value) that writes a value that fits, and raises MisfitError otherwise."""
     shape, dtype = array.shape[1:], array.dtype
     if shape == ():
@@ -316,14 +326,14 @@ def _make_leaf_writer(array, name):
     return write
 
 
-def _make_action_reader(space):
+def make_action_reader(space):
     """Returns a function from an iterator over arrays to B actions: copies, which an environment may keep."""
     parts = children(space)
     if parts is None:
         if isinstance(space, spaces.Discrete):
             return lambda arrays: next(arrays).tolist()
         return lambda arrays: list(next(arrays).copy())
-    keys, readers = [key for key, _ in parts], [_make_action_reader(part) for _, part in parts]
+    keys, readers = [key for key, _ in parts], [make_action_reader(part) for _, part in parts]
     is_dict = isinstance(space, spaces.Dict)
 
     def read(arrays):

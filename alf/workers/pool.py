@@ -17,7 +17,7 @@ from alf.errors import ConfigError, EnvError
 from alf.restart_limit import RestartLimit
 from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
-from alf.workers.process import HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
+from alf.workers.process import CALL, HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
 from alf.workers.worker import Worker, WorkerError, WorkerSettings, kill_workers
 
 _CLOSE_SECONDS = 3.0  # time for all workers to close their environments
@@ -65,8 +65,12 @@ class WorkerSplit:
         self._run_command(STEP)
 
     def measure_step_seconds(self):
-        """As in `EnvBatch`. Raises WorkerError if the worker is lost, as `render` and `render_fps` do."""
+        """As in `EnvBatch`. Raises WorkerError if the worker is lost, as the next three do."""
         return self._ask_first(MEASURE)
+
+    def call(self, name, *args):
+        """As in `EnvBatch`."""
+        return self._ask_first(CALL + pack_object((name, *args)))
 
     def render(self):
         """As in `EnvBatch`."""

@@ -21,9 +21,10 @@ from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
 # Commands and replies are one byte each. The reply OBJECT is followed by a list of `Layout`s, a number, a
-# frame or an exception. SEED is followed by a list of seeds, HOLD by a list of rows; they have no reply. A
-# worker closes its environments when a stream ends.
-RESET, STEP, SEED, HOLD, MEASURE, RENDER, RENDER_FPS = b"r", b"s", b"e", b"h", b"m", b"i", b"f"
+# frame, what a method returns or an exception. SEED is followed by a list of seeds, HOLD by a list of rows;
+# they have no reply. CALL is followed by a tuple of a method's name and its arguments. A worker closes its
+# environments when a stream ends.
+RESET, STEP, SEED, HOLD, MEASURE, RENDER, RENDER_FPS, CALL = b"r", b"s", b"e", b"h", b"m", b"i", b"f", b"c"
 OK, OBJECT = b"k", b"o"
 
 
@@ -135,6 +136,7 @@ def _make_answer(connection, batch):
         MEASURE: batch.measure_step_seconds,
         RENDER: batch.render,
         RENDER_FPS: batch.render_fps,
+        CALL: lambda: batch.call(*receive_object(connection)),
     }
     takers = {SEED: batch.seed, HOLD: batch.hold}
 

@@ -17,6 +17,7 @@ OWN_FLAGS = {
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",
     "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tflite",
     "benchmark": "checkpoint gin_file gin_param measure_seconds root_dir sample_only",
+    "check_env": "gin_file gin_param max_seconds name num_steps start_timeout step_timeout",
 }
 COMMANDS = sorted(OWN_FLAGS)
 
@@ -37,7 +38,10 @@ def test_help_lists_the_commands_own_flags(run, name):
     assert (done.status, done.err) == (0, "")
     flags = re.findall(r"^  --(\w+)", done.out, re.MULTILINE)
     assert flags == sorted([*OWN_FLAGS[name].split(), "help", "helpfull", "version"])
-    assert f"alf.bin.{name}" in done.out.splitlines()[0] or f"alf-{name}" in done.out.splitlines()[0]
+    assert (
+        f"alf.bin.{name}" in done.out.splitlines()[0]
+        or f"alf-{name.replace('_', '-')}" in done.out.splitlines()[0]
+    )
     assert run(name, "-?") == run(name, "--helpshort") == done
 
 

@@ -1,0 +1,76 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Checks an environment: `alf-check-env --gin_file=FILE` or `alf-check-env --name=CartPole-v1`.
+
+Steps the environment that alf.environments.load would make, at random, in a process of its own. Prints what
+is wrong with it, what to set for it, and what a step and a reset cost. --gin_param binds its settings. The
+exit status is 0 if nothing is wrong, 1 if something is, 2 if a setting is wrong, 130 after Ctrl-C.
+"""
+
+import functools
+
+import gin
+from absl import flags
+
+import alf  # noqa: F401  (before TensorFlow)
+from alf.bin import config_flags
+from alf.bin.command import make_main, start
+from alf.bin.config_flags import GIN_FILE
+from alf.bin.run_flags import GIN_PARAM
+from alf.environments import load
+from alf.environments.bound_values import bind_values
+from alf.errors import ConfigError
+from alf.training.config import check_dead_bindings, parse_config, wrong_calls_are_config_errors
+from alf.training.env_check import check_env
+
+flags.adopt_module_key_flags(config_flags)
+flags.declare_key_flag("gin_param")
+_NAME = flags.DEFINE_string("name", None, "What load.name may be; in place of a gin file's.")
+_NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Random steps.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("max_seconds", 60.0, "Seconds after which no more steps are taken.")
+_STEP_TIMEOUT = flags.DEFINE_float("step_timeout", 60.0, "Seconds that a step or a reset may take.")
+_START_TIMEOUT = flags.DEFINE_float("start_timeout", 120.0, "Seconds that the constructor may take.")
+
+_BATCH_SIZE = 32
+# What `load` does with the environments; the rest is for their constructor.
+_OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps", "num_splits")
+
+
+def run():
+    """Checks as the flags say; returns the exit status."""
+    if not GIN_FILE.value and _NAME.value is None:
+        raise ConfigError("name --gin_file, or the environment: --name=CartPole-v1")
+    parse_config(GIN_FILE.value, GIN_PARAM.value)
+    with wrong_calls_are_config_errors():
+        name, settings = _read_settings()
+        limits = dict(step_timeout=_STEP_TIMEOUT.value, start_timeout=_START_TIMEOUT.value)
+        report = check_env(name, num_steps=_NUM_STEPS.value, max_seconds=_SECONDS.value, **limits, **settings)
+    check_dead_bindings(GIN_PARAM.value)
+    print(report)
+    return int(bool(report.problems))
+
+
+def _read_settings():
+    """Returns the name of the environment, and what else gin binds to `load` for `check_env`."""
+    ctor = gin.get_bindings("Experiment").get("env_ctor", load)
+    if ctor is not load and _NAME.value is None:
+        raise ConfigError(
+            "Experiment.env_ctor is not alf.environments.load: alf-check-env checks single environments, "
+            "alf.testing.EnvironmentContract tests batched ones"
+        )
+    given = {} if _NAME.value is None else {"name": _NAME.value}
+    bound = bind_values(functools.partial(load, **given)).keywords
+    if "name" not in bound:
+        raise ConfigError("alf.environments.load.name is not set: it names the environment, or --name does")
+    settings = {key: x for key, x in bound.items() if key not in ("name", *_OF_BATCHES)}
+    return bound["name"], {"batch_size": _BATCH_SIZE, **settings}
+
+
+main = make_main(run)
+
+
+def console_main():
+    start(main)
+
+
+if __name__ == "__main__":
+    console_main()

@@ -1,0 +1,284 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Inspector: steps one environment at random, and says what is wrong with what it returns."""
+
+import contextlib
+import hashlib
+import re
+import time
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from alf.errors import ConfigError
+from alf.workers.arrays import (
+    Layout,
+    MisfitError,
+    check_space,
+    children,
+    join_path,
+    make_arrays,
+    name_part,
+)
+from alf.workers.env_batch import (
+    CONTROL,
+    ends_episode,
+    layout_of,
+    make_action_reader,
+    make_env,
+    make_leaf_writer,
+    make_writer,
+    reset_env,
+    step_env,
+)
+from alf.workers.info import make_info_reader
+
+
+class Progress(NamedTuple):
+    """What an `Inspector` has found in one call of `reset` or `step`.
+
+    Attributes:
+        problems: list of texts, each of a new kind.
+        num_steps: int, steps since the beginning.
+        next_call: text that names the next call, "step 3".
+        is_broken: whether the environment raised an exception.
+        is_over: whether all calls have been repeated.
+    """
+
+    problems: list
+    num_steps: int
+    next_call: str
+    is_broken: bool
+    is_over: bool
+
+
+class LeafRange(NamedTuple):
+    """The least and the greatest value of one leaf of the observations: `low` and `high`, floats."""
+
+    name: str
+    space: spaces.Space
+    low: float
+    high: float
+
+
+class Inspected(NamedTuple):
+    """What an `Inspector` has seen of an environment that works.
+
+    Attributes:
+        layout: `Layout`.
+        actions: list of the pairs (name, space) of the leaves of the action space.
+        ranges: list of the `LeafRange` of each leaf of the observation that had a value.
+        max_reward: float, the greatest magnitude of a reward.
+        episode_lengths: list of the steps of each episode that has ended.
+        has_dicts: whether the info was always a dict.
+        make_seconds: float, what the constructor took.
+        step_seconds, reset_seconds: list of floats, what each call took.
+    """
+
+    layout: Layout
+    actions: list
+    ranges: list
+    max_reward: float
+    episode_lengths: list
+    has_dicts: bool
+    make_seconds: float
+    step_seconds: list
+    reset_seconds: list
+
+
+class Inspector(gymnasium.Env):
+    """Makes an environment and steps it. An `EnvBatch` or a `WorkerPool` of one `call`s its methods.
+
+    It checks with the functions that `EnvBatch` uses, and goes on after what is wrong. In addition it checks
+    that numbers are finite and within the bounds of their space, and that a seed decides all results.
+
+    Args:
+        make: callable without arguments, as in `EnvBatch`.
+        seed: int, of each first reset and of the random actions.
+        info_keys: as in `EnvBatch`.
+        keeps: whether `close` leaves the environment open.
+    """
+
+    observation_space = action_space = spaces.Discrete(1)  # The batch needs some.
+
+    def __init__(self, make, seed, info_keys=(), keeps=False):
+        start = time.perf_counter()
+        self._env = make_env(make, "the constructor", bool(info_keys))
+        self._make_seconds = time.perf_counter() - start
+        self._seed, self._info_keys, self._keeps = seed, tuple(info_keys), keeps
+        self._problems, self._kinds = [], set()
+        self._trace = []  # of each call: what it returned, as digests by name
+        self._ranges, self._max_reward, self._lengths = {}, 0.0, []
+        self._step_seconds, self._reset_seconds, self._has_dicts = [], [], True
+        self._is_repeating = False
+
+    def check_spaces(self):
+        """Returns a list of texts: what is wrong with the spaces."""
+        problems = []
+        for kind in ("observation", "action"):
+            try:
+                check_space(getattr(self._env, f"{kind}_space", None), f"the {kind} space")
+            except ConfigError as error:
+                problems.append(str(error))
+        if problems:
+            return problems
+        try:
+            self._layout = layout_of(self._env, self._info_keys)
+        except ConfigError as error:
+            return [str(error)]
+        self._use_layout()
+        return []
+
+    def _use_layout(self):
+        self._arrays = arrays = make_arrays(self._layout, 1)
+        observation_space, self._action_space = self._layout.observation_space, self._layout.action_space
+        self._write = make_writer(observation_space, iter(arrays.observation), "the observation")
+        self._write_reward = make_leaf_writer(arrays.reward, "the reward")
+        self._write_action = make_writer(self._action_space, iter(arrays.action), "the action")
+        self._read_actions = make_action_reader(self._action_space)
+        self._read_info = make_info_reader(self._info_keys)
+        self._leaves = list(_name_leaves(observation_space, "the observation"))
+
+    def begin(self, repeats):
+        """Makes the next call a reset with the seed. If it `repeats`, each result must be that of before."""
+        self._is_repeating, self._index = repeats, 0
+        self._must_reset, self._num_resets, self._num_steps, self._length = True, 0, 0, 0
+
+    def advance(self):
+        """Resets the environment where an episode begins, else steps it; returns the `Progress`."""
+        self._problems, self._digests, is_broken = [], {}, False
+        self._name = self._name_next()
+        try:
+            if self._must_reset:
+                self._reset()
+            else:
+                self._step()
+        except MisfitError as error:
+            self._note_misfit(error)
+        except (Exception, *CONTROL) as error:
+            self._note("raised", f"{self._call}() raised {type(error).__name__}: {error}")
+            is_broken = True
+        self._compare()
+        self._index += 1
+        all_repeated = self._is_repeating and self._index == len(self._trace)
+        return Progress(self._problems, self._num_steps, self._name_next(), is_broken, all_repeated)
+
+    def inspected(self):
+        """Returns what was seen, `Inspected`."""
+        actions = list(_name_leaves(self._action_space, "the action"))
+        ranges = [
+            LeafRange(*leaf, *self._ranges[leaf[0]]) for leaf in self._leaves if leaf[0] in self._ranges
+        ]
+        counts = self._max_reward, self._lengths, self._has_dicts
+        times = self._make_seconds, self._step_seconds, self._reset_seconds
+        return Inspected(self._layout, actions, ranges, *counts, *times)
+
+    def close(self):
+        if not self._keeps:
+            self._env.close()
+
+    def _name_next(self):
+        return f"reset {self._num_resets + 1}" if self._must_reset else f"step {self._num_steps + 1}"
+
+    def _reset(self):
+        self._call, self._must_reset, self._length = "reset", False, 0
+        self._num_resets += 1
+        seed = self._seed if self._index == 0 else None
+        if seed is not None:
+            self._action_space.seed(seed)
+        start = time.perf_counter()
+        observation, info = reset_env(self._env, seed)
+        self._reset_seconds.append(time.perf_counter() - start)
+        self._look_at(observation, info)
+
+    def _step(self):
+        self._call = "step"
+        self._num_steps += 1
+        self._length += 1
+        self._write_action(0, self._action_space.sample())
+        [action] = self._read_actions(iter(self._arrays.action))
+        start = time.perf_counter()
+        observation, reward, terminated, truncated, info = step_env(self._env, action)
+        self._step_seconds.append(time.perf_counter() - start)
+        self._look_at(observation, info)
+        with self._noting_misfits():
+            self._write_reward(0, reward)
+            self._look_at_reward(self._arrays.reward[0])
+        with self._noting_misfits():
+            self._must_reset = ends_episode(terminated, truncated)
+            self._digests["the end of the episode"] = bool(terminated), bool(truncated)
+        if self._must_reset and not self._is_repeating:
+            self._lengths.append(self._length)
+
+    def _look_at_reward(self, reward):
+        self._digests["the reward"] = reward.tobytes()
+        if np.all(np.isfinite(reward)):
+            self._max_reward = max(self._max_reward, float(np.abs(reward).max()))
+        else:
+            self._note("reward", f"the reward is {reward}: it must be finite")
+
+    def _look_at(self, observation, info):
+        self._has_dicts &= isinstance(info, dict)
+        with self._noting_misfits():
+            self._read_info(info)
+        with self._noting_misfits():
+            self._write(0, observation)
+            digest = hashlib.sha256()
+            for (name, space), array in zip(self._leaves, self._arrays.observation, strict=True):
+                digest.update(array[0].tobytes())
+                self._look_at_leaf(name, space, np.asarray(array[0]))
+            self._digests["the observation"] = digest.digest()
+
+    def _look_at_leaf(self, name, space, x):
+        if not np.all(np.isfinite(x)):
+            infinite = x.size - np.count_nonzero(np.isfinite(x))
+            self._note(name, f"{name} has {infinite} numbers that are not finite")
+            return
+        low, high = float(x.min()), float(x.max())
+        if not space.contains(x):
+            self._note(
+                name, f"{name} has values from {low:g} to {high:g}, beyond the bounds of its space {space}"
+            )
+        before = self._ranges.get(name, (low, high))
+        self._ranges[name] = min(low, before[0]), max(high, before[1])
+
+    def _compare(self):
+        """Keeps what the call returned, or compares it with what it returned before."""
+        if not self._is_repeating:
+            self._trace.append(self._digests)
+            return
+        before = self._trace[self._index]
+        for name in before.keys() & self._digests.keys():
+            if before[name] != self._digests[name]:
+                self._note(
+                    "seed",
+                    f"{name} is another one than before, though reset(seed={self._seed}) and the actions are "
+                    "the same: the seed must decide all that is random, and a reset forget all before it",
+                )
+
+    @contextlib.contextmanager
+    def _noting_misfits(self):
+        try:
+            yield
+        except MisfitError as error:
+            self._note_misfit(error)
+
+    def _note_misfit(self, error):
+        # What is wrong again and again differs in its values alone: "the reward is None, ...".
+        self._note(re.split(" is | has | returned ", str(error))[0], str(error))
+
+    def _note(self, kind, text):
+        """Adds a problem, if it is the first one of its kind."""
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            self._problems.append(f"{self._name}: {' '.join(text.split())}")
+
+
+def _name_leaves(space, name, path=""):
+    """Yields what errors call each leaf of a space, and the leaf, in the order of `leaves`."""
+    parts = children(space)
+    if parts is None:
+        yield name_part(name, path), space
+    for key, part in parts or ():
+        yield from _name_leaves(part, name, join_path(path, key))

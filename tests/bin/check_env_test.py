@@ -1,0 +1,97 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-check-env: its exit status, and that it checks what gin binds to `load`."""
+
+import pytest
+
+from alf.bin import check_env
+
+DEFAULTS = dict(
+    gin_file=[],
+    gin_param=[],
+    name=None,
+    num_steps=8,
+    max_seconds=60.0,
+    step_timeout=60.0,
+    start_timeout=120.0,
+)
+BROKEN = """
+import gymnasium, time
+
+
+class Broken(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, wait=0):
+        self.wait = wait
+
+    def reset(self, *, seed=None, options=None):
+        return [0, 0], {}
+
+    def step(self, action):
+        time.sleep(self.wait)
+        return [0, 2], 0.5, True, False, {}
+
+
+gymnasium.register("Broken-v0", Broken)
+"""
+GIN = 'import broken_env_module\nalf.environments.load.name = "Broken-v0"\n'
+
+
+@pytest.fixture
+def check(command, tmp_path):
+    """A function that runs the command; `config` is the text of a gin file."""
+
+    def run(config=None, **values):
+        if config is not None:
+            (tmp_path / "broken_env_module.py").write_text(BROKEN)
+            (tmp_path / "mine.gin").write_text(config)
+            values["gin_file"] = [str(tmp_path / "mine.gin")]
+        return command(check_env, **{**DEFAULTS, **values})
+
+    return run
+
+
+def test_a_name_that_is_right(check):
+    params = ["alf.environments.load.batch_size = 7", "alf.environments.load.max_episode_steps = 4"]
+    status, out, errors = check(name="MountainCar-v0", gin_param=params)
+    assert (status, errors) == (0, [])
+    assert out.startswith("8 random steps, 2 episodes ended\nproblems: none\n")
+    assert "7 steps take" in out
+
+
+def test_a_problem_is_status_1(check):
+    status, out, errors = check(GIN)
+    assert (status, errors) == (1, [])
+    assert "\nproblems:\n  step 1: the observation has values from 0 to 2, beyond" in out
+
+
+def test_one_that_hangs_is_one_line(check):
+    config = GIN + "alf.environments.load.wait = 1000\n"
+    status, out, errors = check(config, step_timeout=0.3)
+    assert (status, errors) == (1, [])
+    [line] = [line for line in out.splitlines() if "step_timeout" in line]
+    assert line.startswith("  step 1: the worker process") and line.endswith("within step_timeout=0.3 s")
+
+
+@pytest.mark.parametrize(
+    "values, text",
+    [
+        (dict(), "name --gin_file, or the environment: --name=CartPole-v1"),
+        (dict(config=""), "alf.environments.load.name is not set"),
+        (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
+        (
+            dict(name="CartPole-v1", gin_param=["Trainer.summary_interval = 3"]),
+            "nothing reads the gin",
+        ),
+        (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),
+        (dict(name="CartPole-v1", step_timeout=0.0), "check_env.step_timeout is 0.0"),
+        (dict(name="CartPole-v1", start_timeout=0.0), "check_env.start_timeout is 0.0"),
+        (dict(name="CartPole-v1", max_seconds=0.0), "check_env.max_seconds is 0.0"),
+    ],
+    ids=["nothing", "no name", "unknown", "dead", "env_ctor", "step_timeout", "start_timeout", "max_seconds"],
+)
+def test_a_wrong_setting_is_status_2(check, values, text):
+    status, out, errors = check(**values)
+    assert (status, out) == (2, "")
+    assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
