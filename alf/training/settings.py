@@ -52,8 +52,14 @@ def shorten(selector):
 
 
 def list_parameters(function):
-    """Returns a dict from name to `inspect.Parameter` of what gin can bind of a function or class."""
-    parameters = inspect.signature(function).parameters
+    """Returns a dict from name to `inspect.Parameter` of what gin can bind of a function or class.
+
+    It is empty for one that Python knows no signature of, such as `dict`.
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        return {}
     return {name: x for name, x in parameters.items() if x.kind is not x.VAR_POSITIONAL}
 
 

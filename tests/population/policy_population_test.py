@@ -631,7 +631,7 @@ def test_what_does_not_know_several_policies_names_them(tmp_path):
 
 
 def test_a_run_leaves_a_table_and_a_picture(tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     trainer = make_trainer(tmp_path, act=stop_at_rows(9))
     assert trainer.train() == (True, "enough")
     table, rows = read_table(tmp_path), find_study(trainer).rows

@@ -62,7 +62,8 @@ WRONG_NAMES = {
 
 @pytest.mark.parametrize("line", WRONG_NAMES)
 def test_a_misspelt_name_is_answered_by_the_line_to_write(line):
-    assert error_of(line).endswith(f"; did you mean {WRONG_NAMES[line]} ?")
+    # Other tests register names that may be near, too.
+    assert f"; did you mean {WRONG_NAMES[line]} " in error_of(line)
 
 
 def test_several_names_may_be_meant():
