@@ -177,6 +177,7 @@ def test_trains_saves_and_continues(tmp_path):
         "done.json",
         "git_revision.txt",
         "operative_config.gin",
+        "progress.csv",
         "run.json",
         "train",
     ]
