@@ -33,7 +33,7 @@ def test_example_trains_and_continues(path, tmp_path, monkeypatch):
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert trainer.counters["iterations"] == 2
     assert trainer.counters["env_steps"] > 0
-    assert trainer.learner.progress.updates > 0
+    assert trainer.learner.train_step_counter > 0
     again = build(path, tmp_path, [*changes, "StopCriteria.num_iterations = 3"])
     assert again.counters == trainer.counters
     for restored, saved in zip(again.learner.variables, trainer.learner.variables, strict=True):
@@ -41,4 +41,4 @@ def test_example_trains_and_continues(path, tmp_path, monkeypatch):
     assert again.train() == (True, "num_iterations=3 reached")
     assert again.counters["iterations"] == 3
     assert again.counters["env_steps"] > 0
-    assert again.learner.progress.updates > 0
+    assert again.learner.train_step_counter > 0

@@ -328,13 +328,6 @@ class AsyncOffPolicyDriver(Driver):
         num_unrolls = tf.shape(leaves[0])[0]
         tf.while_loop(lambda index: index < num_unrolls, hand_over, (0,), parallel_iterations=1)
 
-    def _publish_now(self):
-        with single_threaded():
-            if self._update_period is not None:
-                self._copy_weights()
-            if self._collectors is not None:
-                self._publish_weights()
-
     def _publish_weights(self):
         """Gives the collectors the learner's weights, for what they do from now on."""
         self._published = int(self.learner.progress.updates)

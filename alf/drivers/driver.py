@@ -166,7 +166,7 @@ class Driver(abc.ABC):
                 f"drop_old_experience does not know several policies, here {', '.join(self.learner.learners)}"
             )
         version, oldest = int(self.learner.progress.updates), []
-        self._publish_now()
+        self.publish_soon()
         for _ in range(_MAX_DROPPED):
             self._name_the_end(self._collect, lambda x: oldest.append(int(tf.reduce_min(x.policy_version))))
             if oldest[-1] >= version:
@@ -175,9 +175,6 @@ class Driver(abc.ABC):
     def publish_soon(self):
         """Lets whoever acts with a copy of the weights get those of now before the next batch is taken."""
         self._publishes_next = True
-
-    def _publish_now(self):  # noqa: B027 (without copies of the weights there is nothing to do)
-        """Gives the learner's weights to whoever acts with a copy of them."""
 
     @abc.abstractmethod
     def _collect(self, observe):

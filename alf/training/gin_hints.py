@@ -132,8 +132,8 @@ def _close_parameters(function, parameter):
 def _having(parameter):
     """Returns the full names of ALF's configurables with a parameter, those that are configured first."""
     bound = {selector for _, selector in gin.config._CONFIG}
-    found = [x for x, y in find_configurables().items() if x.startswith("alf.")]
-    found = [x for x in found if parameter in list_parameters(find_configurables()[x].wrapped)]
+    own = {x: y for x, y in find_configurables().items() if x.startswith("alf.")}
+    found = [x for x, y in own.items() if parameter in list_parameters(y.wrapped)]
     return [x for x in found if x in bound] or found
 
 

@@ -212,9 +212,8 @@ class _Turns:
             space = spaces.Dict({"observation": space, ACTION_MASK: mask_space})
         elif space[ACTION_MASK].shape != (sum(sizes),):
             raise ConfigError(
-                f"load_pettingzoo.name: the action_mask of agent {agent!r} is "
-                f"a {space[ACTION_MASK]}: the action "
-                f"space {own} needs the shape {(sum(sizes),)}"
+                f"load_pettingzoo.name: the action_mask of agent {agent!r} is a {space[ACTION_MASK]}: the "
+                f"action space {own} needs the shape {(sum(sizes),)}"
             )
         self._waiting[agent] = np.zeros(sum(sizes), space[ACTION_MASK].dtype)
         self._waiting[agent][np.cumsum([0, *sizes[:-1]])] = 1

@@ -16,6 +16,7 @@ from alf.environments import BatchedEnvironment
 from alf.environments.policy_mapping import Episode
 from alf.errors import ConfigError
 from alf.learner import Learner
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -274,11 +275,11 @@ def test_a_damaged_version_is_named(tmp_path):
 def test_versions_of_another_network_are_refused(tmp_path):
     versions = Versions(str(tmp_path))
     spec = tf.TensorSpec((3,), tf.float32)
-    action = array_spec.BoundedArraySpec((), np.int64, 0, 1)
+    action = to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 1))
     small, large = (
         ActorCriticPolicy(
             spec,
-            tf.nest.map_structure(lambda s: s, action_spec(action)),
+            action,
             network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(size,)),
         )
         for size in (4, 5)
@@ -290,12 +291,6 @@ def test_versions_of_another_network_are_refused(tmp_path):
         versions.load(12, large)
     versions.delete(12)
     assert versions.list() == os.listdir(tmp_path) == []
-
-
-def action_spec(spec):
-    from alf.nest_utils import to_tensor_spec
-
-    return to_tensor_spec(spec)
 
 
 def test_shares_of_games():
