@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Answers of collectors: how they are joined and compressed on their way. Without TensorFlow."""
 
+import itertools
 import zlib
 from typing import NamedTuple
 
@@ -20,6 +21,13 @@ class Compressed(NamedTuple):
 def join(answers):
     """Makes one answer of several: lists of arrays [N, ...], which are concatenated leaf by leaf."""
     return [np.concatenate(leaves) for leaves in zip(*answers, strict=True)]
+
+
+def select(answer, is_kept):
+    """Takes parts of a joined answer; `is_kept` is a list of bools, one for each part, equal in size."""
+    if all(is_kept):
+        return answer
+    return [np.concatenate(list(itertools.compress(np.split(x, len(is_kept)), is_kept))) for x in answer]
 
 
 def compress(answer):

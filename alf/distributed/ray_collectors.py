@@ -3,12 +3,15 @@
 
 import collections
 import functools
+import itertools
 import sys
 import time
 
 import cloudpickle
 import gin
+import numpy as np
 
+from alf.distributed import answers
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
 from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
@@ -167,7 +170,19 @@ class RayCollectors(Collectors):
             if reference in oldest:
                 self._take_notice(oldest[reference].popleft())
         lanes = [arrivals[reference] for reference in ready if reference in arrivals]
-        return self._transfers.take(lanes[0]) if lanes else None
+        return self._drop_stale(*self._transfers.take(lanes[0])) if lanes else None
+
+    def _drop_stale(self, requests, arrays):
+        """Drops the answers of collectors that were replaced, and asks for others.
+
+        The successor begins its environments anew. Between its unrolls an old one, which was long on its way,
+        would look like a part of its episodes.
+        """
+        is_current = [request.actor is self._actors[request.index] for request in requests]
+        for request in itertools.compress(requests, np.logical_not(is_current)):
+            self.request(request.index)
+        indices = [request.index for request in itertools.compress(requests, is_current)]
+        return (indices, answers.select(arrays, is_current)) if indices else None
 
     def _take_notice(self, request):
         """Starts the transfer of an answer that is ready; raises what the collector raised."""

@@ -79,7 +79,7 @@ class Transfers:
         """Takes the answer of a lane that has arrived.
 
         Returns:
-            list of the collectors' indices, and the arrays.
+            list of the `Request`s, and the arrays, which have as many rows of each.
 
         Raises:
             LostError: if it has not arrived.
@@ -90,7 +90,7 @@ class Transfers:
         except self._ray.exceptions.RayError as error:
             raise self._lose(lane, f"has lost an answer: {first_line(error)}") from None
         self._end(lane)
-        return [request.index for request in transfer.requests], answers.decompress(arrays)
+        return transfer.requests, answers.decompress(arrays)
 
     def check(self):
         """Raises LostError if a transfer takes longer than the time-out."""

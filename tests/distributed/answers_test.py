@@ -29,6 +29,13 @@ def test_an_aggregator_joins_answers_along_n(compresses):
     assert_equal(answers.decompress(joined), expected)
 
 
+def test_parts_of_a_joined_answer_are_taken():
+    parts = [make_answer(2), make_answer(2, start=7), make_answer(2, start=9)]
+    joined = answers.join(parts)
+    assert_equal(answers.select(joined, [True, False, True]), answers.join([parts[0], parts[2]]))
+    assert_equal(answers.select(joined, [True, True, True]), joined)
+
+
 def test_integers_and_bools_are_compressed():
     image = np.zeros((4, 84, 84, 1), np.uint8)
     image[:, 20:60] = 7

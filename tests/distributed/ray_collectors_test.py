@@ -16,7 +16,7 @@ from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.distributed.stand_ins import Recorded
+from tests.distributed.stand_ins import OneAnswer, Recorded
 
 ray = pytest.importorskip("ray")
 
@@ -176,6 +176,38 @@ def test_a_collector_that_does_not_answer_is_replaced(recorded):
     driver, learner = make_driver(make, timeout=2.0)
     run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
     assert driver.num_restarts >= 2
+
+
+@pytest.mark.parametrize("max_joined_answers", [1, 3])
+def test_an_answer_that_comes_after_a_replacement_is_dropped(max_joined_answers):
+    collectors = RayCollectors(
+        OneAnswer(),
+        EnvSpecs([CountingEnvironment(B)]),
+        num_collectors=1,
+        num_envs=1,
+        num_cpus=0,
+        timeout=2.0,
+        max_joined_answers=max_joined_answers,
+    )
+    collectors.publish([])
+    collectors.start(UNROLL_LENGTH)
+    deadline = time.monotonic() + 200
+    received = []
+    try:
+        for _ in range(2):
+            collectors.request(0)
+        # It takes notice of the answer, which is now on its way, and waits there until the second is late.
+        while not any(collectors._transfers.references()):
+            assert collectors.receive(0.1) is None and time.monotonic() < deadline
+        time.sleep(2.5)
+        while len(received) < 2:
+            arrived = collectors.receive(0.1)
+            received += [arrived] if arrived else []
+            assert time.monotonic() < deadline, "a request is lost"
+    finally:
+        collectors.close()
+    assert collectors.num_restarts == 1
+    assert [(indices, arrays[0].tolist()) for indices, arrays in received] == [([0], [1])] * 2
 
 
 def test_too_many_losses_end_the_run(recorded):

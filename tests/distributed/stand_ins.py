@@ -7,6 +7,8 @@ import sys
 import time
 import types
 
+import numpy as np
+
 
 class Recorded:
     """Sends recorded answers in their order, once, those of collector `index`; notes its process in a file.
@@ -117,3 +119,11 @@ def make_teller(index, num_restarts, num_envs, **settings):
     import ray
 
     return types.SimpleNamespace(collect=lambda weights: [ray.get_runtime_context().get_node_id()])
+
+
+class OneAnswer:
+    """Sends one answer, the number of restarts, and no other one until it was replaced."""
+
+    def __call__(self, index, num_restarts, num_envs, **settings):
+        numbers = [num_restarts] if num_restarts == 0 else [num_restarts] * 10**4
+        return _Collector([[np.array([number])] for number in numbers], fault=None)

@@ -643,7 +643,9 @@ def test_a_run_leaves_a_table_and_a_picture(tmp_path, caplog):
     assert (tmp_path / "lineage.png").read_bytes().startswith(b"\x89PNG")
     (line,) = [line for line in caplog.messages if "is the best" in line]
     objectives = find_study(trainer).objectives
-    assert line.startswith(f"policy_{int(np.nanargmax(objectives))} is the best, AverageReturn")
+    best = int(line.split()[0].removeprefix("policy_"))
+    assert line.startswith(f"policy_{best} is the best, AverageReturn")
+    assert objectives[best] == np.nanmax(objectives)  # several may have it
     with open(tmp_path / "done.json") as file:
         assert json.load(file)["status"] == "SUCCESS"
 
