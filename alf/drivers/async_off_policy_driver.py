@@ -20,7 +20,7 @@ from alf.drivers.weights import get_weights
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner import LearnerGroup
 from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import check_device, on_device, reserve_threads, single_threaded, trace
+from alf.tf_runtime import GraphFunction, check_device, on_device, reserve_threads, single_threaded, trace
 
 # Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
 _OTHER_THREADS = 4
@@ -156,6 +156,7 @@ class AsyncOffPolicyDriver(Driver):
             capacity = learn_queue_cap * max(max_waiting_batches, 1)
             learn_queue = NestFIFOQueue(capacity, spec, "learn_queue")
             self._take = self.get_training_exps
+        self._dequeue = GraphFunction(self._dequeue_batch)
         self._record_spec = specs.record_spec(length, self._log_fields)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
@@ -224,7 +225,6 @@ class AsyncOffPolicyDriver(Driver):
         orders = self._tf_queues.collector_orders if self._is_lockstep else None
         return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, orders)
 
-    @tf.function
     def get_training_exps(self):
         """Takes `learn_queue_cap` unrolls from the learn queue; waits for them.
 
@@ -235,6 +235,9 @@ class AsyncOffPolicyDriver(Driver):
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped.
         """
+        return self._dequeue(())
+
+    def _dequeue_batch(self, _):
         queues = self._tf_queues
         if not self._is_lockstep:
             experience = queues.learn_queue.dequeue_many(self._learn_queue_cap)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from alf.data_structures import FIRST, OWNER, count_transitions
 from alf.drivers.queues import NestFIFOQueue
 from alf.learner.learner_group import PolicyBatch
-from alf.tf_runtime import trace
+from alf.tf_runtime import GraphFunction
 
 _NUM_ANNOUNCEMENTS = 64  # that may wait; whoever reads them never waits for those who write them
 
@@ -48,7 +48,8 @@ class PolicyQueues:
         # Sequences that were taken from the queues and wait until a batch is complete, and their numbers.
         self._waiting = {name: _make_variables(queue.spec) for name, queue in self._queues.items()}
         self._counts = dict.fromkeys(self._names, 0)
-        self._append, self._cut = {}, {}  # traced functions by policy
+        self._append = GraphFunction(self._append_part)
+        self._cut = GraphFunction(self._cut_batch)
 
     def enqueue(self, unroll):
         """Splits an `Experience` of [T+1, B, ...] in the graph; returns the last operation.
@@ -82,16 +83,15 @@ class PolicyQueues:
             tf.errors.OutOfRangeError: if the driver has stopped.
         """
         name = self._find_complete()
+        needs_part = name is None
         while name is None:
             place, count = self._announcements.dequeue().numpy().tolist()
-            name = self._names[place]
-            if name not in self._append:
-                self._append[name] = trace(lambda name=name: self._append_part(name))
-                self._cut[name] = trace(lambda name=name: self._cut_batch(name))
-            self._append[name]()
-            self._counts[name] += count
+            self._counts[self._names[place]] += count
             name = self._find_complete()
-        experience, steps = self._cut[name]()
+            if name is None:
+                self._append((), self._names[place])
+        # The part that completes a batch is taken with it: a call costs more than what it does.
+        experience, steps = self._cut((), name, needs_part)
         self._counts[name] -= self._shapes[name].num_sequences
         return PolicyBatch(name, experience), steps
 
@@ -129,27 +129,36 @@ class PolicyQueues:
         own = tf.nest.map_structure(lambda x: tf.gather_nd(x, index), own._replace(state=()))
         return own._replace(step_type=tf.where(is_own, own.step_type, FIRST), state=state)
 
-    def _append_part(self, name):
+    def _append_part(self, _, name):
         """Takes a part from the queue of a policy, and appends it to the sequences that wait."""
+        with tf.device("CPU:0"):
+            _map_rows(_assign, self._waiting[name], self._read(name, with_part=True))
 
-        def append(axis, variable, part):
-            return variable.assign(tf.concat([variable.read_value(), part], axis), read_value=False)
-
-        _map_rows(append, self._waiting[name], self._queues[name].dequeue())
-
-    def _cut_batch(self, name):
-        """Takes a batch from the sequences that wait; returns what `take` does."""
+    def _cut_batch(self, _, name, with_part):
+        """Takes a batch from the sequences that wait, and from the next part; returns what `take` does."""
         count, splits_rows = self._shapes[name]
 
-        def cut(axis, variable):
-            batch, rest = tf.split(variable.read_value(), [count, -1], axis)
-            variable.assign(rest, read_value=False)
+        def cut(axis, variable, rows):
+            batch, rest = tf.split(rows, [count, -1], axis)
+            _assign(axis, variable, rest)
             if not splits_rows:
                 return batch[tf.newaxis]
             return tf.expand_dims(tf.experimental.numpy.moveaxis(batch, axis, 0), axis + 1)
 
-        batch = _map_rows(cut, self._waiting[name])
-        return batch, count_transitions(batch.step_type)
+        with tf.device("CPU:0"):
+            batch = _map_rows(cut, self._waiting[name], self._read(name, with_part))
+            return batch, count_transitions(batch.step_type)
+
+    def _read(self, name, with_part):
+        """Reads the sequences of a policy that wait, and those of the next part in its queue."""
+        rows = _map_rows(lambda axis, variable: variable.read_value(), self._waiting[name])
+        if not with_part:
+            return rows
+        return _map_rows(lambda axis, *x: tf.concat(x, axis), rows, self._queues[name].dequeue())
+
+
+def _assign(axis, variable, value):
+    return variable.assign(value, read_value=False)
 
 
 def _map_rows(function, *parts):

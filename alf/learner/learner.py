@@ -14,7 +14,7 @@ from alf.learner.optimizers import GroupOptimizer
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
-from alf.tf_runtime import check_device, on_device, single_threaded
+from alf.tf_runtime import GraphFunction, check_device, on_device, single_threaded
 
 _NOT_FINITE = "ALF: not finite: "
 
@@ -115,6 +115,8 @@ class Learner(tf.Module):
         if jit_compile:
             compiled = tf.function(self._loss_and_gradients, autograph=False, jit_compile=True)
             self._loss_and_gradients = compiled
+        self._update_statistics = GraphFunction(self._observe_statistics)
+        self._summarize_rollout = GraphFunction(self._describe_rollout, reduce_retracing=True)
 
     @property
     def counters(self):
@@ -298,14 +300,12 @@ class Learner(tf.Module):
             # What the caller makes depend on these waits for the check, too.
             return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
 
-    @tf.function(autograph=False)
-    def _update_statistics(self, experience):
+    def _observe_statistics(self, experience):
         batch = merge_unrolls(experience)
         with self.peers.scope():
             self.policy.data_transformer.observe(batch, batch.state.transformer)
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _summarize_rollout(self, experience):
+    def _describe_rollout(self, experience):
         return _add_scalars({}, self.algorithm.summarize_rollout(experience), "summarize_rollout")
 
     def _loss_and_gradients(self, batch):

@@ -10,6 +10,7 @@ from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner.minibatches import repeat_update, select_part
 from alf.nest_utils import zeros_from_spec
 from alf.replay import SequenceReplayer
+from alf.tf_runtime import GraphFunction
 
 
 @gin.configurable(module="alf.learner")
@@ -62,6 +63,7 @@ class ReplayTraining:
             raise ConfigError(f"ReplayTraining.replayer is {replayer!r}: it must be a SequenceReplayer")
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
         self.replayer = replayer
+        self._train_on = GraphFunction(self._make_updates, reduce_retracing=True)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
@@ -135,7 +137,7 @@ class ReplayTraining:
 
     def _update(self, learner, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty if no update."""
-        sequences, size = None, None
+        sequences, size = (), None
         if self._takes_all:
             sequences = replayer.all_sequences(self._length)
             num_sequences = int(tf.size(sequences.start))
@@ -143,15 +145,15 @@ class ReplayTraining:
             num_updates *= num_sequences // size if size else 0
         if not num_updates:
             return {}
-        return self._train_on(learner, replayer, tf.constant(num_updates), sequences, size)
+        return self._train_on((tf.constant(num_updates), sequences), learner, replayer, size)
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _train_on(self, learner, replayer, num_updates, sequences, size):
+    def _make_updates(self, inputs, learner, replayer, size):
         """Makes updates with `size` of the `sequences` each, in turn, or (None) with those that are drawn."""
-        policy, order = learner.policy, () if sequences is None else tf.range(tf.size(sequences.start))
+        num_updates, sequences = inputs
+        policy, order = learner.policy, () if size is None else tf.range(tf.size(sequences.start))
 
         def update(i, order):
-            if sequences is None:
+            if size is None:
                 batch, chosen, weight = replayer.sample(self._size, self._length, learner.progress)
             else:
                 part, order = select_part(i, order, size)

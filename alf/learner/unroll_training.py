@@ -8,6 +8,7 @@ from alf.data_structures import count_transitions
 from alf.errors import ConfigError, check_int
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 from alf.replay import OneTimeReplayer, UnrollReplayer
+from alf.tf_runtime import GraphFunction
 
 
 @gin.configurable(module="alf.learner")
@@ -42,6 +43,7 @@ class UnrollTraining:
         self._num_epochs = check_int("UnrollTraining.num_epochs", num_epochs)
         self._num_minibatches = check_int("UnrollTraining.num_minibatches", num_minibatches)
         self._recurrence = check_int("UnrollTraining.recurrence", recurrence, optional=True)
+        self._train_on = GraphFunction(self._make_updates)
 
     def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
         """Raises ConfigError if the settings do not fit the policy, or the batches.
@@ -70,18 +72,18 @@ class UnrollTraining:
         [Q, T+1, B, ...] that was handed out first.
         """
         experience, num_fresh = self.replayer.replay_all()
-        summary = self._train_on(learner, experience, tf.constant(num_fresh))
+        summary = self._train_on((experience, tf.constant(num_fresh)), learner)
         if not self.replayer.has_more:
             return summary, experience
         summaries = [summary]
         while self.replayer.has_more:
             older, num_fresh = self.replayer.replay_all()
-            summaries.append(self._train_on(learner, older, tf.constant(num_fresh)))
+            summaries.append(self._train_on((older, tf.constant(num_fresh)), learner))
         return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
 
-    @tf.function(autograph=False)
-    def _train_on(self, learner, experience, num_fresh):
+    def _make_updates(self, inputs, learner):
         """Makes the updates; the first `num_fresh` unrolls were never trained on before."""
+        experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         self._check_split(num_unrolls, num_time_steps - 1, batch_size)
         batch, lag = learner.prepare(merge_unrolls(experience))

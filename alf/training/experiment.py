@@ -2,10 +2,8 @@
 """Experiment: the parts of a run, made one from another."""
 
 import functools
-import random
 
 import gin
-import numpy as np
 import tensorflow as tf
 
 from alf import replay
@@ -406,7 +404,7 @@ def seed_everything(seed, num_envs):
     """Seeds TensorFlow, Keras and NumPy, but not with None; returns a seed (int) for each environment."""
     if seed is not None:
         check_int("Experiment.seed", seed, at_least=0)
+        # Python's, NumPy's and Keras' own generator, from which it draws the seeds of initial weights.
+        tf.keras.utils.set_random_seed(seed % 2**32)
         tf.random.set_seed(seed)
-        random.seed(seed)  # Keras draws the seeds of initial weights from it
-        np.random.seed(seed % 2**32)  # noqa: NPY002 (environments and algorithms may draw from it)
     return spawn_seeds(seed, num_envs)

@@ -279,11 +279,11 @@ def test_what_is_observed_is_trained_on_once_and_together():
 def test_one_trace_serves_all_updates():
     learner = make_learner(optimizer=LEGACY.SGD(0.01))
     train(learner, q=2, t=3, b=2)
-    traces = learner._training._train_on.experimental_get_tracing_count()
+    traces = learner._training._train_on.num_traces
     assert traces <= 2, "one that makes the optimizer's slots, one that uses them"
     for _ in range(4):
         train(learner, q=2, t=3, b=2)
-    assert learner._training._train_on.experimental_get_tracing_count() == traces
+    assert learner._training._train_on.num_traces == traces
 
 
 @pytest.mark.parametrize("norm", [0, -1.0])
@@ -497,7 +497,7 @@ def test_the_credit_of_mixed_in_unrolls_survives_a_restart():
 
 def count_traces(learner):
     """How often the updates of a learner were traced."""
-    return learner._training._train_on.experimental_get_tracing_count()
+    return learner._training._train_on.num_traces
 
 
 @pytest.mark.parametrize("settings", [{"replay_ratio": 0.75}, {"num_updates_per_train_iter": 2}])

@@ -653,6 +653,8 @@ def test_weights_follow_from_the_seed(tmp_path, num_iterations):
             trainer.train()
         return np.concatenate([np.ravel(w) for w in trainer.learner.algorithm.policy.trainable_variables])
 
-    np.testing.assert_array_equal(train("a", 3), train("b", 3))
+    expected = train("a", 3)
+    tf.keras.utils.set_random_seed(5)  # Keras then draws from another generator
+    np.testing.assert_array_equal(train("b", 3), expected)
     assert (train("c", 3) != train("d", 4)).mean() > 0.5  # biases begin at 0
     assert (train("e", None) != train("f", None)).mean() > 0.5
