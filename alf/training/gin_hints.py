@@ -49,7 +49,7 @@ def explain(error, as_param=""):
         if found:
             hints = make_hint(statement, *found.groups())
             return f"{text.rstrip(' .^')}{_offer(hints) or '; alf-train --list_settings prints all settings'}"
-    return text
+    return text if statement in text else f"{text}: {statement}"
 
 
 def _find_statement(error):
@@ -69,6 +69,8 @@ def _quote(statement, token, as_param):
     """Returns what is wrong with a word that is no value, and what to write."""
     if token.lower() in _LITERALS:
         return f"write {_LITERALS[token.lower()]}"
+    if re.match(rf"{token}[\w/.]*\s*=", statement):  # a binding where a value is expected
+        return "a bracket above this line is not closed"
     name, _, value = (part.strip() for part in statement.partition("="))
     text = "a text needs quotation marks"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
@@ -151,15 +153,17 @@ def explain_call(error):
     own = [x for x in find_configurables() if x.startswith("alf.") and called and x.endswith(f".{called[1]}")]
     missing = re.search(r"missing \d+ required [\w-]+ arguments?: ([^\n]*)", str(error))
     unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if not own or not (missing or unknown):
-        return ""
-    name = shorten(own[0])
-    if missing:
-        names = [f"{name}.{x}" for x in re.findall(r"'(\w+)'", missing[1])]
+    if missing and own:
+        names = [f"{shorten(own[0])}.{x}" for x in re.findall(r"'(\w+)'", missing[1])]
         lines = [f"{x} = {_NEEDED.get(x, '...')}" for x in names]
         return f": write {' and '.join(lines)}"
-    close = _close_parameters(find_configurables()[own[0]].wrapped, unknown[1])
-    return _offer(f"{name}.{x}" for x in close)
+    if not unknown:
+        return ""
+    # A function with **kwargs may have passed on what is bound to it.
+    bound = [selector for (_, selector), values in gin.config._CONFIG.items() if unknown[1] in values]
+    found = find_configurables()
+    names = [(x, y) for x in [*own, *bound] for y in _close_parameters(found[x].wrapped, unknown[1])]
+    return _offer(f"{shorten(x)}.{y}" for x, y in names)
 
 
 class _Texts(config_parser.ParserDelegate):
