@@ -131,7 +131,7 @@ class Tunable(Schedule, tf.Module):
 
     Args:
         value: number, the first one.
-        limits: (low, high), numbers that it stays within; None: it may become any number.
+        limits: tuple or list (low, high) of numbers that it stays within; None: it may become any number.
         setting: text, by which `find_tunables` knows it: the name of the gin binding that it stands for.
     """
 

@@ -30,7 +30,7 @@ class DqnAlgorithm(Algorithm):
 
     Args:
         policy: `EpsilonGreedyPolicy`.
-        discount: gamma, in [0, 1]. Number or schedule.
+        discount: number or schedule in [0, 1], gamma.
         n_step: n, rewards of a target before it bootstraps; fewer where an episode ends.
         double: whether the network that learns chooses the action that the target network evaluates (arXiv
             1509.06461).

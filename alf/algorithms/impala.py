@@ -33,7 +33,7 @@ class ImpalaAlgorithm(Algorithm):
 
     Args:
         policy: `ActorCriticPolicy`.
-        discount: gamma, in [0, 1]. Number or schedule.
+        discount: number or schedule in [0, 1], gamma.
         vtrace: whether V-trace corrects for old policies.
         vtrace_lambda: lambda, in [0, 1]. The lower it is, the fewer later steps a value target depends on.
             Also without V-trace.

@@ -50,7 +50,7 @@ class PPOAlgorithm(Algorithm):
 
     Args:
         policy: `ActorCriticPolicy`.
-        discount: gamma, in [0, 1]. Number or schedule.
+        discount: number or schedule in [0, 1], gamma.
         lambda_: of V-trace or GAE, in [0, 1].
         use_vtrace: whether V-trace computes targets and advantages, which corrects for old policies. If not,
             GAE does (arXiv 1506.02438).
@@ -68,8 +68,8 @@ class PPOAlgorithm(Algorithm):
             policy to the new one is larger. None never skips them.
         normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1,
             those of steps at which the action mask allows several actions; the others do not count.
-        target_update_period: updates after which the target policy becomes a copy of the policy again. None
-            for no target policy.
+        target_update_period: int, updates after which the target policy becomes a copy of the policy again.
+            None for no target policy.
         clip_target_ratio: the largest importance with a target policy; above 0.
     """
 

@@ -60,7 +60,10 @@ def _read_settings():
     given = {} if _NAME.value is None else {"name": _NAME.value}
     bound = bind_values(functools.partial(load, **given)).keywords
     if "name" not in bound:
-        raise ConfigError("alf.environments.load.name is not set: it names the environment, or --name does")
+        raise ConfigError(
+            'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1" in the '
+            "gin file, or give --name=CartPole-v1"
+        )
     settings = {key: x for key, x in bound.items() if key not in ("name", *_OF_BATCHES)}
     return bound["name"], {"batch_size": _BATCH_SIZE, **settings}
 

@@ -55,7 +55,7 @@ def join_optional_texts(argv):
 
 
 def define(module):
-    """Defines these flags for the command that the module of this name is; before flags are parsed."""
+    """Prepares the flags of the command that the module of this name is; before they are parsed."""
     app.define_help_flags()  # else absl would define its own later
     for flag in (
         _Shows("help", lambda: describe(module), "Shows this help.", short_name="?"),
@@ -64,6 +64,8 @@ def define(module):
         _Shows("version", lambda: f"ALF {__version__}", "Shows the version of ALF."),
     ):
         flags.DEFINE_flag(flag, module_name=__name__)
+    for name in flags.FLAGS:
+        flags.FLAGS[name].allow_overwrite = False  # Twice is an error, unless the flag collects its values.
 
 
 def describe(module):

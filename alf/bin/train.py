@@ -2,6 +2,7 @@
 """Trains an agent: `python -m alf.bin.train --gin_file=FILE --root_dir=DIR [--gin_param=NAME=VALUE ...]`.
 
 `--list_settings` prints the settings for gin files in place of that, `--list_settings NAME` some of them.
+With --gin_file they begin with those of the modules that the file imports.
 
 The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 if a setting is wrong, and
 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
@@ -44,11 +45,23 @@ def build(root_dir):
 
 
 def print_settings(name):
-    """Prints the settings whose name has a text; returns the exit status."""
+    """Prints the settings whose name has a text; returns the exit status.
+
+    A binding of the gin file that is wrong does not hide them: they may be the way to mend it.
+    """
+    try:
+        parse_config(GIN_FILE.value, GIN_PARAM.value)
+        wrong = None
+    except ConfigError as error:
+        wrong = error
     settings = list_settings(name)
     if not settings:
-        raise ConfigError(f"--list_settings={name}: there is no such setting; --list_settings prints all")
+        raise wrong or ConfigError(
+            f"--list_settings={name}: there is no such setting; --list_settings prints all"
+        )
     print(format_settings(settings))
+    if wrong is not None:
+        raise wrong
     return 0
 
 

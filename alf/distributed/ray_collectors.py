@@ -47,7 +47,8 @@ class RayCollectors(Collectors):
         compress: whether integers and bools travel compressed, such as images: level 1 of zlib.
         num_cpus, num_gpus, resources, placement: what a collector occupies in the cluster and where Ray
             starts it, see `actor_options`.
-        learner_num_cpus, learner_num_gpus: what no collector gets of this process's node, see `Reservation`.
+        learner_num_cpus, learner_num_gpus: numbers, what no collector gets of this process's node, see
+            `Reservation`.
         max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
             than `max_restarts` of these within `restart_period` seconds, or if one collector was started 3
             times in a row and did not answer within `start_timeout`.

@@ -36,10 +36,11 @@ class AsyncOffPolicyDriver(Driver):
     hold an environment twice and another one not at all.
 
     Args:
-        envs, learner, unroll_length, observers, metrics: as in `Driver`. With an `unroll_length` of 0,
-            `collect` takes what waits in the learn queue, which may be nothing, in unrolls of one step. With
-            a `LearnerGroup` each policy has a learn queue, see `PolicyQueues`, and `collect` takes the batch
-            that is complete first, of any policy.
+        envs, observers, metrics: as in `Driver`.
+        learner: as in `Driver`. With a `LearnerGroup` each policy has a learn queue, see `PolicyQueues`, and
+            `collect` takes the batch that is complete first, of any policy.
+        unroll_length: as in `Driver`. With 0, `collect` takes what waits in the learn queue, which may be
+            nothing, in unrolls of one step.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         learn_queue_cap: Q, unrolls that `get_training_exps` takes; at most the number of environments.
@@ -53,8 +54,8 @@ class AsyncOffPolicyDriver(Driver):
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
             change at any time.
-        actor_device: TensorFlow device that has this copy and where the policy acts, such as "GPU:1". None
-            leaves the choice to TensorFlow.
+        actor_device: text, the TensorFlow device that has this copy and where the policy acts, such as
+            "GPU:1". None leaves the choice to TensorFlow.
         overwrite_policy_output: whether the environments say which actions were taken in place of the
             policy's, by `taken_action()` -> nest of [B, ...], the actions of their last step: those of a
             person or a script, for instance. `Experience.action` and `prev_action` are these then. For

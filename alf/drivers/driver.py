@@ -34,15 +34,15 @@ class Driver(abc.ABC):
         envs: list of batched TF-Agents `PyEnvironment`s that agree on batch size and specs, or
             `TFPyEnvironment`s of such, whose `isolation` has no effect. The driver closes them.
         learner: `Learner` that observes the experience; also an attribute.
-        unroll_length: T, transitions per unroll. For learners with a replay buffer it may be a fraction: T is
-            1, and each call of `collect` takes so many unrolls of each environment, on average and exactly.
-            With 2.5 it takes two and three in turn; with 0.5 every second call takes one.
-        observers: callables of one `LogRecord` of NumPy arrays, called for every T steps of every
-            environment, in order per environment. One with an attribute `needs`, such as ("observation",
-            "action"), gets records in which these fields are filled, too: "observation", "action" or
-            "first_value".
-        metrics: further metrics, see `alf.drivers.metrics`; observers with a result. Also Python metrics of
-            TF-Agents, see `TFAgentsMetric`.
+        unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
+            fraction: T is 1, and each call of `collect` takes so many unrolls of each environment, on average
+            and exactly. With 2.5 it takes two and three in turn; with 0.5 every second call takes one.
+        observers: tuple or list of callables of one `LogRecord` of NumPy arrays, called for every T steps of
+            every environment, in order per environment. One with an attribute `needs`, such as
+            ("observation", "action"), gets records in which these fields are filled, too: "observation",
+            "action" or "first_value".
+        metrics: tuple or list of further metrics, see `alf.drivers.metrics`; observers with a result. Also
+            Python metrics of TF-Agents, see `TFAgentsMetric`.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
             experience, is a stall; None: never. Then the driver logs which environments step, for how long,

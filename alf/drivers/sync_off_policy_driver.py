@@ -24,7 +24,8 @@ class SyncOffPolicyDriver(Driver):
     The asynchronous driver is tested against it. It is also the choice for debugging.
 
     Args:
-        envs, learner, unroll_length, observers, metrics: as in `Driver`; `unroll_length` must be above 0.
+        envs, learner, observers, metrics: as in `Driver`.
+        unroll_length: as in `Driver`; it must be above 0.
         overwrite_policy_output, sticky: as in `AsyncOffPolicyDriver`.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
         collectors: None: this driver cannot wait for several processes at a time.

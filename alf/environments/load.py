@@ -40,10 +40,10 @@ def load(
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
     Args:
-        name: a Gymnasium id such as "CartPole-v1"; "module:id" first imports the module, which registers the
-            id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5", `load_pettingzoo`
-            loads "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that returns one
-            environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
+        name: text or callable. A Gymnasium id such as "CartPole-v1"; "module:id" first imports the module,
+            which registers the id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5",
+            `load_pettingzoo` loads "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that
+            returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
         batch_size: number of sub-environments, B; of games, if they have several agents.
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
@@ -253,8 +253,8 @@ def load_atari(
     sticky actions. Rewards are those of the game: the learner clips them if it should.
 
     Args:
-        name: such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
-        batch_size: B.
+        name: text, such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
+        batch_size: int, B.
         seed: int or None; each game gets its own seed from it, for the first reset.
         frame_skip: frames that an action is repeated for; an observation is the maximum of the last two.
         screen_size: height and width in pixels.
@@ -349,8 +349,8 @@ def load_envpool(
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
-        name: an id of EnvPool, such as "Pong-v5" or "HalfCheetah-v4".
-        batch_size: B.
+        name: text, an id of EnvPool, such as "Pong-v5" or "HalfCheetah-v4".
+        batch_size: int, B.
         seed: int, or None for EnvPool's default seed, which is always the same.
         num_threads: C++ threads; 0 starts one for each core.
         info_keys: as in `load`, such as ("elapsed_step",).
@@ -429,9 +429,9 @@ def load_pettingzoo(
     The actions of such games are Discrete or MultiDiscrete.
 
     Args:
-        name: "MODULE:FUNCTION", such as "pettingzoo.mpe.simple_spread_v3:parallel_env"; without a function
-            the module's `parallel_env` counts, or else its `env`. Or a callable. It returns a `ParallelEnv`
-            or an `AECEnv`.
+        name: text or callable. "MODULE:FUNCTION", such as "pettingzoo.mpe.simple_spread_v3:parallel_env";
+            without a function the module's `parallel_env` counts, or else its `env`. Or a callable. It
+            returns a `ParallelEnv` or an `AECEnv`.
         batch_size: G.
         max_episode_steps: steps after which a game is truncated; where agents take turns, its plies.
         info_keys: which numbers of each agent's own info become statistics of episodes, as in `load`.

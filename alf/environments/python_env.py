@@ -40,14 +40,15 @@ class PythonEnvironment(BatchedEnvironment):
     example by an observation of another shape, is an `EnvError` that names the environment and its step.
 
     Args:
-        env_fns: B callables without arguments. Each returns a `gymnasium.Env`, or a TF-Agents `PyEnvironment`
-            of one environment. For workers, cloudpickle must be able to pickle them.
+        env_fns: list or tuple of B callables without arguments. Each returns a `gymnasium.Env`, or a
+            TF-Agents `PyEnvironment` of one environment. For workers, cloudpickle must be able to pickle
+            them.
         seed: int or None. Each environment gets its own seed from it, the same one for any `num_workers`.
-        num_workers: worker processes, at most B; 0 steps all environments in this process. "auto" makes one
-            environment in a worker for a trial, and steps it: if all B steps would take less time than a
-            message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step in this
-            process, else in workers on half of the cores, so that two batched environments use all. Equal
-            `env_fns` are tried once in a process.
+        num_workers: int or "auto": worker processes, at most B; 0 steps all environments in this process.
+            "auto" makes one environment in a worker for a trial, and steps it: if all B steps would take less
+            time than a message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step
+            in this process, else in workers on half of the cores, so that two batched environments use all.
+            Equal `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
         start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded, worker_nice,

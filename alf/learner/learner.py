@@ -28,23 +28,23 @@ class Learner(tf.Module):
 
     Args:
         algorithm: `Algorithm`.
-        optimizer: a `tf.keras.optimizers.legacy` optimizer, or a dict with one for each of
+        optimizer: `tf.keras.optimizers.legacy.Optimizer` or dict with one for each of
             `Algorithm.parameter_groups`. None if the algorithm has an `update_with_gradient` of its own.
         training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
             batch of unrolls makes one update.
-        max_grad_norm: limit of the gradient's global norm, of each of `Algorithm.parameter_groups` by itself:
-            a value loss of large returns does not shrink the policy's gradient. None for no limit.
+        max_grad_norm: number, limit of the gradient's global norm, of each of `Algorithm.parameter_groups` by
+            itself: a value loss of large returns does not shrink the policy's gradient. None for no limit.
         max_policy_lag: steps whose action was chosen more updates ago than this get weight 0 in the loss and
             are counted in `dropped_steps`; None keeps all.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
-        strategy: `tf.distribute` strategy whose replicas share each update, see `Replicas`; in gin,
+        strategy: `tf.distribute.Strategy` whose replicas share each update, see `Replicas`; in gin,
             `@MirroredStrategy()`. None: one device makes the updates. For several learner processes see
             `Experiment.strategy_ctor`.
         train_step_counter: `tf.Variable`, an int64 scalar of the user's own that counts updates, too, from
             the value that it has. Checkpoints hold it. None for none.
-        device: TensorFlow device that makes the updates, such as "GPU:0", where the weights should be, too:
-            `Experiment.learner_device` sees to both. None leaves the choice to TensorFlow.
+        device: text, the TensorFlow device that makes the updates, such as "GPU:0", where the weights should
+            be, too: `Experiment.learner_device` sees to both. None leaves the choice to TensorFlow.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.

@@ -113,7 +113,7 @@ class Peers:
     What its methods compute over all processes, all processes must call in the same order.
 
     Args:
-        strategy: `tf.distribute` strategy, or None.
+        strategy: `tf.distribute.Strategy` or None.
         timeout: seconds that a call of `Learner.train`, say, waits for processes that live, but do not come.
             One that has ended is noticed within seconds. It must be more than the longest time between two
             updates, with checkpoints and slow environments.

@@ -58,7 +58,7 @@ class NatureEncoder(_ImageEncoder):
             of the first and the last axis.
         standardize: whether each image gets mean 0 and deviation 1, over all of its numbers. A bright ground
             would hide what is small, such as a ball of some pixels. If not, 0 to 255 becomes 0 to 1.
-        seed: of the initializers; None draws one.
+        seed: int or None, of the initializers; None draws one.
 
     Raises:
         ConfigError: if the observation is no image, or too small, or the channels cannot be told.
@@ -99,7 +99,12 @@ class NatureEncoder(_ImageEncoder):
 class ImpalaResEncoder(_ImageEncoder):
     """The deep residual network of IMPALA (arXiv 1802.01561, figure 3), and 256 units.
 
-    The arguments are as in `NatureEncoder`, but the image may be smaller.
+    Args:
+        observation_spec: unbatched tensor spec of an image of any size.
+        compute_dtype, channels, standardize, seed: as in `NatureEncoder`.
+
+    Raises:
+        ConfigError: if the observation is no image, or the channels cannot be told.
     """
 
     size = 256
@@ -145,10 +150,11 @@ class ObservationEncoder(CopyableModule):
         image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image. None: `NatureEncoder`,
             or `ImpalaResEncoder` where an image has less than 36 pixels in height or width.
         max_one_hot: an integer with more values than this is flattened, like any other number.
-        vector_layer_params: units of the hidden layers for each flattened part; () for none. None: (64,)
-            beside an image, so that a few numbers count among hundreds of its features; else ().
-        activation: of these layers, a name that Keras knows.
-        seed: of the initializers; None draws one.
+        vector_layer_params: tuple or list of the units of the hidden layers for each flattened part; () for
+            none. None: (64,) beside an image, so that a few numbers count among hundreds of its features;
+            else ().
+        activation: text, a name that Keras knows: the activation of these layers.
+        seed: int or None, of the initializers; None draws one.
     """
 
     def __init__(
@@ -198,7 +204,7 @@ class KerasEncoder(CopyableModule):
             of [N, *shape] to features [N, F]. Its layers that are made without a dtype compute in that of the
             network. If its `call` takes `training`, that is False in `policy` and whenever the algorithm does
             not train.
-        seed: not used, the model has its own initializers.
+        seed: int or None; not used, the model has its own initializers.
 
     Raises:
         ConfigError: if `model_ctor` makes anything else; in `copy.deepcopy`, if the model cannot be copied.

@@ -21,11 +21,12 @@ class ActorCriticNetwork(CopyableModule):
     """A policy head and a value head above one `Torso`, or each above its own.
 
     Args:
-        num_outputs: size of the policy head.
+        num_outputs: int, size of the policy head.
         share_layers: whether policy and value share everything but the heads. None: they do with a recurrent
             layer or an encoder that has weights. Hidden layers alone are better apart: where rewards are not
             scaled, the value's gradients swamp shared ones (docs/learning_curves.md).
-        observation_spec and all others: as in `Torso`.
+        observation_spec, fc_layer_params, activation, layer_norm, spectral_norm, encoder_ctor, rnn_ctor,
+            compute_dtype, seed: as in `Torso`.
     """
 
     def __init__(
@@ -178,8 +179,9 @@ class PolicyNetwork(_OneHeadNetwork):
     """The parameters of a policy, without a value.
 
     Args:
-        num_outputs: size of the head.
-        observation_spec and all others: as in `Torso`.
+        num_outputs: int, size of the head.
+        observation_spec, fc_layer_params, activation, layer_norm, encoder_ctor, rnn_ctor, compute_dtype,
+            seed: as in `Torso`.
     """
 
 
@@ -188,10 +190,11 @@ class QValueNetwork(_OneHeadNetwork):
     """The value of each of n actions.
 
     Args:
-        num_outputs: n.
+        num_outputs: int, n.
         dueling: whether the head makes the state's value and each action's advantage, of which the mean is
             subtracted: Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
-        observation_spec and all others: as in `Torso`.
+        observation_spec, fc_layer_params, activation, layer_norm, encoder_ctor, rnn_ctor, compute_dtype,
+            seed: as in `Torso`.
     """
 
     _head_gain = 0.1
@@ -231,10 +234,11 @@ class CriticsNetwork(CopyableModule):
     hidden layers of its own, of these features and the action.
 
     Args:
-        action_size: numbers of an action; 0 if there is a value for each of `num_outputs` actions.
+        action_size: int, numbers of an action; 0 if there is a value for each of `num_outputs` actions.
         num_outputs: values that each critic makes.
         num_critics: how many critics; 2 are the twins of arXiv 1802.09477.
-        observation_spec and all others: as in `Torso`; the hidden layers are those of each critic.
+        fc_layer_params, activation, layer_norm: as in `Torso`; the hidden layers are those of each critic.
+        observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
     """
 
     def __init__(

@@ -119,9 +119,9 @@ class GRU(Rnn):
     Gradients go back through all steps of an unroll, or of a segment of it, see `UnrollTraining.recurrence`.
 
     Args:
-        input_size: of the features that enter; the network gives it.
-        units: size of the output and of the state.
-        seed: of the initializers; None draws one.
+        input_size: int, size of the features that enter; the network gives it.
+        units: int, size of the output and of the state.
+        seed: int or None, of the initializers; None draws one.
     """
 
     _step = staticmethod(gru_step)
@@ -134,7 +134,12 @@ class GRU(Rnn):
 
 @gin.configurable(module="alf.networks")
 class LSTM(Rnn):
-    """An LSTM, see `lstm_step`, whose forget gate starts with a bias of 1; the arguments are as in `GRU`."""
+    """An LSTM, see `lstm_step`, whose forget gate starts with a bias of 1.
+
+    Args:
+        input_size, seed: as in `GRU`.
+        units: int, size of the output and of each of the two parts of the state.
+    """
 
     _step = staticmethod(lstm_step)
 

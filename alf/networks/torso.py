@@ -16,15 +16,15 @@ class Torso(CopyableModule):
         observation_spec: nest of unbatched tensor specs.
         encoder_ctor: callable (observation_spec, seed=) -> encoder: `ObservationEncoder`, `NatureEncoder`,
             `ImpalaResEncoder`, `KerasEncoder`, or another, see `encoders`.
-        rnn_ctor: `GRU`, `LSTM`, or another callable (input_size, seed=) -> `recurrent.Rnn`: the recurrent
+        rnn_ctor: callable (input_size, seed=) -> `recurrent.Rnn`, such as `GRU` or `LSTM`: the recurrent
             layer after the hidden layers. None for no recurrent layer.
-        compute_dtype: of all layers but the heads and those with `spectral_norm`: "float32", "bfloat16" or
-            "auto", see `compute_dtype`. An encoder with a dtype of its own keeps it. Variables and outputs
-            are float32.
-        seed: of the initializers; None draws one.
-        fc_layer_params: units of each hidden layer after the encoder; () for none, as after `NatureEncoder`
-            and `ImpalaResEncoder`, which end in one of their own.
-        activation: of the hidden layers, a name that Keras knows.
+        compute_dtype: "float32", "bfloat16" or "auto", see `compute_dtype`: the dtype of all layers but the
+            heads and those with `spectral_norm`. An encoder with a dtype of its own keeps it. Variables and
+            outputs are float32.
+        seed: int or None, of the initializers; None draws one.
+        fc_layer_params: tuple or list of the units of each hidden layer after the encoder; () for none, as
+            after `NatureEncoder` and `ImpalaResEncoder`, which end in one of their own.
+        activation: text, a name that Keras knows: the activation of the hidden layers.
         layer_norm: whether the hidden layers are normalized before their activation (arXiv 1607.06450).
         spectral_norm: whether the kernels of the hidden layers are divided by their largest singular value
             (arXiv 1802.05957). `unroll` in training improves an estimate of it, `step` only uses it.

@@ -491,7 +491,7 @@ def make_action_distribution(
         continuous: the distribution of floating point actions: "gaussian", "tanh_gaussian" or "beta".
         std, init_log_std, std_transform, min_log_std, max_log_std: as in `GaussianActions`, for "gaussian"
             and "tanh_gaussian"; None for the default.
-        scale_to_bounds: the same, for "gaussian" alone: the others always scale.
+        scale_to_bounds: as in `GaussianActions`, for "gaussian" alone: the others always scale.
     """
     if continuous not in _CONTINUOUS:
         choices = ", ".join(map(repr, _CONTINUOUS))

@@ -28,8 +28,9 @@ class ActorCriticPolicy(Policy):
         observation_spec, action_spec, data_transformer: as in `Policy`.
         network_ctor: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
         action_ctor: callable (action_spec) -> `ActionDistribution`, the attribute `actions`.
-        action_mask_key: which entry of the observation, a dict then, is the mask of the allowed actions. The
-            network gets the other entries, or the entry itself if one is left. None: all actions are allowed.
+        action_mask_key: text, which entry of the observation, a dict then, is the mask of the allowed
+            actions. The network gets the other entries, or the entry itself if one is left. None: all actions
+            are allowed.
     """
 
     def __init__(

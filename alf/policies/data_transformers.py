@@ -27,7 +27,9 @@ class DataTransformer(tf.Module):
     """Changes observations and rewards. A subclass implements `transform`, or `step` and `unroll`.
 
     Args:
-        observation_spec, reward_spec: of the observations and rewards that it returns.
+        observation_spec: nest of unbatched tensor specs of the observations that it returns. The constructors
+            of the subclasses get that of the observations which they transform.
+        reward_spec: unbatched tensor spec, the same of the rewards.
         state_spec: nest of unbatched tensor specs of the state that it keeps for each environment. The driver
             stores this state with the policy's recurrent state, and sets it to zeros where an episode begins.
         context: number of rows before a sequence that replace the state, which replay buffers do not store.
@@ -137,9 +139,10 @@ class FrameStacker(DataTransformer):
 
     Args:
         observation_spec, reward_spec: as in `DataTransformer`.
-        num_frames: at least 2.
-        keys: names the parts of a nested observation that are stacked, such as ("camera",) or
-            ("sensors/camera", "sensors/lidar"); the others stay as they are. None stacks all parts.
+        num_frames: int, at least 2.
+        keys: tuple or list of texts, which name the parts of a nested observation that are stacked, such as
+            ("camera",) or ("sensors/camera", "sensors/lidar"); the others stay as they are. None stacks all
+            parts.
         channels: "first", "last" or "auto", as in `NatureEncoder`, for all parts. "auto" is a `ConfigError`
             if an image and its stack do not show the same axis.
     """
@@ -289,8 +292,12 @@ class RunningStatistics(tf.Module):
 class ObservationNormalizer(DataTransformer):
     """Gives float observations mean 0 and standard deviation 1 over all that were collected.
 
-    Leaves of other dtypes, for example images, stay as they are. Results are limited to plus or minus `clip`
-    standard deviations; None is for no limit.
+    Leaves of other dtypes, for example images, stay as they are.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        clip: number above 0; results are limited to plus or minus so many standard deviations. None for no
+            limit.
     """
 
     has_statistics = True
@@ -337,8 +344,12 @@ class RewardNormalizer(DataTransformer):
     """Divides rewards by the standard deviation of the discounted sum of an episode's rewards so far.
 
     As in OpenAI's baselines and Gymnasium's NormalizeReward. Each component of a vector reward has its own
-    standard deviation. `discount` is in [0, 1]. Results are limited to plus or minus `clip`; None is for no
-    limit.
+    standard deviation.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        discount: number in [0, 1], of the sum.
+        clip: number above 0; results are limited to plus or minus this. None for no limit.
     """
 
     has_statistics = True
@@ -375,7 +386,12 @@ class RewardNormalizer(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardScaling(DataTransformer):
-    """Multiplies rewards by `scale`, a number or a `Schedule`, at the time when they are learned from."""
+    """Multiplies rewards by a number, that of the time when they are learned from.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        scale: number or `Schedule`.
+    """
 
     def __init__(self, observation_spec, reward_spec, scale=1.0):
         self._scale = as_schedule("RewardScaling.scale", scale)
@@ -399,7 +415,8 @@ class RewardShaping(DataTransformer):
     rewards that it sees are without this sum. Metrics show the rewards of the environment.
 
     Args:
-        observation_spec, reward_spec: as in `DataTransformer`; the reward is a scalar.
+        observation_spec: as in `DataTransformer`.
+        reward_spec: as in `DataTransformer`; the reward is a scalar.
         weights: dict from keys to numbers or `Schedule`s, such as {"energy": -0.1}.
     """
 
@@ -441,7 +458,13 @@ class RewardShaping(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardClipping(DataTransformer):
-    """Limits rewards to [minimum, maximum]; the default is plus or minus 1, as is usual for Atari."""
+    """Limits rewards to [minimum, maximum]; the default is plus or minus 1, as is usual for Atari.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        minimum: number, the smallest reward that is left; below `maximum`.
+        maximum: number, the largest one.
+    """
 
     def __init__(self, observation_spec, reward_spec, minimum=-1.0, maximum=1.0):
         check_number("RewardClipping.minimum", minimum)
@@ -457,11 +480,16 @@ class RewardClipping(DataTransformer):
 
 @gin.configurable(module="alf.policies")
 class RewardWeighting(DataTransformer):
-    """Makes a vector reward [R] a scalar: the sum of its components, weighted with `weights`, R numbers.
+    """Makes a vector reward [R] a scalar: the weighted sum of its components.
 
-    None is for weights of 1: the plain sum. Without this transformer the learner does the same with the
-    rewards that the transformers return, and `weights` counts there, too: it is needed in the list only in
-    front of a transformer that needs the weighted sum, such as `RewardClipping` of it.
+    Without this transformer the learner does the same with the rewards that the transformers return, and
+    `weights` counts there, too: it is needed in the list only in front of a transformer that needs the
+    weighted sum, such as `RewardClipping` of it.
+
+    Args:
+        observation_spec: as in `DataTransformer`.
+        reward_spec: unbatched tensor spec of the vector reward that it gets, float32 [R].
+        weights: list or tuple of R numbers. None is for weights of 1: the plain sum.
     """
 
     def __init__(self, observation_spec, reward_spec, weights=None):

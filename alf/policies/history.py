@@ -26,6 +26,10 @@ class PreviousAction(DataTransformer):
     Floats stay as they are, as the policy chose them and not clipped. Integers become one-hot, float32: n
     numbers for an integer with n values, and for an array of integers those of each one after another. A nest
     of actions is a nest of such entries. An integer without bounds is a `ConfigError`.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        action_spec: nest of unbatched tensor specs of the actions, which `Pipeline` gives.
     """
 
     def __init__(self, observation_spec, reward_spec, action_spec):
@@ -51,6 +55,9 @@ class PreviousReward(DataTransformer):
     It is the reward as the transformers before this one left it: put it after `RewardClipping`, for example,
     for the clipped reward. A vector reward is a vector here, too. `Agent.predict` is not told any reward, so
     the policy sees 0 then; `Agent.act`, evaluation, and exported policies get the reward.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
     """
 
     def __init__(self, observation_spec, reward_spec):
@@ -69,6 +76,10 @@ class EpisodeStep(DataTransformer):
     So it is 0 with the first observation of an episode, and 1 from step number `limit` on. A replay buffer
     does not store the count: it reads `limit` rows in front of each sequence, and the `limit` oldest steps of
     each environment begin none. With large observations that takes time, and a small limit is better.
+
+    Args:
+        observation_spec, reward_spec: as in `DataTransformer`.
+        limit: int, at least 1: the number of steps from which on the entry is 1.
     """
 
     def __init__(self, observation_spec, reward_spec, limit=1000):

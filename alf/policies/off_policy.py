@@ -63,7 +63,8 @@ class SacPolicy(Policy):
     The settings of the standard deviation are those of `make_action_distribution`.
 
     Args:
-        observation_spec, action_spec, data_transformer: as in `Policy`; other actions are a `ConfigError`.
+        observation_spec, data_transformer: as in `Policy`.
+        action_spec: as in `Policy`; other actions are a `ConfigError`.
         network_ctor: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
         recurrent_critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like
             `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the recurrent state of the

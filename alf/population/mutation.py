@@ -56,7 +56,12 @@ class _Numbers(Range):
 
 @gin.configurable(module="alf.population")
 class Uniform(_Numbers):
-    """Floats from `low` to `high`, drawn uniformly. A move multiplies or divides: 0 stays 0."""
+    """Floats from `low` to `high`, drawn uniformly. A move multiplies or divides: 0 stays 0.
+
+    Args:
+        low: number, the smallest value; below `high`.
+        high: number, the largest value.
+    """
 
     def __init__(self, low, high):
         super().__init__(low, high)
@@ -70,7 +75,12 @@ class Uniform(_Numbers):
 
 @gin.configurable(module="alf.population")
 class LogUniform(_Numbers):
-    """Floats from `low` to `high`, above 0, uniform in their logarithm. A move multiplies or divides."""
+    """Floats from `low` to `high`, uniform in their logarithm. A move multiplies or divides.
+
+    Args:
+        low: number above 0, the smallest value; below `high`.
+        high: number, the largest value.
+    """
 
     def __init__(self, low, high):
         super().__init__(low, high, above=0)
@@ -84,9 +94,13 @@ class LogUniform(_Numbers):
 
 @gin.configurable(module="alf.population")
 class Discount(_Numbers):
-    """Floats from `low` to `high`, below 1, whose distance from 1 is drawn and moved as `LogUniform` does it.
+    """Floats from `low` to `high`, whose distance from 1 is drawn and moved as `LogUniform` does it.
 
     So steps are small near 1, where a discount changes most: 0.99 becomes 0.995 or 0.98 by the factor 2.
+
+    Args:
+        low: number, at least 0, the smallest value; below `high`.
+        high: number below 1, the largest value.
     """
 
     def __init__(self, low, high):
@@ -108,6 +122,10 @@ class Integers(Range):
     """Integers from `low` to `high`, both included, drawn uniformly.
 
     A move multiplies or divides and rounds, but goes one step at least.
+
+    Args:
+        low: int, the smallest value; below `high`.
+        high: int, the largest value.
     """
 
     def __init__(self, low, high):
@@ -131,7 +149,12 @@ class Integers(Range):
 
 @gin.configurable(module="alf.population")
 class Choice(Range):
-    """One of a list of values: numbers, texts or bools. A move goes to the next or the previous one."""
+    """One of several values. A move goes to the next or the previous one.
+
+    Args:
+        values: list or tuple of at least two numbers, texts or bools, in an order that makes neighbours
+            alike.
+    """
 
     def __init__(self, values):
         is_list = isinstance(values, (list, tuple))

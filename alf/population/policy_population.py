@@ -31,9 +31,9 @@ class PolicyPopulation(Policies):
         objective: what a policy is judged by; more is better. The name of a metric of each policy, such as
             "AverageReturn" or "info/KEY", see docs/metrics.md.
         seed: int, of the first values and the mutations. None: they differ from run to run.
-        mapping: as in `Policies`. None: in games of one agent, the rows take the policies in turn if
-            `num_policies` divides the rows of a batched environment; else each agent's policy is drawn
-            uniformly where an episode begins.
+        mapping: text, dict, list, tuple or callable: as in `Policies`, but None: in games of one agent, the
+            rows take the policies in turn if `num_policies` divides the rows of a batched environment; else
+            each agent's policy is drawn uniformly where an episode begins.
         num_sequences: as in `Policies`.
         mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
     """

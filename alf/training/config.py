@@ -10,7 +10,7 @@ import tokenize
 import gin
 
 from alf.errors import ConfigError
-from alf.training.gin_files import look_beside_includes
+from alf.training.gin_files import collect_used_macros, look_beside_includes
 from alf.training.gin_hints import check_bindings, explain, explain_call, find_unused_macros, find_used_macros
 from alf.training.run_description import find_import_paths, is_installed
 
@@ -34,19 +34,27 @@ def parse_config(gin_files, gin_params, params_name="--gin_param"):
     of_runs = [path for folder in beside for path in find_import_paths(folder)]
     sys.path += [folder for folder in dict.fromkeys(of_runs) if folder not in sys.path]
     sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in gin_files]
-    used_macros = set()
-    for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
-        as_param = params_name if name == "--gin_param" else ""
-        try:
-            parse(source)
-        except RecursionError:
-            raise ConfigError(f"{name}: the file includes itself") from None
-        except tokenize.TokenError:
-            raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
-        except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
-            raise ConfigError(f"{name}: {explain(error, as_param)}") from None
+    with collect_used_macros() as used_macros:
         used_macros |= find_used_macros()
-    check_bindings(used_macros)
+        for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
+            as_param = params_name if name == "--gin_param" else ""
+            try:
+                parse(source)
+            except RecursionError:
+                raise ConfigError(f"{name}: the file includes itself") from None
+            except tokenize.TokenError:
+                raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
+            except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
+                raise ConfigError(f"{name}: {explain(error, as_param)}") from None
+    _drop_macros(used_macros)
+    check_bindings()
+
+
+def _drop_macros(names):
+    """Removes the macros of these names that nothing uses any more: what used them was replaced or taken."""
+    while unused := find_unused_macros() & names:  # one macro may use another one
+        for name in unused:
+            del gin.config._CONFIG[name, "gin.macro"]
 
 
 @contextlib.contextmanager
@@ -101,11 +109,10 @@ def take_bindings(module):
     names = before.keys() - parse_settings(gin.config_str()).keys()
     store.update(taken)
     check_dead_bindings([f"{name}=" for name in names])
-    unused = find_unused_macros()
+    used_macros = find_used_macros()
     for key in taken:
         del store[key]
-    for macro in find_unused_macros() - unused:  # the taken bindings used it
-        del store[macro, "gin.macro"]
+    _drop_macros(used_macros)
     return names
 
 

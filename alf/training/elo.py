@@ -32,7 +32,7 @@ class EloRating(Metric):
     A game is over where no agent goes on. All agents must be rows of one environment, row = game * A + agent.
 
     Args:
-        num_agents: A, int, at least 2.
+        num_agents: int, A, at least 2.
         k_factor: number above 0.
         first_rating: number, of the first version.
         window: int; how many of the last games count for `score`.

@@ -34,21 +34,22 @@ class Experiment:
         env_ctor: callable (seed=int) -> batched environment, or a list of them, such as those that share
             worker processes (`load.num_splits`).
         num_envs: number of batched environments, or of such lists. 0 learns from `offline_buffer` alone.
-        data_transformers: callables (observation_spec, reward_spec) -> `DataTransformer`, in their order; see
-            `Pipeline`.
-        policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
-            observations.
-        algorithm_ctor: callable (policy) -> `Algorithm`.
-        exp_replayer: where experience waits for the learner: a name, or what stands for one in
-            `alf.replay.make_replayer`. Without environments it has no effect.
-        offline_buffer: files of replay buffers that have the same specs: a path, a glob such as
-            "runs/*/checkpoints/replay_buffer.npz", or a list of these. They are all the experience, or with
-            environments a part of every batch, see `HybridReplayer`.
+        data_transformers: tuple, list or dict (see `policies`) of callables (observation_spec, reward_spec)
+            -> `DataTransformer`, in their order; see `Pipeline`.
+        policy_ctor: callable or dict of such (see `policies`): (observation_spec, action_spec,
+            data_transformer=) -> `Policy`, for transformed observations.
+        algorithm_ctor: callable or dict of such (see `policies`): (policy) -> `Algorithm`.
+        exp_replayer: text, callable or dict of such (see `policies`): where experience waits for the learner.
+            A name, or what stands for one in `alf.replay.make_replayer`. Without environments it has no
+            effect.
+        offline_buffer: text or list: the files of replay buffers that have the same specs. A path, a glob
+            such as "runs/*/checkpoints/replay_buffer.npz", or a list of these. They are all the experience,
+            or with environments a part of every batch, see `HybridReplayer`.
         offline_buffer_length: environment steps that are loaded of each sub-environment of each file, the
             newest ones; None loads all.
-        learner_ctor: callable (algorithm, training=) -> `Learner`.
+        learner_ctor: callable or dict of such (see `policies`): (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
-        unroll_length: T, transitions of an unroll, see `AsyncOffPolicyDriver`.
+        unroll_length: number, T, transitions of an unroll, see `AsyncOffPolicyDriver`.
         behavior_ctor: callable () -> behavior, see `BehaviorEnvironment`: a script, a person or another run's
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
             from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
@@ -59,13 +60,13 @@ class Experiment:
         policies: `Policies`, where several policies act and learn; None: there is one. The settings that
             make a policy and its learner, `data_transformers`, `policy_ctor`, `algorithm_ctor`,
             `exp_replayer` and `learner_ctor`, may be dicts by the name of the policy then.
-        seed: of the run; every environment gets one of its own from it. None draws one.
+        seed: int or None, of the run; every environment gets one of its own from it. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
-        learner_device: TensorFlow device that has the learner's weights and the optimizer's state, and makes
-            the updates, such as "GPU:0". Queues and replay buffers stay in main memory. The actors' device is
-            `AsyncOffPolicyDriver.actor_device`. None leaves the choice to TensorFlow.
-        strategy_ctor: callable () -> `tf.distribute` strategy, for `Learner.strategy`, which is called before
+        learner_device: text, the TensorFlow device that has the learner's weights and the optimizer's state,
+            and makes the updates, such as "GPU:0". Queues and replay buffers stay in main memory. The actors'
+            device is `AsyncOffPolicyDriver.actor_device`. None leaves the choice to TensorFlow.
+        strategy_ctor: callable () -> `tf.distribute.Strategy`, for `Learner.strategy`, which is called before
             TensorFlow starts: `MultiWorkerMirroredStrategy`, for several learner processes, needs that. None
             leaves it to `Learner.strategy`.
     """

@@ -1,12 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Where gin files are looked for that others include: in the current directory, then beside those others."""
+"""Gin files as they are read: where those are looked for that others include, and what each sets by itself.
+
+An included file is looked for in the current directory, then beside the file that includes it.
+"""
 
 import contextlib
 import os
 
 import gin
 
+from alf.training.gin_hints import check_file, find_used_macros
+
 _folders = []  # of the gin files that are being read; the innermost one is last
+_macros = []  # sets, see `collect_used_macros`
 
 
 def look_beside_includes():
@@ -21,12 +27,28 @@ def look_beside_includes():
 
 
 @contextlib.contextmanager
+def collect_used_macros():
+    """Context with a set: the names of the macros that bindings used at the end of a file that is read in it.
+
+    A file that includes another one may replace the bindings that use macros of the other one.
+    """
+    _macros.append(set())
+    try:
+        yield _macros[-1]
+    finally:
+        _macros.pop()
+
+
+@contextlib.contextmanager
 def _open(path):
     found = _find(path)
+    check_file(found)
     _folders.append(os.path.dirname(os.path.abspath(found)))
     try:
         with open(found, encoding="utf-8") as file:
             yield file
+        for used in _macros:
+            used |= find_used_macros()
     finally:
         _folders.pop()
 

@@ -4,11 +4,13 @@
 import difflib
 import inspect
 import re
+import tokenize
 
 import gin
+from gin import config_parser
 
 from alf.errors import ConfigError
-from alf.training.settings import find_configurables, list_parameters, shorten
+from alf.training.settings import find_configurables, find_own_configurables, list_parameters, shorten
 
 _MAX_HINTS = 3
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
@@ -47,7 +49,7 @@ def explain(error, as_param=""):
         if found:
             hints = make_hint(statement, *found.groups())
             return f"{text.rstrip(' .^')}{_offer(hints) or '; alf-train --list_settings prints all settings'}"
-    return text
+    return text if statement in text else f"{text}: {statement}"
 
 
 def _find_statement(error):
@@ -67,6 +69,8 @@ def _quote(statement, token, as_param):
     """Returns what is wrong with a word that is no value, and what to write."""
     if token.lower() in _LITERALS:
         return f"write {_LITERALS[token.lower()]}"
+    if re.match(rf"{token}[\w/.]*\s*=", statement):  # a binding where a value is expected
+        return "a bracket above this line is not closed"
     name, _, value = (part.strip() for part in statement.partition("="))
     text = "a text needs quotation marks"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
@@ -77,16 +81,10 @@ def _quote(statement, token, as_param):
     return f"{text}; a shell removes those that are not in others: write {as_param}='{line}'"
 
 
-def _own_and_user():
-    """Returns the dict of configurables without those of TF-Agents and gin."""
-    found = find_configurables()
-    return {name: x for name, x in found.items() if not name.startswith(("tf_agents.", "gin."))}
-
-
 def _find_close(name):
     """Returns the full names of configurables whose last part is like that of a name, the closest first."""
     names = {}
-    for selector in _own_and_user():
+    for selector in find_own_configurables():
         names.setdefault(selector.rpartition(".")[2].lower(), []).append(selector)
     close = difflib.get_close_matches(name.rpartition(".")[2].lower(), names, n=_MAX_HINTS)
     return [selector for word in close for selector in names[word]]
@@ -155,28 +153,70 @@ def explain_call(error):
     own = [x for x in find_configurables() if x.startswith("alf.") and called and x.endswith(f".{called[1]}")]
     missing = re.search(r"missing \d+ required [\w-]+ arguments?: ([^\n]*)", str(error))
     unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if not own or not (missing or unknown):
-        return ""
-    name = shorten(own[0])
-    if missing:
-        names = [f"{name}.{x}" for x in re.findall(r"'(\w+)'", missing[1])]
+    if missing and own:
+        names = [f"{shorten(own[0])}.{x}" for x in re.findall(r"'(\w+)'", missing[1])]
         lines = [f"{x} = {_NEEDED.get(x, '...')}" for x in names]
         return f": write {' and '.join(lines)}"
-    close = _close_parameters(find_configurables()[own[0]].wrapped, unknown[1])
-    return _offer(f"{name}.{x}" for x in close)
+    if not unknown:
+        return ""
+    # A function with **kwargs may have passed on what is bound to it.
+    bound = [selector for (_, selector), values in gin.config._CONFIG.items() if unknown[1] in values]
+    found = find_configurables()
+    names = [(x, y) for x in [*own, *bound] for y in _close_parameters(found[x].wrapped, unknown[1])]
+    return _offer(f"{shorten(x)}.{y}" for x, y in names)
 
 
-def check_bindings(known_macros=()):
-    """Raises ConfigError if a binding or a macro of gin's configuration is one that cannot be meant.
+class _Texts(config_parser.ParserDelegate):
+    """Parses references and macros as texts, also those of modules that are not imported yet."""
 
-    `known_macros`: names of macros that need no use, because a binding that used them was replaced.
-    """
+    def configurable_reference(self, scoped_configurable_name, evaluate):
+        return _Text(f"@{scoped_configurable_name}{'()' * evaluate}")
+
+    def macro(self, macro_name):
+        return _Text(f"%{macro_name}")
+
+
+class _Text(str):
+    __repr__ = str.__str__
+
+
+def check_file(path):
+    """Raises ConfigError if a gin file, without those that it includes, sets a name twice to other values."""
+    lines = {}
+    for scope, selector, parameter, value, location in _read_bindings(path):
+        name = f"{scope}{'/' * bool(scope)}{selector}{'.' * bool(parameter)}{parameter or ''}"
+        line = f"{name} = {value!r}"
+        number, before = lines.setdefault(name, (location.line_num, line))
+        if before != line:
+            raise ConfigError(
+                f"{path} says in line {number} {before}, and in line {location.line_num} {line}: "
+                "write one of the two"
+            )
+
+
+def _read_bindings(path):
+    """Yields each `BindingStatement` of a gin file, without those of files that it includes."""
+    number = 0
+    with open(path, encoding="utf-8") as file:
+        try:
+            for statement in config_parser.ConfigParser(file, _Texts()):
+                number = statement.location.line_num
+                if isinstance(statement, config_parser.BindingStatement):
+                    yield statement
+        except tokenize.TokenError:
+            raise ConfigError(
+                f"{path}: a bracket or a quotation mark is not closed, which is opened after line {number}"
+            ) from None
+
+
+def check_bindings():
+    """Raises ConfigError if a binding or a macro of gin's configuration is one that cannot be meant."""
     for (scope, selector), values in gin.config._CONFIG.items():
         for parameter, value in values.items():
             if selector.startswith("alf."):
                 _check_alias(scope, selector, parameter, value)
                 _check_parentheses(scope, selector, parameter, value)
-    for macro in sorted(find_unused_macros() - set(known_macros)):
+    for macro in sorted(find_unused_macros()):
         _raise_unused(macro)
 
 
@@ -248,7 +288,7 @@ def _raise_unused(macro):
     parameter = macro.rpartition("/")[2]
     lines = [_write("", x, parameter, repr(value)) for x in _having(parameter)]
     if not lines:
-        names = {name for x in _own_and_user().values() for name in list_parameters(x.wrapped)}
+        names = {name for x in find_own_configurables().values() for name in list_parameters(x.wrapped)}
         close = difflib.get_close_matches(parameter, names, n=1)
         lines = [_write("", x, name, repr(value)) for name in close for x in _having(name)]
     hint = _offer(lines) or "; the name of a setting has a dot, see alf-train --list_settings"

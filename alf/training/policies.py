@@ -20,15 +20,16 @@ class Policies:
     `Experiment.algorithm_ctor = {"main": @PPOAlgorithm, "other": @ImpalaAlgorithm}`.
 
     Args:
-        names: list of different texts of letters, digits and underscores.
-        mapping: which policy acts in which row, see `check_mapping`. None: the rows take them in turn.
-        frozen: names of those that do not learn.
+        names: tuple or list of different texts of letters, digits and underscores.
+        mapping: text, dict, list, tuple or callable: which policy acts in which row, see `check_mapping`.
+            None: the rows take them in turn.
+        frozen: tuple or list of the names of those that do not learn.
         spaces: dict from each name to the entry of the observation and the action that the policy uses, for
             environments whose agents have different spaces, see `MultiAgentEnvironment`. None: all agents
             have the same spaces.
-        num_sequences: sequences, a row's steps of an unroll each, that the learner of a policy gets at a
-            time: an int, or a dict by name. None: the rows of a batched environment, divided by the number
-            of policies that learn.
+        num_sequences: int or dict by name: sequences, a row's steps of an unroll each, that the learner of a
+            policy gets at a time. None: the rows of a batched environment, divided by the number of policies
+            that learn.
 
     Attributes:
         names, frozen, learning: tuples of texts; those that learn are not frozen.

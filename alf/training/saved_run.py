@@ -149,7 +149,7 @@ def load_agent(root_dir, checkpoint="newest", policy=None, name=None):
     during the call.
 
     Args:
-        root_dir: the run's directory.
+        root_dir: path, the run's directory.
         checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
         policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; so a run
             that was built in Python needs a policy.

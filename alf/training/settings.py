@@ -1,11 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""All settings: what gin can configure in ALF, each parameter with its default and what its docstring says.
+"""All settings: what gin can configure, each parameter with its type, its default and its docstring's text.
 
-A process knows the settings of the modules that it has imported. `alf-train --list_settings` prints them, and
-docs/settings.md is made of them.
+A process knows the settings of the modules that it has imported, ALF's and the user's own. `alf-train
+--list_settings` prints them, and docs/settings.md is made of ALF's.
 """
 
 import dataclasses
+import functools
 import inspect
 import re
 import textwrap
@@ -13,14 +14,18 @@ from typing import NamedTuple
 
 import gin
 
+from alf.training.setting_types import find_named, find_type
+
 _WIDTH = 100
 _REQUIRED = "no default"
+_LIBRARIES = {"tf_keras": "Keras", "tensorflow": "TensorFlow"}
 
 
 class Parameter(NamedTuple):
-    """A parameter: its name, its default as gin writes it, and what the docstring says of it."""
+    """A parameter: its name, its type, its default as gin writes it, and what the docstring says of it."""
 
     name: str
+    type: str  # "" if nothing says it
     default: str
     text: str
 
@@ -30,6 +35,7 @@ class Configurable(NamedTuple):
 
     name: str
     module: str
+    owner: str  # "" for ALF's own; else the library or the module of the user's that it is of
     summary: str
     parameters: tuple
 
@@ -63,22 +69,60 @@ def list_parameters(function):
     return {name: x for name, x in parameters.items() if x.kind is not x.VAR_POSITIONAL}
 
 
-def list_settings(name=""):
-    """Lists the `Configurable`s of ALF whose full name contains a text, in either case; sorted by name."""
+def find_own_configurables():
+    """Returns the dict of `find_configurables` without those of TF-Agents and gin: ALF's and the user's."""
     found = find_configurables()
-    own = [x for x in found if x.startswith("alf.") and name.lower() in x.lower()]
-    return [_describe(x, found) for x in sorted(own, key=lambda x: (x.rpartition(".")[0], x))]
+    return {name: x for name, x in found.items() if not name.startswith(("tf_agents.", "gin."))}
+
+
+def list_settings(name=""):
+    """Lists the `Configurable`s whose full name contains a text, in either case.
+
+    The user's own come first, then ALF's; both are sorted by name.
+    """
+    found = find_configurables()
+    names = [x for x in find_own_configurables() if name.lower() in x.lower()]
+    names.sort(key=lambda x: (x.startswith("alf."), x.rpartition(".")[0], x))
+    return [_describe(x, found) for x in names]
 
 
 def _describe(selector, configurables):
     function = configurables[selector].wrapped
-    texts = _read_texts(function)
     parameters = tuple(
-        Parameter(_star(x), _format_default(x, configurables), texts.get(x.name, ""))
+        Parameter(
+            _star(x), _find_type(function, x), _format_default(x, configurables), _find_text(function, x.name)
+        )
         for x in list_parameters(function).values()
     )
     summary = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-    return Configurable(shorten(selector), selector.rpartition(".")[0], summary, parameters)
+    module, owner = selector.rpartition(".")[0], _find_owner(selector, function)
+    return Configurable(shorten(selector), module, owner, summary, parameters)
+
+
+def _find_owner(selector, function):
+    library = function.__module__.partition(".")[0]
+    if library == "alf":
+        return ""
+    return _LIBRARIES.get(library, library) if selector.startswith("alf.") else function.__module__
+
+
+def _find_type(function, parameter):
+    is_keywords = parameter.kind is parameter.VAR_KEYWORD
+    return "" if is_keywords else find_type(function, parameter, _read_texts)
+
+
+def _find_text(function, name):
+    """Returns what docstrings say of a parameter, with that of another class in place of "as in `Policy`"."""
+    text = _read_texts(function).get(name, "")
+    referred = re.match(r"as in `(?:\w+\.)*(\w+)`(.*)", text)
+    other = referred and find_named(referred[1])
+    full = _find_text(other, name) if other not in (None, function) else ""
+    if not full:
+        return text
+    rest = referred[2]
+    if rest.startswith(". "):  # more sentences
+        return f"{full.rstrip('.')}{rest}"
+    return f"{full.rstrip('.')} ({rest.strip(' ,;.')})." if rest.strip(".") else full
 
 
 def _star(parameter):
@@ -99,8 +143,12 @@ def _format_default(parameter, configurables):
     return getattr(value, "__name__", type(value).__name__)  # not its `repr`, which may hold an address
 
 
+@functools.cache
 def _read_texts(function):
-    """Returns a dict from parameter to text: of the docstring, else of a base class, else of a comment."""
+    """Returns a dict from parameter to text: of the docstring, else of a base class, else of a comment.
+
+    The fields of a named tuple are its "Attributes:".
+    """
     texts = {}
     bases = reversed(inspect.getmro(function)) if inspect.isclass(function) else [function]
     for base in bases:
@@ -108,20 +156,21 @@ def _read_texts(function):
             texts.update(_parse_comments(inspect.getsource(base)))
         for part in (base, getattr(base, "__init__", None)) if inspect.isclass(base) else (base,):
             texts.update(parse_args(part.__doc__ or ""))
+        if inspect.isclass(base) and issubclass(base, tuple):
+            texts.update(parse_args(base.__doc__ or "", "Attributes"))
     return texts
 
 
-def parse_args(docstring):
+def parse_args(docstring, title="Args"):
     """Returns a dict from parameter to text of the sections "Args:" and "Keyword Args:" of a docstring."""
     texts = {}
-    for section in re.findall(
-        r"^ *(?:\w+ )?Args:\n((?: .*\n?|\n)*)", inspect.cleandoc(docstring), re.MULTILINE
-    ):
+    pattern = rf"^ *(?:\w+ )?{title}:\n((?: .*\n?|\n)*)"
+    for section in re.findall(pattern, inspect.cleandoc(docstring), re.MULTILINE):
         # An entry begins where the section does; its other lines are indented farther.
         for entry in re.split(r"\n(?=\S)", textwrap.dedent(section).strip("\n")):
             names, colon, text = entry.partition(":")
             if colon:
-                texts.update({name.strip(" *`"): " ".join(text.split()) for name in names.split(",")})
+                texts.update({name.strip(" *`\n"): " ".join(text.split()) for name in names.split(",")})
     return texts
 
 
@@ -136,13 +185,12 @@ def format_settings(settings):
 
 
 def _format_one(configurable):
-    lines = [configurable.name, *_wrap(configurable.summary, 4)]
-    for parameter in configurable.parameters:
-        is_set = parameter.default not in (_REQUIRED, "")
-        default = (
-            f" = {parameter.default}" if is_set else f"  ({parameter.default})" * bool(parameter.default)
-        )
-        lines += [f"  {configurable.name}.{parameter.name}{default}", *_wrap(parameter.text, 6)]
+    owner = f"  (of {configurable.owner})" * bool(configurable.owner)
+    lines = [configurable.name + owner, *_wrap(configurable.summary, 4)]
+    for name, kind, default, text in configurable.parameters:
+        is_set = default not in (_REQUIRED, "")
+        value = f" = {default}" if is_set else f"  ({default})" * bool(default)
+        lines += [f"  {configurable.name}.{name}{f': {kind}' * bool(kind)}{value}", *_wrap(text, 6)]
     return "\n".join(lines)
 
 
@@ -158,19 +206,25 @@ def format_page(settings):
         "",
         "All that a gin file or `--gin_param` can set; `alf-train --list_settings NAME` prints a part of it.",
         "What has no default is given by ALF, such as `alf.Learner.algorithm`, or must be set, such as",
-        "`alf.environments.load.name`. `make docs-settings` makes this page from the docstrings.",
+        "`alf.environments.load.name`. A `float` may be an integer, too, and a `Callable` is what makes an",
+        "object: `@Name`, without parentheses. `make docs-settings` makes this page from the docstrings.",
+        "",
+        "Modules that a gin file imports have settings of their own: `alf-train --gin_file=FILE",
+        "--list_settings` prints them first. Gin also knows names of TF-Agents, for users' own code; see the",
+        "documentation of TF-Agents.",
     ]
     module = None
     for configurable in settings:
         if configurable.module != module:
             module = configurable.module
             lines += ["", f"## {module}"]
-        lines += ["", f"### {configurable.name}", "", configurable.summary]
+        owner = f" (of {configurable.owner}, whose documentation says more)" * bool(configurable.owner)
+        lines += ["", f"### {configurable.name}", "", configurable.summary + owner]
         if configurable.parameters:
-            lines += ["", "| parameter | default | what it is |", "| --- | --- | --- |"]
-        for name, default, text in configurable.parameters:
+            lines += ["", "| parameter | type | default | what it is |", "| --- | --- | --- | --- |"]
+        for name, kind, default, text in configurable.parameters:
             default = default if default in (_REQUIRED, "") else f"`{default}`"
-            lines.append(f"| `{name}` | {_escape(default)} | {_escape(text)} |")
+            lines.append("| " + " | ".join([f"`{name}`", *map(_escape, (kind, default, text))]) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -34,7 +34,7 @@ class Trainer:
     without effect or a `root_dir` with another run raises ConfigError and stops the driver.
 
     Args:
-        root_dir: where the run writes; a run that is there is continued.
+        root_dir: path, where the run writes; a run that is there is continued.
         driver: `Driver`, not started; its learner is trained.
         stop_criteria_ctor: callable () -> `StopCriteria`.
         batches_per_train_iter: batches that the driver collects for each call of `Learner.train`: with
@@ -42,19 +42,20 @@ class Trainer:
         summary_interval: seconds between two summaries for TensorBoard.
         checkpoint_interval: seconds between two checkpoints; there is one at the end in any case.
         evaluator_ctor: callable () -> `Evaluator`, which evaluates while training goes on; or None.
-        checkpoint_replay_buffer: whether a checkpoint holds the replay buffer, in a file of its own that is
-            written while training goes on. "compressed" does, too, and makes the file smaller: that of Atari
-            games 13 to 60 times. It takes a core 2 s for each GB of images; floats are not compressed.
+        checkpoint_replay_buffer: bool or "compressed": whether a checkpoint holds the replay buffer, in a
+            file of its own that is written while training goes on. "compressed" does, too, and makes the file
+            smaller: that of Atari games 13 to 60 times. It takes a core 2 s for each GB of images; floats are
+            not compressed.
         max_to_keep: checkpoints kept.
         initial_checkpoint: where the weights of a new run come from: "DIR" or "PART@DIR", see
             `alf.training.warm_start`. A run that is continued ignores it.
-        callbacks: list of `Callback`s.
+        callbacks: tuple or list of `Callback`s.
         save_git_state: whether `run.json` has the commit of the git repository of the user's own code, and
             `git_diff.patch` what was changed since. It is the first repository that the folder of a gin file,
             of another module of the user's, or the current directory is in.
         collect_from_iteration: train iterations before the driver collects. They train on
             `Experiment.offline_buffer` alone, see `ReplayTraining.train_from_replay`; then collection begins.
-        collect_until_env_steps: environment steps learned from, over all runs in a root_dir, at which
+        collect_until_env_steps: int, environment steps learned from, over all runs in a root_dir, at which
             collection ends; None: it goes on. Then the environments are closed, and training from the replay
             buffer goes on until a stop criterion holds.
 

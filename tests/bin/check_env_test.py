@@ -78,7 +78,10 @@ def test_one_that_hangs_is_one_line(check):
     "values, text",
     [
         (dict(), "name --gin_file, or the environment: --name=CartPole-v1"),
-        (dict(config=""), "alf.environments.load.name is not set"),
+        (
+            dict(config=""),
+            'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1"',
+        ),
         (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
         (
             dict(name="CartPole-v1", gin_param=["Trainer.summary_interval = 3"]),

@@ -227,6 +227,27 @@ def test_no_more_than_so_many_steps_and_seconds():
     assert report.problems == [] and 0 < report.num_steps <= 20  # 0.2 s, each step at least 0.01 s
 
 
+def test_the_seed_decides_the_environment_and_the_actions():
+    def record(seed):
+        seeds, actions = [], []
+
+        class Recording(Locked):
+            def reset(self, *, seed=None, options=None):
+                seeds.append(seed)
+                return super().reset(seed=seed)
+
+            def step(self, action):
+                actions.append(int(action))
+                return super().step(action)
+
+        assert check_env(Recording(), num_steps=40, seed=seed).problems == []
+        return set(seeds) - {None}, actions
+
+    assert record(7) == record(7)
+    (seven, actions), (eight, others) = record(7), record(8)
+    assert (seven, eight) == ({7}, {8}) and actions != others
+
+
 def test_the_cost_is_at_least_what_it_sleeps():
     cost = check(Asleep, step_seconds=0.002, reset_seconds=0.005, num_steps=20).cost
     for name, slept in (("step", 2000), ("reset", 5000)):

@@ -63,6 +63,55 @@ def test_the_current_directory_comes_first(tmp_path):
     assert read(top) == dict(where="current", absolute=True, more=6)
 
 
+def test_macros_of_what_an_including_file_replaces_need_no_use(tmp_path):
+    write(
+        tmp_path / "base.gin",
+        "size = 3",
+        "sizes = (%size,)",
+        "rate = 1",
+        "settings.sizes = %sizes",
+        "settings.rate = %rate",
+    )
+    write(tmp_path / "middle.gin", f"include '{tmp_path}/base.gin'", "settings.rate = 2")
+    top = write(tmp_path / "top.gin", "include 'middle.gin'", "settings.sizes = 4", "settings.rate = 5")
+    assert read(top) == dict(sizes=4, rate=5)
+    assert "%" not in gin.config_str() and gin.config_str().count(" = ") == 2  # They are gone.
+    parse_config([], [gin.config_str()])
+    assert read(write(tmp_path / "other.gin", "include 'base.gin'", "rate = 6")) == dict(sizes=(3,), rate=6)
+
+
+def test_a_macro_that_no_file_has_used_is_an_error(tmp_path):
+    write(tmp_path / "base.gin", "rat = 1", "settings.rate = 2")
+    top = write(tmp_path / "top.gin", "include 'base.gin'", "settings.rate = 3")
+    with pytest.raises(ConfigError, match="rat = 1 is a macro, which nothing uses"):
+        read(top)
+
+
+def test_a_binding_of_before_may_be_replaced(tmp_path):
+    """As that of a member of a population: its macro came with another configuration."""
+    read(write(tmp_path / "base.gin", "rate = 1", "settings.rate = %rate"))
+    parse_config([], ["settings.rate = 2"])
+    assert settings() == dict(rate=2) and "macro" not in gin.config_str()
+
+
+def test_a_file_sets_each_name_once(tmp_path):
+    write(tmp_path / "base.gin", "settings.x = 1", "settings.y = (1, @settings, {'a': %rate})", "rate = 1")
+    top = write(tmp_path / "top.gin", "include 'base.gin'", "settings.y = 2")
+    read(top)  # They are two files,
+    read(write(top, "settings.x = 1", "b/settings.x = 2", "settings.x = 1  # again"))  # and these are equal.
+    for lines, words in {
+        ("x = 1", "settings.x = %x", "x = 2"): "says in line 1 x = 1, and in line 3 x = 2: write one of the",
+        (
+            "b/settings.x = @settings",
+            "b/settings.x = @settings()",
+        ): "1 b/settings.x = @settings, and in line 2",
+        ("include 'base.gin'", "settings.y = 2", "settings:", "  y = 3"): "2 settings.y = 2, and in line 4",
+    }.items():
+        with pytest.raises(ConfigError) as caught:
+            read(write(top, *lines))
+        assert str(caught.value).startswith(f"--gin_file={top}: {top} says") and words in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "lines, message",
     [

@@ -2,6 +2,7 @@
 """The list of settings, and the page that is made of it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,11 @@ DOCSTRING = """Sums.
     """
 
 
+def list_own():
+    """The settings of ALF; other tests register some of theirs."""
+    return [x for x in list_settings() if f"{x.module}.".startswith("alf.")]
+
+
 def find(name):
     (configurable,) = [x for x in list_settings(name) if x.name == name]
     return configurable
@@ -64,10 +70,10 @@ def test_each_kind_of_default():
 
 def test_fields_are_described_by_their_comments():
     assert find("Mutation").parameters == (
-        Parameter("rate", "0.5", "probability that a setting is moved"),
-        Parameter("min_factor", "1.1", "the smallest factor of a move, at least 1"),
-        Parameter("max_factor", "1.5", "the largest one"),
-        Parameter("resample_rate", "0.05", "probability that a setting is drawn anew instead"),
+        Parameter("rate", "float", "0.5", "probability that a setting is moved"),
+        Parameter("min_factor", "float", "1.1", "the smallest factor of a move, at least 1"),
+        Parameter("max_factor", "float", "1.5", "the largest one"),
+        Parameter("resample_rate", "float", "0.05", "probability that a setting is drawn anew instead"),
     )
 
 
@@ -78,7 +84,7 @@ def test_a_name_selects_in_either_case():
 
 def test_nothing_of_alf_is_left_out():
     own = {name: x for name, x in find_configurables().items() if name.startswith("alf.")}
-    listed = list_settings()
+    listed = list_own()
     assert len(listed) == len(own) > 70
     assert sum(len(x.parameters) for x in listed) == sum(
         len(list_parameters(x.wrapped)) for x in own.values()
@@ -87,17 +93,60 @@ def test_nothing_of_alf_is_left_out():
 
 def test_the_text_and_the_page():
     parameters = (
-        Parameter("x", "1", "a | b"),
-        Parameter("y", "no default", ""),
-        Parameter("**k", "", "more"),
+        Parameter("x", "int", "1", "a | b"),
+        Parameter("y", "", "no default", ""),
+        Parameter("z", "str", "no default", ""),
+        Parameter("**k", "", "", "more"),
     )
-    configurable = Configurable("F", "alf.m", "Sums.", parameters)
-    assert format_settings([configurable]) == (
-        "F\n    Sums.\n  F.x = 1\n      a | b\n  F.y  (no default)\n  F.**k\n      more"
+    configurable = Configurable("F", "alf.m", "", "Sums.", parameters)
+    others = [configurable._replace(owner="Keras"), configurable._replace(parameters=())]
+    assert format_settings([configurable]).splitlines() == [
+        "F",
+        "    Sums.",
+        "  F.x: int = 1",
+        "      a | b",
+        "  F.y  (no default)",
+        "  F.z: str  (no default)",
+        "  F.**k",
+        "      more",
+    ]
+    assert format_settings(others).startswith("F  (of Keras)\n    Sums.\n  F.x: int = 1\n")
+    assert format_settings(others).endswith("\n\nF\n    Sums.")
+    page = format_page([configurable, *others])
+    assert page.count("## alf.m\n") == 1 and page.count("### F\n\nSums.\n\n| parameter | type |") == 1
+    assert "### F\n\nSums. (of Keras, whose documentation says more)\n\n| parameter |" in page
+    assert (
+        "| `x` | int | `1` | a \\| b |\n| `y` |  | no default |  |\n| `z` | str | no default |  |\n" in page
     )
-    page = format_page([configurable, configurable])
-    assert page.count("## alf.m\n") == 1 and page.count("### F\n\nSums.\n\n| parameter |") == 2
-    assert "| `x` | `1` | a \\| b |\n| `y` | no default |  |\n| `**k` |  | more |\n" in page
+    assert "| `**k` |  |  | more |\n" in page
+
+
+def test_a_text_that_refers_to_another_class_is_that_of_the_other():
+    texts = {
+        name: {x.name: x.text for x in find(name).parameters} for name in ("SacAlgorithm", "DqnAlgorithm")
+    }
+    sac, dqn = texts["SacAlgorithm"], texts["DqnAlgorithm"]
+    assert sac["n_step"] == dqn["n_step"]
+    assert sac["tau"] == dqn["tau"].rstrip(".") + " (of the target critics)."
+    driver = {x.name: x.text for x in find("AsyncOffPolicyDriver").parameters}
+    assert re.match("number, T, transitions .* With 0, `collect`", driver["unroll_length"])
+    # Those of a named tuple are its attributes; a list of names may go on in the next line.
+    env = {x.name: x.text for x in find("PythonEnvironment").parameters}
+    assert env["max_concurrent_starts"].startswith("int, the most workers that start")
+
+
+def test_each_parameter_of_alf_has_a_type_and_a_text():
+    every = {f"{x.name}.{y.name}": (x, y) for x in list_own() for y in x.parameters}
+    assert len(every) > 470
+    assert [name for name, (_, y) in every.items() if not y.text] == []
+    own = {name: y for name, (x, y) in every.items() if not x.owner and not y.name.startswith("**")}
+    assert [name for name, y in own.items() if not y.type] == []
+    assert [x.name for x in list_own() if not x.summary] == []
+
+
+def test_what_is_of_others_says_so():
+    owners = {x.name: x.owner for x in list_own() if x.owner}
+    assert owners == {"Adam": "Keras", "RMSprop": "Keras", "SGD": "Keras", "MirroredStrategy": "TensorFlow"}
 
 
 @pytest.mark.parametrize("is_stale", [False, True], ids=["as it is", "stale"])
