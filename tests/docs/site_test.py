@@ -62,7 +62,7 @@ def browse(url, tmp_path, *flags, seconds=10):
 
 
 def read_hosts(log):
-    """The hosts that pages of this machine have asked, of Chromium's log; not what the browser asks itself."""
+    """The hosts that pages of this machine have asked, by Chromium's log; not what it asks by itself."""
     events = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
     urls = [x["url"] for x in events if str(x.get("initiator")).startswith("http://127.0.0.1") and "url" in x]
     return {urllib.parse.urlsplit(url).hostname for url in urls if url.startswith("http")}
