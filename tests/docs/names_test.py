@@ -50,13 +50,12 @@ def test_settings_exist(page, configurables, defaults):
         found = re.match(r"(?:\w+/)*((?:[\w]+\.)+)(\w+)(?: = .*)?$", code)
         name, parameter = (found[1].rstrip("."), found[2]) if found else (None, None)
         if name in configurables and parameter[0].islower():
-            takes_all = f"{name}.**kwargs" in defaults or f"alf.environments.{name}.**kwargs" in defaults
             short = {
                 key.rpartition(".")[2]
                 for key in defaults
                 if f".{key}".rpartition(".")[0].endswith(f".{name}")
             }
-            if parameter not in short and not hasattr(configurables[name], parameter) and not takes_all:
+            if parameter not in short and not hasattr(configurables[name], parameter):
                 wrong.append(code)
     assert not wrong
 
