@@ -10,7 +10,7 @@ WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow lint format benchmark docs-settings clean
+.PHONY: help install train test test-slow lint format benchmark docs docs-settings clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ format: $(STAMP)  ## fix what ruff can fix
 
 benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 	$(RUN) -m benchmarks.throughput --workload=cartpole_vector --seconds=20 $(ARGS)
+
+docs: $(STAMP)  ## build the site of docs/ in build/site; a broken link is an error; ARGS=...
+	$(RUN) -m mkdocs build --strict $(ARGS)
 
 docs-settings: $(STAMP)  ## write docs/settings.md from the docstrings
 	$(RUN) docs/make_settings.py

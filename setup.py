@@ -59,6 +59,8 @@ EXTRAS = {
     "pettingzoo": ["pettingzoo>=1.25,<1.26"],
     # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
     "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
+    # make docs. It reads the sources: these alone, without ALF and TensorFlow, are enough for it.
+    "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.27"],
 }
 
 DEV_REQUIRES = [

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import alf
-from tests.bin.stories_test import ROOT, ForkServer, environment
+from tests.programs import ROOT, ForkServer, environment
 
 OWN_FLAGS = {
     "train": "gin_file gin_param list_settings ray_address root_dir",

@@ -1,0 +1,83 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What `mkdocs build` adds to docs/: a page for each file of examples/, and CHANGELOG.md.
+
+Links of the pages, "../examples/own_env.py" for instance, work in the repository as they are. Here they
+become links to these pages.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+_LANGUAGES = {".gin": "gin", ".py": "python", ".sh": "bash", ".yaml": "yaml"}
+_INDEX = "examples/index.md"
+
+
+def list_examples():
+    """Lists the paths of the files of examples/, relative to the repository."""
+    files = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
+    return [path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts]
+
+
+def on_files(files, config):
+    """Adds the pages that are made of other files."""
+    pages = {f"{path}.md": _show_file(path) for path in list_examples()}
+    pages[_INDEX] = _show_index(list_examples())
+    pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for name, text in pages.items():
+        page = File.generated(config, name, content=text)
+        if name.startswith("examples/") and name != _INDEX:
+            page.inclusion = page.inclusion.NOT_IN_NAV
+        files.append(page)
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Turns links to files of the repository into links to pages."""
+    folder = os.path.dirname(page.file.src_uri)
+    root = os.path.dirname(f"docs/{page.file.src_uri}") if page.file.src_uri != "changelog.md" else ""
+
+    def replace(match):
+        path, hash_sign, anchor = match[1].partition("#")
+        found = os.path.normpath(os.path.join(root, path)).replace(os.sep, "/")
+        name = _page_of(found)
+        return match[0] if name is None else f"]({os.path.relpath(name, folder or '.')}{hash_sign}{anchor})"
+
+    return re.sub(r"\]\((?!\w+:|#)([^)\s]+)\)", replace, markdown)
+
+
+def _page_of(path):
+    """Returns the page of a path in the repository, or None if it is no other one than the path's own."""
+    if path == "examples" or os.path.isdir(ROOT / path) and path.startswith("examples/"):
+        return _INDEX
+    if path.startswith("examples/"):
+        return f"{path}.md"
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return {"CHANGELOG.md": "changelog.md"}.get(path)
+
+
+def _show_file(path):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    language = _LANGUAGES.get(os.path.splitext(path)[1], "text")
+    return f"# {path}\n\n````{language}\n{text.rstrip()}\n````\n"
+
+
+def _show_index(paths):
+    lines = ["# Examples", "", "Each gin file runs as it is: `alf-train --gin_file=FILE --root_dir=DIR`.", ""]
+    lines += ["| file | what |", "| --- | --- |"]
+    for path in paths:
+        link = f"[{path.removeprefix('examples/')}]({path.removeprefix('examples/')}.md)"
+        lines.append(f"| {link} | {_first_sentence(path)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _first_sentence(path):
+    """The first comment or docstring of a file, without the copyright line and how to run it."""
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    lines = [line.strip('#" ') for line in lines if line.startswith(("#", '"'))]
+    lines = [line for line in lines if line and not line.startswith(("Copyright", "!"))]
+    return lines[0].partition(": python -m")[0].replace("|", "\\|") if lines else ""

@@ -1,0 +1,211 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Each code block of README.md and docs/ is run: the blocks of a page in their order, in one folder.
+
+| language | what happens |
+| --- | --- |
+| a title | the block is written to the file of that name, before all others |
+| python | is executed in this process, with the names of the page's blocks before it |
+| gin | a run is built of it, with what `page_setup` adds; a block that is not run is read |
+| bash | commands of ALF are run, with what `page_setup` adds to end them soon, and so is `python FILE`.
+Of `pip`, `make` and benchmarks the names are checked |
+| text | nothing |
+"""
+
+import collections
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+
+import gin
+import pytest
+
+from alf.bin import train
+from alf.training.config import parse_config
+from tests.docs import page_setup
+from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
+from tests.programs import ForkServer, environment
+
+NUM_NOT_RUN = 20  # blocks that say why they are not run
+LANGUAGES = {"python", "gin", "bash", "text"}
+COMMANDS = {
+    f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
+    for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot", "check_env")
+}
+ALONE = "alf.bin.plot"  # its flag --output is another one than that of alf-export
+BLOCKS = {path: read_blocks(path) for path in PAGES}
+ALL_BLOCKS = [block for blocks in BLOCKS.values() for block in blocks]
+RUNNABLE = [path for path, blocks in BLOCKS.items() if any(x.language != "text" for x in blocks)]
+
+
+def name_of(x):
+    return f"{x.page}:{x.line}" if hasattr(x, "page") else x.relative_to(ROOT).as_posix()
+
+
+def test_each_block_has_a_language_and_few_are_not_run():
+    assert not [name_of(x) for x in ALL_BLOCKS if x.language not in LANGUAGES]
+    assert sum(path.read_text().count("\n```") for path in PAGES) == 2 * len(ALL_BLOCKS)
+    assert sum(x.reason is not None for x in ALL_BLOCKS) == NUM_NOT_RUN
+    assert sum(path.read_text().count("<!-- not run") for path in PAGES) == NUM_NOT_RUN
+
+
+def test_what_is_set_up_is_there():
+    """Nothing is left of a block that has changed."""
+    known = {(x.page, x.first_line) for x in ALL_BLOCKS}
+    assert not [key for key in page_setup.RESTS if key not in known]
+    pages = {x.page for x in ALL_BLOCKS}
+    assert not [page for page in [*page_setup.PYTHON, *page_setup.RUNS] if page not in pages]
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory):
+    modules = [module for module in COMMANDS.values() if module != ALONE]
+    server = ForkServer(tmp_path_factory.mktemp("forks"), environment(PYTHONPATH=str(ROOT)), *modules)
+    yield server.run
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def cartpole_run(forks, tmp_path_factory):
+    """The directory of a short run of examples/impala_cartpole.gin, which is trained when it is asked for."""
+
+    @functools.cache
+    def make():
+        folder = tmp_path_factory.mktemp("cartpole")
+        file, root_dir = ROOT / "examples" / "impala_cartpole.gin", folder / "run"
+        flags = [f"--gin_file={file}", f"--root_dir={root_dir}", *page_setup.SHORTER["alf-train"]]
+        done = forks("alf.bin.train:console_main", *flags, cwd=folder)
+        assert done.status == 0, done.err
+        return root_dir
+
+    return make
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
+def test_page(page, tmp_path, monkeypatch, forks, cartpole_run):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(ROOT / "tests" / "docs"), *sys.path])
+    shutil.copytree(ROOT / "examples", "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.syspath_prepend("examples")
+    for name in page_setup.RUNS.get(name_of(page), ()):
+        shutil.copytree(cartpole_run(), name)
+    blocks = BLOCKS[page]
+    for block in blocks:
+        if block.title:
+            (tmp_path / block.title).write_text(block.text)
+    names = {"__name__": "page"}
+    exec(page_setup.PYTHON.get(name_of(page), ""), names)
+    for block in blocks:
+        if block.title is None:
+            RUNNERS[block.language](block, names=names, folder=tmp_path, forks=forks)
+    for env in names.get("envs", ()):
+        env.close()
+
+
+def run_python(block, names, **_):
+    code = compile("\n" * block.line + block.text, ROOT / block.page, "exec")
+    if block.reason is None:
+        gin.clear_config()  # a run that was built has locked it
+        exec(code, names)
+
+
+def run_gin(block, folder, **_):
+    rest = page_setup.RESTS.get((block.page, block.first_line), page_setup.Rest())
+    path = folder / "block.gin"
+    path.write_text(page_setup.BASE + rest.before + block.text + rest.after)
+    gin.clear_config()
+    parse_config([str(path)], [])
+    if block.reason is None:
+        root_dir = folder / f"block_{block.line}"
+        train.build(str(root_dir)).close()  # refuses bindings that nothing reads
+
+
+def run_bash(block, folder, forks, **_):
+    for command in read_commands(block):
+        if command.program in COMMANDS:
+            run_alf(command, block, folder, forks)
+        elif command.program == "python" and command.arguments[0] == "-m":
+            check_benchmark(command.arguments[1:])
+        elif command.program == "python" and block.reason is None:
+            run_script(command.arguments, folder)
+        elif command.program in CHECKS:
+            CHECKS[command.program](command.arguments)
+        else:
+            assert block.reason is not None, f"{name_of(block)}: what is {command.program}?"
+
+
+def run_alf(command, block, folder, forks):
+    check_flags(command)
+    if block.reason is None:
+        module, added = COMMANDS[command.program], page_setup.SHORTER.get(command.program, [])
+        if module == ALONE:
+            run_script(["-m", module, *command.arguments], folder)
+            return
+        done = forks(f"{module}:console_main", *command.arguments, *added, cwd=folder)
+        assert done.status == 0, (name_of(block), done.err)
+        assert "Traceback" not in done.err
+
+
+def check_flags(command):
+    """Asserts that the command has the flags, and that the repository has its gin files."""
+    defined = "\n".join(path.read_text() for path in (ROOT / "alf" / "bin").glob("*.py"))
+    for argument in command.arguments:
+        if argument.startswith("--"):
+            name, _, value = argument[2:].partition("=")
+            assert f'("{name}"' in defined or f'"{name}"' in defined, argument
+            if name == "gin_file" and value.startswith("examples/"):
+                assert (ROOT / value).is_file(), argument
+
+
+def run_script(arguments, folder):
+    env = environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="-1")
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def check_benchmark(arguments):
+    """Asserts that the module exists, and that its package or the module of its workloads names each flag."""
+    module, *flags = arguments
+    assert importlib.util.find_spec(module) is not None, module
+    text = "\n".join(path.read_text() for path in (ROOT / "benchmarks").rglob("*.py"))
+    for flag in flags:
+        if flag.startswith("--"):
+            name = flag[2:].partition("=")[0]
+            assert f'"{name}"' in text or f'"--{name}"' in text, f"{module} {flag}"
+
+
+def check_pip(arguments):
+    """Asserts that the extras exist, and that versions of TensorFlow agree with setup.py."""
+    setup = (ROOT / "setup.py").read_text()
+    assert arguments[0] == "install"
+    for requirement in arguments[1:]:
+        package, extras, version = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*)", requirement).groups()
+        if package == "tensorflow":
+            assert extras == "and-cuda" and f'"tensorflow{version}"' in setup
+            continue
+        assert package in (".", "alf-tf") and not version, requirement
+        assert all(f'"{extra}": [' in setup for extra in (extras or "").split(",") if extra)
+
+
+def check_make(arguments):
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert all(target in targets for target in arguments if "=" not in target), arguments
+
+
+CHECKS = {"pip": check_pip, "make": check_make}
+RUNNERS = {
+    "python": run_python,
+    "gin": run_gin,
+    "bash": run_bash,
+    "text": lambda block, **_: None,
+}
+
+
+def test_titles_of_a_page_are_different():
+    for blocks in BLOCKS.values():
+        titles = collections.Counter(x.title for x in blocks if x.title)
+        assert not [title for title, count in titles.items() if count > 1]

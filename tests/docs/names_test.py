@@ -1,0 +1,121 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What the pages name is there: files, settings, the defaults of ALF in the tables of docs/migration."""
+
+import re
+
+import pytest
+
+import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.training.settings import find_configurables, list_settings, shorten
+from tests.docs.blocks import PAGES, ROOT
+
+_FOLDERS = ("alf", "benchmarks", "docs", "examples", "tests")
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+MIGRATIONS = [name for name in TEXTS if name.startswith("docs/migration/") and "index" not in name]
+
+
+def find_code(text):
+    """Lists the texts between backticks, without the blocks of code."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_files_exist(page):
+    pattern = rf"(?<![\w/.-])(?:{'|'.join(_FOLDERS)})/[\w/.-]+\.(?:py|gin|md|sh|yaml)\b"
+    named = set(re.findall(pattern, TEXTS[page]))
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+@pytest.fixture(scope="module")
+def configurables():
+    """A dict from the names by which gin files may call them to what they are."""
+    names = {}
+    for selector, configurable in find_configurables().items():
+        if selector.startswith("alf."):
+            for name in (shorten(selector), selector.rpartition(".")[2]):
+                names[name] = configurable.wrapped
+    return names
+
+
+@pytest.fixture(scope="module")
+def defaults():
+    """A dict from "NAME.PARAMETER" to the default as text; "no default" where there is none."""
+    return {f"{x.name}.{p.name}": p.default for x in list_settings() for p in x.parameters}
+
+
+@pytest.mark.parametrize("page", [page for page in TEXTS if page not in MIGRATIONS])
+def test_settings_exist(page, configurables, defaults):
+    wrong = []
+    for code in find_code(TEXTS[page]):
+        found = re.match(r"(?:\w+/)*((?:[\w]+\.)+)(\w+)(?: = .*)?$", code)
+        name, parameter = (found[1].rstrip("."), found[2]) if found else (None, None)
+        if name in configurables and parameter[0].islower():
+            short = {
+                key.rpartition(".")[2]
+                for key in defaults
+                if f".{key}".rpartition(".")[0].endswith(f".{name}")
+            }
+            if parameter not in short and not hasattr(configurables[name], parameter):
+                wrong.append(code)
+    assert not wrong
+
+
+def read_rows(page):
+    """Lists the cells of the rows of tables with five columns: theirs, default, ours, default, difference."""
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in TEXTS[page].splitlines()
+        if line.startswith("|")
+    ]
+    return [
+        row
+        for row in rows
+        if len(row) in (4, 5) and not row[0].startswith(("---", "flag", "key", "there", "arg"))
+    ]
+
+
+@pytest.mark.parametrize("page", MIGRATIONS)
+def test_migration_tables_have_our_names_and_defaults(page, defaults):
+    rows = [row for row in read_rows(page) if row[2] != "-"]
+    assert len(rows) > 20
+    wrong = []
+    for _, _, ours, default, *_ in rows:
+        (name,) = find_code(ours)
+        real = defaults.get(name, "there is no such setting")
+        shown = default.strip("`") if default != "-" else "no default"
+        if shown != real:
+            wrong.append((name, shown, real))
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", MIGRATIONS)
+def test_migration_differences_name_settings(page, defaults):
+    wrong = []
+    for code in find_code("\n".join(row[4] for row in read_rows(page) if len(row) == 5)):
+        name = code.partition(" = ")[0]
+        is_setting = re.fullmatch(r"(?:alf\.\w+\.|alf\.)?[A-Za-z]\w*\.[a-z_]+", name)
+        if is_setting and f"alf.environments.{name}" not in defaults and name not in defaults:
+            wrong.append(code)
+    assert not wrong
+
+
+def test_rllib_defaults_are_those_of_the_installed_one():
+    """Of the sources: RLlib itself needs packages that are not here."""
+    ray = pytest.importorskip("ray")
+    if not ray.__version__.startswith("2.60."):
+        pytest.skip(f"the page is about Ray 2.60, and this is {ray.__version__}")
+    folder = ROOT.__class__(ray.__file__).parent / "rllib" / "algorithms"
+    sources = [folder / "algorithm_config.py", folder / "impala" / "impala.py"]
+    if not all(path.exists() for path in sources):
+        pytest.skip("this Ray has no RLlib")
+    theirs = {}
+    for path in sources:  # the second overrides the first
+        for name, value in re.findall(r"^        self\.(\w+) = ([^\s(#]+)", path.read_text(), re.MULTILINE):
+            if value != name:
+                theirs[name] = value.strip("\"'")
+    wrong = []
+    for names, shown, *_ in read_rows("docs/migration/rllib.md"):
+        for name, value in zip(find_code(names), shown.split(", ")):
+            if value != "-" and theirs.get(name) != value:
+                wrong.append((name, value, theirs.get(name)))
+    assert not wrong

@@ -1,0 +1,112 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What blocks of the pages need that a reader knows or has: runs, names in Python, the rest of a gin file."""
+
+from typing import NamedTuple
+
+# What a gin block of a few lines is a part of. The block comes after it, so it may say otherwise.
+BASE = """
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 4
+Experiment.num_envs = 2
+Experiment.unroll_length = 4
+Experiment.seed = 0
+alf.Learner.optimizer = @Adam()
+StopCriteria.num_iterations = 1
+"""
+DQN = """
+Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
+Experiment.algorithm_ctor = @DqnAlgorithm
+Experiment.exp_replayer = "uniform"
+UniformReplayer.capacity = 1000
+ReplayTraining.replay_ratio = 0.25
+ReplayTraining.mini_batch_size = 4
+"""
+PICTURES = """
+import page_envs
+alf.environments.load.name = "Picture-v0"
+Experiment.data_transformers = (@FrameStacker,)
+ActorCriticNetwork.encoder_ctor = @NatureEncoder
+"""
+GAME = """
+Experiment.algorithm_ctor = @PPOAlgorithm
+alf.environments.load.name = "pettingzoo:pettingzoo.classic.connect_four_v3:env"
+"""
+MASK = 'ActorCriticPolicy.action_mask_key = "action_mask"\n'
+RANGE = "LogUniform.low = 1e-4\nLogUniform.high = 1e-3\n"
+
+
+class Rest(NamedTuple):
+    """The rest of a gin file: what stands before a block, after `BASE`, and what comes after it."""
+
+    before: str = ""
+    after: str = ""
+
+
+# By page and first line of the block.
+RESTS = {
+    ("docs/async_training.md", "Experiment.num_envs = 1"): Rest(
+        after="alf.environments.load.batch_size = 4\nalf.environments.load.num_workers = 2\n"
+    ),
+    ("docs/data.md", "RewardWeighting.weights = (1.0, 0.5, -0.1)"): Rest(
+        'import page_envs\nalf.environments.load.name = "ThreeRewards-v0"\n'
+    ),
+    ("docs/data.md", "import my_script"): Rest(DQN),
+    ("docs/data.md", "Experiment.behavior_ctor = @load_behavior"): Rest(DQN),
+    ("docs/multi_agent.md", 'ActorCriticPolicy.action_mask_key = "action_mask"'): Rest(GAME),
+    (
+        "docs/networks.md",
+        'NatureEncoder.channels = "last"        # or "first"; of ImpalaResEncoder the same',
+    ): Rest(PICTURES),
+    ("docs/policies.md", "Experiment.policies = @Policies()"): Rest(
+        "Experiment.algorithm_ctor = @PPOAlgorithm\n"
+    ),
+    ("docs/policies.md", "Experiment.policies = @League()"): Rest(GAME + MASK, "League.num_sequences = 4\n"),
+    ("docs/population.md", "Experiment.policies = @PolicyPopulation()"): Rest(
+        "Experiment.algorithm_ctor = @PPOAlgorithm\n" + RANGE
+    ),
+    ("docs/environments.md", 'alf.environments.load.name = "ALE/Pong-v5"'): Rest(
+        after="ActorCriticNetwork.fc_layer_params = (8,)\n"
+    ),
+}
+
+# By page: what Python blocks use that the text around them names.
+_ENVS = """
+import alf
+from alf.algorithms import ImpalaAlgorithm
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
+from alf.environments import load
+from alf.learner import Learner
+from alf.policies import ActorCriticPolicy
+import tensorflow as tf
+
+def make_env(seed):
+    return load("CartPole-v1", batch_size=2, seed=seed)
+
+envs = [make_env(0)]
+specs = EnvSpecs(envs)
+policy = ActorCriticPolicy(specs.observation, specs.action)
+learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.Adam())
+"""
+PYTHON = {
+    "docs/async_training.md": _ENVS,
+    "docs/metrics.md": _ENVS,
+    "docs/multi_agent.md": "from pettingzoo.mpe.simple_spread_v3 import parallel_env as MyGame",
+    "docs/use.md": "import numpy as np\nobservation, state = np.zeros(4, np.float32), None",
+}
+
+# By page: the runs of CartPole that it talks of.
+RUNS = {
+    "docs/use.md": ["runs/cartpole"],
+    "docs/plots.md": ["runs/cartpole"],
+    "docs/data.md": ["runs/expert"],
+    "docs/security.md": ["runs/theirs"],
+}
+
+# What is added to commands, so that they end soon.
+_SHORT_RUN = ["--gin_param=StopCriteria.num_iterations=1", "--gin_param=StopCriteria.target_return=None"]
+SHORTER = {
+    "alf-train": _SHORT_RUN,
+    "alf-benchmark": ["--measure_seconds=0.2"],
+    "alf-evaluate": ["--num_episodes=2"],
+    "alf-play": ["--num_episodes=1"],
+}

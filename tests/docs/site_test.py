@@ -1,0 +1,107 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The site of docs/: it builds without a warning, loads nothing from elsewhere, and works in a browser."""
+
+import functools
+import http.server
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NEEDS_CHROMIUM = pytest.mark.skipif(_CHROMIUM is None, reason="there is no chromium")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site."""
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: the extra `docs`")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", f"--site-dir={folder}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """Where a server in this process shows the site."""
+    handler = functools.partial(_QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class _QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def browse(url, tmp_path, *flags, seconds=10):
+    """Opens a page in headless Chromium; returns its DOM after its scripts, and the hosts that it asked."""
+    log = tmp_path / "net.json"
+    command = [_CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += ["--disable-component-update", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    command += [f"--log-net-log={log}", f"--virtual-time-budget={seconds * 1000}", *flags, "--dump-dom", url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, read_hosts(log)
+
+
+def read_hosts(log):
+    """The hosts that pages of this machine have asked, by Chromium's log; not what it asks by itself."""
+    events = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
+    urls = [x["url"] for x in events if str(x.get("initiator")).startswith("http://127.0.0.1") and "url" in x]
+    return {urllib.parse.urlsplit(url).hostname for url in urls if url.startswith("http")}
+
+
+def test_pages_load_nothing_from_elsewhere(site):
+    loads = re.compile(r'<(?:script|img|link rel="stylesheet")[^>]+(?:src|href)=["\']?(https?:)?//')
+    wrong = [str(path.relative_to(site)) for path in site.rglob("*.html") if loads.search(path.read_text())]
+    assert not wrong
+
+
+def test_the_api_has_the_public_classes(site):
+    text = "".join(path.read_text() for path in (site / "api").rglob("*.html"))
+    packages = ("algorithms", "drivers", "environments", "learner", "networks", "policies", "training")
+    for package in packages:
+        source = (ROOT / "alf" / package / "__init__.py").read_text()
+        names = re.findall(r'"(\w+)"', source[source.index("__all__") :].partition("]")[0])
+        missing = [name for name in names if f'.{name}"' not in text and f".{package}.{name}" not in text]
+        assert not missing, (package, missing)
+    assert "Algorithm.calc_loss" in text and "Policy.rollout_step" in text
+
+
+def test_examples_and_changes_are_pages(site):
+    assert '<span class="nc">Corridor</span>' in (site / "examples" / "own_env.py" / "index.html").read_text()
+    assert "selfplay_connect_four.gin" in (site / "examples" / "index.html").read_text()
+    assert "unreleased" in (site / "changelog" / "index.html").read_text()
+
+
+@NEEDS_CHROMIUM
+def test_the_browser_shows_it_and_asks_nobody_else(address, tmp_path):
+    dom, hosts = browse(address, tmp_path)
+    assert "Actors keep predicting while the learner keeps" in dom
+    assert 'class="js' in dom  # its scripts have run: the file says "no-js"
+    assert hosts == {"127.0.0.1"}
+
+
+@NEEDS_CHROMIUM
+def test_the_search_finds_a_setting(address, tmp_path):
+    dom, _ = browse(f"{address}/?q=max_waiting_batches", tmp_path)
+    results = dom[dom.index("md-search-result__meta") :]
+    assert re.search(r"\d+ matching documents|1 matching document", results)
+    assert "tuning/" in results or "async_training/" in results
