@@ -39,14 +39,17 @@ SMALL = dict(fc_layer_params=(8,))
 
 
 class RichEnvironment(MatchObservationEnvironment):
-    """Has whatever an environment may have: a dict as observation, a vector reward, info, frames."""
+    """Has whatever there may be: dicts as observation and action, a vector reward, info, frames."""
 
     info_keys = ("speed",)
 
-    def __init__(self, batch_size=4, seed=0, render_mode=None, continuous=False):
-        super().__init__(batch_size, episode_length=3, seed=seed, continuous=continuous)
+    def __init__(self, batch_size=4, seed=0, render_mode=None):
+        super().__init__(batch_size, episode_length=3, seed=seed)
         self._observation_spec = {"target": self._observation_spec}
         self._reward_spec = array_spec.ArraySpec((2,), np.float32)
+
+    def action_spec(self):
+        return {"guess": self._action_spec}
 
     def get_info(self):
         return {"speed": np.ones(self._batch_size, np.float32)}
@@ -55,7 +58,7 @@ class RichEnvironment(MatchObservationEnvironment):
         return self._enrich(super()._reset())
 
     def _step(self, action):
-        return self._enrich(super()._step(action))
+        return self._enrich(super()._step(action["guess"]))
 
     def _enrich(self, time_step):
         reward = np.stack([time_step.reward, -time_step.reward], axis=1).astype(np.float32)
@@ -167,7 +170,6 @@ def run_population(root_dir):
         policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm_ctor=PPOAlgorithm,
         learner_ctor=lambda algorithm, training: Learner(algorithm, Adam(), training),
-        driver_ctor=SyncOffPolicyDriver,
         policies=population,
     )
 

@@ -22,6 +22,7 @@ from tests.training.metric_names_test import run_impala, run_ppo
 
 CHROMIUM = shutil.which("chromium")
 START_SECONDS, PAGE_SECONDS = 60, 120
+PINS = 10  # that a page shows
 
 
 @contextlib.contextmanager
@@ -77,7 +78,7 @@ def wait_until_loaded(address, kinds):
 def browse(url, profile):
     """The page, once its scripts have run: HTML."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"]
-    options += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--window-size=1600,6000"]
+    options += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--window-size=1600,4000"]
     process = subprocess.Popen(
         [CHROMIUM, *options, url],
         stdout=subprocess.PIPE,
@@ -98,6 +99,7 @@ def browse(url, profile):
 def board(tmp_path_factory):
     """The address of a TensorBoard of two runs, and the kinds of what they wrote, dicts by name."""
     folder = tmp_path_factory.mktemp("runs")
+    gin.bind_parameter("Trainer.batches_per_train_iter", 2)
     run_impala(folder / "impala")
     gin.clear_config()
     run_ppo(folder / "ppo")
@@ -110,14 +112,16 @@ def board(tmp_path_factory):
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no program chromium")
 def test_the_names_are_on_the_page(board, tmp_path):
     address, kinds = board
-    both = kinds["impala"] | kinds["ppo"]
-    scalars = sorted(name for name, kind in both.items() if kind == "scalars")
-    # Groups of charts are closed at first; charts that are pinned are not.
-    pinned = [{"plugin": "scalars", "tag": name} for name in scalars]
-    query = urllib.parse.quote(json.dumps(pinned))
-    page = browse(f"{address}?pinnedCards={query}#timeseries", tmp_path)
-    shown = set(re.findall('title="([^"]+)"', page))
-    assert len(scalars) > 50 and not set(scalars) - shown
+    scalars = sorted(name for name, kind in kinds["ppo"].items() if kind == "scalars")
+    shown = set()
+    for start in range(0, len(scalars), PINS):
+        # Groups of charts are closed at first; charts that are pinned are not.
+        pinned = [{"plugin": "scalars", "tag": name} for name in scalars[start : start + PINS]]
+        query = urllib.parse.quote(json.dumps(pinned))
+        page = browse(f"{address}?pinnedCards={query}#timeseries", tmp_path)
+        shown |= set(re.findall('title="([^"]+)"', page))
+    assert len(scalars) > 20 and not set(scalars) - shown
+    both = kinds["ppo"] | kinds["impala"]
     groups = {name.partition("/")[0] for name, kind in both.items() if kind != "text"}
     assert groups > {"metrics", "train", "eval", "debug", "variables", "gradients"}
     text = html.unescape(re.sub("<[^>]*>", "\n", page)).split()
@@ -127,9 +131,8 @@ def test_the_names_are_on_the_page(board, tmp_path):
 def test_runs_compare_by_settings_and_by_few_numbers(board):
     address, _ = board
     experiment = fetch(address, "data/plugin/hparams/experiment", {})
-    # PPO's settings are no settings of IMPALA's run; both have those of the driver, which differ in nothing.
     settings = {info["name"]: info["differs"] for info in experiment["hparamInfos"]}
-    assert settings["EpisodeStatistics.first_value"] and not settings["EpisodeStatistics.window"]
+    assert settings["Trainer.batches_per_train_iter"] and not settings["Trainer.checkpoint_replay_buffer"]
     assert list(settings.values()) == sorted(settings.values(), reverse=True)
     metrics = {info["name"]["tag"] for info in experiment["metricInfos"]}
     figures = "metrics/AverageReturn", "eval/return_mean", "throughput/steps_per_second_5min"
@@ -144,6 +147,5 @@ def test_the_video_is_an_animated_picture(board):
     address, kinds = board
     assert kinds["impala"]["eval/video"] == "images"
     images = fetch(address, "data/plugin/images/images?tag=eval%2Fvideo&run=impala%2Ftrain&sample=0")
-    assert (images[0]["width"], images[0]["height"]) == (12, 8)
     with open_url(f"{address}data/plugin/images/individualImage?{images[0]['query']}") as answer:
         assert answer.headers["Content-Type"] == "image/gif" and answer.read(6) == b"GIF89a"
