@@ -55,8 +55,9 @@ class Summaries:
         config = "\n".join(f"    {line}" for line in gin.operative_config_str().splitlines())
         self.show(step, lambda: tf.summary.text("config/operative_config", config))
         # Runs with the same name would be one to TensorBoard, which would show their averages.
-        name = os.path.dirname(self._path)
-        self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=name))
+        # The page shows the beginning of a name.
+        folder, name = os.path.split(os.path.dirname(self._path))
+        self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
 
     def write(self, step, env_steps, seconds, values):
         """Writes a dict of scalars by name.

@@ -62,7 +62,7 @@ def test_runs_compare_by_their_settings(tmp_path):
         assert settings["ImpalaAlgorithm.discount"] == discount
         assert settings["ImpalaAlgorithm.vtrace"] is True and settings["ImpalaAlgorithm.vtrace_lambda"] == 1.0
         assert not [name for name in settings if name.startswith("StopCriteria")]
-        assert group == str(tmp_path / name)
+        assert group == f"{name} in {tmp_path}"
         compared = read_events(tmp_path / name / "hparams")
         events = read_events(tmp_path / name / "train")
         assert {name.partition("/")[2] for name in compared} <= events.keys()
