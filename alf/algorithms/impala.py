@@ -115,4 +115,6 @@ class ImpalaAlgorithm(Algorithm):
         mean = functools.partial(losses.weighted_mean, weight=weight)
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         shown = {name: mean(tf.stop_gradient(part)) for name, part in parts.items()}
-        return LossInfo(mean(loss), {**shown, "entropy_weight": entropy_weight})
+        explained = losses.explained_variance(train_info.value[:-1], target, weight)
+        shown |= {"explained_variance": explained, "entropy_weight": entropy_weight}
+        return LossInfo(mean(loss), shown)

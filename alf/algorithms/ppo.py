@@ -186,6 +186,7 @@ class PPOAlgorithm(Algorithm):
         entropy_weight = self._entropy_weight(self.progress)
         loss = parts["policy_loss"] + self._value_loss_weight * parts["value_loss"] - entropy_weight * bonus
         loss += self._kl_weight * parts["kl"]
+        parts["explained_variance"] = losses.explained_variance(value, info.target, weight)
         return LossInfo(loss, {**parts, "clip_range": clip_range, "entropy_weight": entropy_weight})
 
     def after_update(self, experience, train_info):

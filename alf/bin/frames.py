@@ -3,17 +3,12 @@
 
 import contextlib
 import os
-import re
 import subprocess
 import tempfile
-
-import numpy as np
 
 from alf.environments.load import import_extra
 from alf.errors import ConfigError, EnvError, SaveError
 from alf.files import replace_file
-from alf.training.config import first_line
-from alf.workers.arrays import describe
 
 # What ffmpeg is told for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs
 # moviepy, keeps all frames in memory, names its files itself and knows no .gif; Pillow keeps them, too.
@@ -24,40 +19,7 @@ _FORMATS = {
     ".gif": ["-vf", "split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1", "-f", "gif"],
 }
 _MAX_GIF_FPS = 50  # browsers show faster ones with 10 frames a second
-_OPENGL_ERROR = r"OpenGL|MUJOCO_GL|OSMesa|EGL|\be?gl[A-Z]\w+"
 _FINISH_SECONDS = 60.0  # for the frames that ffmpeg still holds, about 50
-
-
-def render_frame(env):
-    """Returns a frame of a `PyEnvironment` of one environment; raises ConfigError if it gives none."""
-    try:
-        frame = env.render()
-    except NotImplementedError as error:
-        reason = str(error) or "it has no render()"
-        raise ConfigError(f"the environment cannot be rendered: {reason}") from None
-    if isinstance(frame, np.ndarray) and frame.ndim == 4 and len(frame) == 1:
-        frame = frame[0]  # TF-Agents' `BatchedPyEnvironment` returns a batch
-    is_frame = isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.shape[2:] == (3,)
-    if not is_frame:
-        raise ConfigError(
-            f"the environment cannot be rendered: its render() returns {describe(frame)} and no frame, uint8 "
-            "[height, width, 3]; Experiment.env_ctor and its constructor may lack the argument render_mode"
-        )
-    return frame
-
-
-@contextlib.contextmanager
-def opengl_errors_are_config_errors():
-    """Context that raises ConfigError where MuJoCo finds nothing to draw with. Other errors pass through."""
-    try:
-        yield
-    except Exception as error:
-        if not re.search(_OPENGL_ERROR, str(error)):
-            raise
-        raise ConfigError(
-            f"MuJoCo cannot render here: {first_line(error)}; the environment variable MUJOCO_GL says what "
-            "draws: egl, osmesa or glfw"
-        ) from None
 
 
 def check_path(path, overwrite):

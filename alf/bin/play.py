@@ -17,13 +17,7 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import acting, output_flags
 from alf.bin.acting import NUM_EPISODES, open_run
 from alf.bin.command import make_main, start
-from alf.bin.frames import (
-    check_path,
-    open_window,
-    opengl_errors_are_config_errors,
-    record,
-    render_frame,
-)
+from alf.bin.frames import check_path, open_window, record
 from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
@@ -31,6 +25,7 @@ from alf.environments import BatchedEnvironment
 from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
 from alf.training.evaluation import evaluate
+from alf.training.video import choose_drivers, opengl_errors_are_config_errors, render_frame
 
 flags.adopt_module_key_flags(acting)
 flags.adopt_module_key_flags(output_flags)
@@ -61,14 +56,6 @@ def run():
         print(f"stopped by {signal.Signals(signals[0]).name}")
         return 128 + signals[0]
     return 0
-
-
-def choose_drivers():
-    """Sets the environment variables of graphics libraries that the user has not set, before they start."""
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame would complain where there is no sound card.
-    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo takes GLFW by itself, which needs a screen.
 
 
 def play(agent, env, screen, should_stop):

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: from observed experience to updated weights."""
 
+import collections
 import re
 
 import gin
@@ -9,11 +10,13 @@ import tensorflow as tf
 from alf.algorithms import Algorithm
 from alf.data_structures import FIRST
 from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int
+from alf.learner.last_values import LastValues
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
+from alf.nest_utils import list_leaves
 from alf.tf_runtime import GraphFunction, check_device, on_device, single_threaded
 
 _NOT_FINITE = "ALF: not finite: "
@@ -45,6 +48,10 @@ class Learner(tf.Module):
             the value that it has. Checkpoints hold it. None for none.
         device: text, the TensorFlow device that makes the updates, such as "GPU:0", where the weights should
             be, too: `Experiment.learner_device` sees to both. None leaves the choice to TensorFlow.
+        debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards that the
+            last update was made with.
+        summarize_grads_and_vars: whether it gets histograms of each variable of
+            `Algorithm.parameter_groups`, and of its gradient in the last update, before `max_grad_norm`.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
@@ -70,11 +77,16 @@ class Learner(tf.Module):
         strategy=None,
         train_step_counter=None,
         device=None,
+        debug_summaries=False,
+        summarize_grads_and_vars=False,
     ):
         super().__init__(name="learner")
         check_device("Learner.device", device)
         check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
         check_bool("Learner.jit_compile", jit_compile)
+        self._keeps_batch = check_bool("Learner.debug_summaries", debug_summaries)
+        self._keeps_gradients = check_bool("Learner.summarize_grads_and_vars", summarize_grads_and_vars)
+        self._last_values = LastValues()
         self.algorithm = algorithm
         self.policy = algorithm.policy
         self.progress = algorithm.progress
@@ -205,6 +217,17 @@ class Learner(tf.Module):
         """
         return self._train(self._training.train_from_replay)
 
+    def histograms(self):
+        """Returns what to show as histograms: a dict of arrays by name, see docs/metrics.md.
+
+        It is empty without `debug_summaries` and `summarize_grads_and_vars`.
+        """
+        arrays = self._last_values.read()
+        if self._keeps_gradients:
+            variables = _name_variables(self._groups).items()
+            arrays |= {f"variables/{name}": variable.numpy() for name, variable in variables}
+        return arrays
+
     def count_env_steps(self, count):
         """Adds environment steps, in the graph, those of all learner processes; int64 scalar."""
         self.progress.env_steps.assign_add(self.peers.sum(count))
@@ -291,14 +314,31 @@ class Learner(tf.Module):
         summary = _add_scalars(summary, scalars, "summarize_train")
         # The single-threaded executor runs operations that do not depend on each other in any order.
         with tf.control_dependencies([is_checked]):
-            gradients = optimizer.limit(gradients, norms) if optimizer else gradients
-            self.algorithm.update_with_gradient(loss_info, gradients, optimizer)
+            limited = optimizer.limit(gradients, norms) if optimizer else gradients
+            self._keep_last(batch, gradients)
+            self.algorithm.update_with_gradient(loss_info, limited, optimizer)
             self.algorithm.after_update(batch, train_info)
             self.progress.updates.assign_add(1)
             if self._own_counter is not None:
                 self._own_counter.assign_add(1)
             # What the caller makes depend on these waits for the check, too.
             return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
+
+    def _keep_last(self, batch, gradients):
+        """Keeps what `histograms` shows of an update, in the graph; by default that is nothing."""
+        with tf.name_scope("keep_last"):
+            if self._keeps_batch:
+                is_trained = batch.weight[:-1] > 0
+                rows = {
+                    "observation": tf.nest.map_structure(lambda x: x[:-1], batch.observation),
+                    "action": tf.nest.map_structure(lambda x: x[:-1], batch.action),
+                    "reward": batch.reward[1:],
+                }
+                for path, x in list_leaves({"debug": rows}):
+                    self._last_values.keep(path, tf.boolean_mask(x, is_trained))
+            if self._keeps_gradients:
+                for name, gradient in _name_variables(self._groups, gradients).items():
+                    self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
 
     def _observe_statistics(self, experience):
         batch = merge_unrolls(experience)
@@ -314,6 +354,22 @@ class Learner(tf.Module):
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
+
+
+def _name_variables(groups, values=None):
+    """Makes a dict by "GROUP/VARIABLE" of the variables of `Algorithm.parameter_groups`.
+
+    With `values`, such as gradients, a dict from each group to a list, it is one of these; None is left out.
+    Variables of the same name get numbers: "critic/dense/kernel", "critic/dense/kernel_1".
+    """
+    found, counts = {}, collections.Counter()
+    for group, variables in groups.items():
+        for variable, value in zip(variables, values[group] if values else variables, strict=True):
+            name = f"{group}/{variable.name.partition(':')[0]}"
+            counts[name] += 1
+            if value is not None:
+                found[f"{name}_{counts[name] - 1}" if counts[name] > 1 else name] = value
+    return found
 
 
 def _check_counter(counter):

@@ -118,6 +118,15 @@ class LearnerGroup(tf.Module):
         }
         return {**values, **{key: x for key, x in last.items() if key.startswith("policy_lag_")}}
 
+    def histograms(self):
+        """As `Learner.histograms`, by "debug/POLICY/reward" and so on."""
+        arrays = {}
+        for name, learner in self.learners.items():
+            for path, array in learner.histograms().items():
+                kind, _, rest = path.partition("/")
+                arrays[f"{kind}/{name}/{rest}"] = array
+        return arrays
+
     def copy_policy(self, parent, child):
         """Lets one policy take over what another one has learned, see `Learner.copy_from`.
 

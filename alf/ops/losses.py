@@ -162,3 +162,30 @@ def weighted_mean(x, weight):
     total = tf.reduce_sum(tf.where(counts, weight * x, tf.zeros_like(x)))
     count = mean_over_replicas(tf.reduce_sum(tf.cast(counts, tf.float32)))
     return tf.math.divide_no_nan(total, count)
+
+
+def explained_variance(values, targets, weight):
+    """Tells how much of the targets the values explain, for display: float32 scalar, at most 1.
+
+    `1 - var(target - value) / var(target)`, over the rows whose weight is above 0. It is 1 if the values are
+    right up to a constant, 0 if they are no better than a constant, and negative if they are worse. It is
+    also 0 if all targets are the same. In a replica of a `tf.distribute` strategy, the variances are those
+    over all replicas.
+
+    Args:
+        values, targets: may be infinite or NaN where the weight is 0.
+        weight: at least 0, such as `Experience.weight`.
+    """
+    (targets,) = check_time_major(targets=targets)
+    values, weight = check_time_major(targets.shape, values=values, weight=weight)
+    counts = weight > 0
+    target, error = (tf.where(counts, tf.cast(x, tf.float64), 0.0) for x in (targets, targets - values))
+    # The moments in one message between the replicas.
+    sums = [tf.cast(counts, tf.float64), target, target**2, error, error**2]
+    moments = mean_over_replicas(tf.stack([tf.reduce_sum(x) for x in sums]))
+    count, target, target_2, error, error_2 = tf.unstack(moments)
+    variance = target_2 - tf.math.divide_no_nan(target**2, count)
+    error_variance = error_2 - tf.math.divide_no_nan(error**2, count)
+    # Equal targets have a rounding error in place of a variance of 0.
+    explained = 1.0 - tf.math.divide_no_nan(error_variance, variance)
+    return tf.cast(tf.where(variance > 1e-12 * target_2, explained, 0.0), tf.float32)

@@ -20,7 +20,8 @@ from alf.training import checkpoint_files as files
 class Checkpointer(tf.train.experimental.PythonState):
     """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
 
-    The attribute `iterations`, an int, counts the train iterations of all runs in the directory.
+    The attribute `iterations`, an int, counts the train iterations of all runs in the directory, and
+    `offline_iterations` those of them in which nothing was collected.
 
     Args:
         path: directory of the checkpoints.
@@ -32,7 +33,7 @@ class Checkpointer(tf.train.experimental.PythonState):
     """
 
     def __init__(self, path, driver, saves_replay_buffer=False, max_to_keep=3):
-        self.iterations = 0
+        self.iterations = self.offline_iterations = 0
         self._path = path
         self._driver = driver
         self._max_to_keep = max_to_keep
@@ -85,8 +86,10 @@ class Checkpointer(tf.train.experimental.PythonState):
                     return False
         try:
             kept = files.keep(evaluation.path, folder)
+            content = evaluation._replace(path=kept)._asdict()
+            del content["video"]
             with replace_file(path) as file:
-                file.write((json.dumps(evaluation._replace(path=kept)._asdict(), indent=1) + "\n").encode())
+                file.write((json.dumps(content, indent=1) + "\n").encode())
         except OSError as error:
             raise SaveError(f"the best checkpoint could not be kept: {error}") from error
         return True
@@ -164,11 +167,13 @@ class Checkpointer(tf.train.experimental.PythonState):
     def serialize(self):
         """What Python keeps, as JSON: TensorFlow calls this to save, and `deserialize` to restore."""
         driver, learner = self._driver.get_state(), self._driver.learner.get_state()
-        return json.dumps({"iterations": self.iterations, "driver": driver, "learner": learner})
+        iterations = {"iterations": self.iterations, "offline_iterations": self.offline_iterations}
+        return json.dumps({**iterations, "driver": driver, "learner": learner})
 
     def deserialize(self, string_value):
         state = json.loads(string_value)
         self.iterations = state["iterations"]
+        self.offline_iterations = state.get("offline_iterations", 0)  # older checkpoints have none
         self._driver.set_state(state["driver"])
         self._driver.learner.set_state(state["learner"])
 

@@ -2,7 +2,7 @@
 """The other end of a `ProcessSession`: `python -m alf.training.evaluation_process ROOT_DIR SETTINGS`.
 
 SETTINGS are the arguments of a `Session`, as JSON. Each line of the standard input, the path of a checkpoint,
-is answered by a line: JSON of {"figures": ...} or {"error": text}. The process ends with its standard input.
+is answered by a line: JSON of a `Result` or {"error": text}. The process ends with its standard input.
 """
 
 import json
@@ -22,7 +22,7 @@ def main():
     for path in sys.stdin:
         try:
             session = session or _make_session(*sys.argv[1:])
-            answer = {"figures": session.evaluate(path.rstrip("\n"))}
+            answer = session.evaluate(path.rstrip("\n")).to_json()
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")

@@ -1,38 +1,84 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Sessions: a policy and its environments, for one evaluation after another, here or in another process."""
 
+import base64
 import contextlib
 import functools
 import json
 import os
 import subprocess
 import sys
+from typing import Any, NamedTuple
 
 import gin
 
 from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers.weights import get_weights, set_weights
-from alf.errors import EnvError
+from alf.errors import ConfigError, EnvError
 from alf.policies.agent import Agent
 from alf.training.config import operative_config
 from alf.training.evaluation import evaluate, summarize_episodes
 from alf.training.experiment import Experiment
 from alf.training.saved_run import make_env, restore_policy
+from alf.training.video import (
+    Gif,
+    GifRecorder,
+    choose_drivers,
+    opengl_errors_are_config_errors,
+    render_frame,
+)
 
 _END_SECONDS = 2.0  # for the process to close its environments
+
+
+class Result(NamedTuple):
+    """What an evaluation gives."""
+
+    figures: dict  # what `summarize_episodes` returns
+    video: Any = None  # `Gif`, if there is one
+
+    def to_json(self):
+        """Returns JSON types."""
+        video = self.video and self.video._replace(content=base64.b64encode(self.video.content).decode())
+        return {"figures": self.figures, "video": video}
+
+    @classmethod
+    def from_json(cls, value):
+        """Makes it from what `to_json` returned."""
+        video = value["video"] and Gif(*value["video"])
+        video = video and video._replace(content=base64.b64decode(video.content))
+        return cls(value["figures"], video)
 
 
 class Session:
     """A policy and its environments, for evaluations one after another; arguments as in `Evaluator`."""
 
-    def __init__(self, policy, batch_size, num_episodes, deterministic, seed, env_ctor=None):
+    def __init__(
+        self,
+        policy,
+        batch_size,
+        num_episodes,
+        deterministic,
+        seed,
+        video_interval=None,
+        video_frames=200,
+        env_ctor=None,
+    ):
         self._policy, self._agent = policy, Agent(policy)
         self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
+        self._video_interval, self._video_frames = video_interval, video_frames
+        self._num_evaluations = 0
         self._is_stopping = False
-        self._env = make_env(seed, batch_size, env_ctor=env_ctor)
+        if video_interval is None:
+            self._env = make_env(seed, batch_size, env_ctor=env_ctor)
+            return
+        choose_drivers()
+        with opengl_errors_are_config_errors():
+            self._env = make_env(seed, batch_size, "rgb_array", env_ctor)
+            self._check_renders()
 
     def evaluate(self, path):
-        """Evaluates a checkpoint; returns what `summarize_episodes` makes of it."""
+        """Evaluates a checkpoint; returns the `Result`."""
         restore_policy(self._policy, path)
         return self._evaluate()
 
@@ -54,8 +100,26 @@ class Session:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(self._seed)
         should_stop = lambda: self._is_stopping  # noqa: E731
-        episodes = evaluate(self._agent, self._env, self._num_episodes, self._deterministic, should_stop)
-        return summarize_episodes(episodes)
+        recorder = GifRecorder(self._env, self._video_frames if self._records() else 0)
+        settings = self._num_episodes, self._deterministic, should_stop, recorder
+        figures = summarize_episodes(evaluate(self._agent, self._env, *settings))
+        self._num_evaluations += 1
+        return Result(figures, recorder.make_gif())
+
+    def _records(self):
+        """Whether there is a video of this evaluation."""
+        return self._video_interval is not None and self._num_evaluations % self._video_interval == 0
+
+    def _check_renders(self):
+        try:
+            self._env.reset()
+            render_frame(self._env)
+        except ConfigError as error:
+            self._env.close()
+            raise ConfigError(f"Evaluator.video_interval is {self._video_interval}: {error}") from None
+        except BaseException:
+            self._env.close()
+            raise
 
 
 class ProcessSession:
@@ -84,7 +148,7 @@ class ProcessSession:
         answer = json.loads(line)
         if "error" in answer:
             raise EnvError(f"the evaluation failed: {answer['error']}")
-        return answer["figures"]
+        return Result.from_json(answer)
 
     def stop(self):
         """Ends the process, also in the middle of an evaluation; from any thread."""

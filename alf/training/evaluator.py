@@ -5,7 +5,7 @@ import contextlib
 import queue
 import threading
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gin
 from absl import logging
@@ -25,6 +25,7 @@ class Evaluation(NamedTuple):
     env_steps: int  # that were learned from before
     figures: dict  # what `alf.training.evaluation.summarize_episodes` returns
     seconds: float  # that it took
+    video: Any = None  # `alf.training.video.Gif`, if there is one
 
     def scalars(self):
         """The numbers for TensorBoard, a dict by name: "eval/return_mean", for example."""
@@ -56,6 +57,10 @@ class Evaluator:
             `Experiment.env_ctor`, with bindings of the scope "eval", such as
             `eval/alf.environments.load.max_episode_steps = 500`.
         cluster_ctor: callable () -> `RayEvaluator`, for the place "cluster".
+        video_interval: evaluations from one whose beginning TensorBoard shows as a moving picture to the
+            next; the first one has a picture. None for no picture. The environments must render: they are
+            made with `render_mode = "rgb_array"`, which makes some of them slower.
+        video_frames: time steps of such a picture, of sub-environment 0. 200 are some MB.
     """
 
     def __init__(
@@ -69,6 +74,8 @@ class Evaluator:
         place="thread",
         env_ctor=None,
         cluster_ctor=RayEvaluator,
+        video_interval=None,
+        video_frames=200,
     ):
         if interval_steps is None and interval_seconds is None:
             raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
@@ -95,6 +102,8 @@ class Evaluator:
             num_episodes=num_episodes,
             deterministic=deterministic,
             seed=seed,
+            video_interval=check_int("Evaluator.video_interval", video_interval, optional=True),
+            video_frames=check_int("Evaluator.video_frames", video_frames),
         )
         self._session = self._thread = None
         self._policy = self._remote = None  # `_remote`: the `RayEvaluator`, if there is one
@@ -178,7 +187,7 @@ class Evaluator:
             while (job := self._jobs.get()) is not None:
                 started = time.monotonic()
                 try:
-                    figures = session.evaluate(job[0])
-                    self._results.put(Evaluation(*job, figures, time.monotonic() - started))
+                    figures, video = session.evaluate(job[0])
+                    self._results.put(Evaluation(*job, figures, time.monotonic() - started, video))
                 except BaseException as error:
                     self._results.put(contain(error, "an environment of the evaluation"))

@@ -1,58 +1,97 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Summaries: the scalars of a run, for TensorBoard and as a table."""
+"""Summaries: what a run shows, for TensorBoard and as a table. docs/metrics.md has all names."""
 
 import contextlib
 import os
+import re
 import time
 
+import gin
+import numpy as np
 import tensorflow as tf
 from absl import logging
+from tensorboard.plugins.histogram import metadata as histogram_metadata
+from tensorboard.plugins.hparams import api as hparams
+from tensorboard.plugins.image import metadata as image_metadata
 
 from alf.training.progress_file import PROGRESS_FILE, ProgressFile
 
 _WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
+_BUCKETS = 30  # of a histogram, as many as TensorBoard's own have
+# What TensorBoard's HPARAMS page shows beside the settings. It would show each scalar of an event file.
+_COMPARED = re.compile(
+    r"metrics/(policies/\w+/)?AverageReturn|metrics/league/Elo|eval/return_mean"
+    r"|throughput/steps_per_second_5min"
+)
 
 
 class Summaries:
-    """Writes scalars into event files in the directory `path`, and into `progress.csv` beside it.
+    """Writes event files for TensorBoard, and `progress.csv` beside their directories.
 
     What cannot be written, because the disk is full for instance, is lost with a warning: training goes on.
 
     Args:
-        path: of the event files.
+        path: directory of the event file.
         env_steps: those of the checkpoint that the run continues from, or None, see `ProgressFile`.
     """
 
     def __init__(self, path, env_steps=None):
-        self._path = path
-        self._table = os.path.join(os.path.dirname(path), PROGRESS_FILE)
+        self._path, folder = path, os.path.dirname(path)
+        # A directory of its own: TensorBoard compares runs by all scalars that are beside the settings.
+        self._compared = os.path.join(folder, "hparams")
+        self._table = os.path.join(folder, PROGRESS_FILE)
         self._progress_file = ProgressFile(self._table, env_steps)
-        self._writer = None
+        self._writers = {}  # by directory
         self._warned = {}  # when, by path
 
-    def write(self, step, seconds, values):
+    def describe(self, step, settings):
+        """Writes the configuration as a text, and the settings that TensorBoard compares runs by.
+
+        Args:
+            step: int, the x axis.
+            settings: dict by name of numbers, bools and texts.
+        """
+        # Markdown shows indented lines as they are.
+        config = "\n".join(f"    {line}" for line in gin.operative_config_str().splitlines())
+        self.show(step, lambda: tf.summary.text("config/operative_config", config))
+        # Runs with the same name would be one to TensorBoard, which would show their averages.
+        # The page shows the beginning of a name.
+        folder, name = os.path.split(os.path.dirname(self._path))
+        self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
+
+    def write(self, step, env_steps, seconds, values):
         """Writes a dict of scalars by name.
 
         Args:
-            step: int, the x axis: environment steps learned from.
+            step: int, the x axis.
+            env_steps: int, environment steps learned from.
             seconds: since the first train step of this run.
             values: the dict.
         """
-        with self._warn_of_errors(self._path):
-            if self._writer is None:
-                self._writer = tf.summary.create_file_writer(self._path)
-            with self._writer.as_default(step=step):
-                for name, value in values.items():
-                    tf.summary.scalar(name, value)
-            self._writer.flush()
+        self.show(step, lambda: _write_scalars(values))
+        compared = {f"hparams/{k}": value for k, value in values.items() if _COMPARED.fullmatch(k)}
+        if compared:
+            self._write(self._compared, step, lambda: _write_scalars(compared))
         with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
-            self._progress_file.write(step, seconds, values)
+            self._progress_file.write(env_steps, seconds, values)
+
+    def show(self, step, write):
+        """Calls `write` (): what it writes with `tf.summary.scalar` and so on is shown at a step."""
+        self._write(self._path, step, write)
 
     def close(self):
-        """Closes the event file."""
-        with self._warn_of_errors(self._path):
-            if self._writer is not None:
-                self._writer.close()
+        """Closes the event files."""
+        for path, writer in self._writers.items():
+            with self._warn_of_errors(path):
+                writer.close()
+
+    def _write(self, path, step, write):
+        with self._warn_of_errors(path):
+            if path not in self._writers:
+                self._writers[path] = tf.summary.create_file_writer(path)
+            with self._writers[path].as_default(step=step):
+                write()
+            self._writers[path].flush()
 
     @contextlib.contextmanager
     def _warn_of_errors(self, path, *kinds):
@@ -62,3 +101,26 @@ class Summaries:
             if time.monotonic() - self._warned.get(path, float("-inf")) >= _WARNING_SECONDS:
                 self._warned[path] = time.monotonic()
                 logging.warning("no summaries can be written to %s: %s", path, error)
+
+
+def _write_scalars(values):
+    for name, value in values.items():
+        tf.summary.scalar(name, value)
+
+
+def write_histogram(name, values):
+    """Writes how numbers are distributed, an array of any shape; those that are not finite do not count.
+
+    `tf.summary.histogram` does the same with 240 bytes of memory for each number.
+    """
+    values = np.asarray(values, np.float64).ravel()
+    counts, edges = np.histogram(values[np.isfinite(values)], _BUCKETS)
+    buckets = np.stack([edges[:-1], edges[1:], counts], axis=1)
+    metadata = histogram_metadata.create_summary_metadata(display_name=None, description=None)
+    tf.summary.write(name, buckets, metadata=metadata)
+
+
+def write_gif(name, gif):
+    """Writes an animated picture, a `Gif` of `alf.training.video`."""
+    metadata = image_metadata.create_summary_metadata(display_name=None, description=None)
+    tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)

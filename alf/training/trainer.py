@@ -2,6 +2,7 @@
 """Trainer: the loop of a training run."""
 
 import contextlib
+import functools
 import math
 import os
 import time
@@ -16,14 +17,16 @@ from alf.training.checkpointer import Checkpointer
 from alf.training.collection import Collection
 from alf.training.config import check_dead_bindings
 from alf.training.experiment import seed_continued_run
+from alf.training.hyperparameters import read_hyperparameters
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir
 from alf.training.run_report import EpisodeFigures, RunReport
 from alf.training.stop_criteria import Position, StopCriteria
-from alf.training.summaries import Summaries
+from alf.training.summaries import Summaries, write_gif, write_histogram
 from alf.training.warm_start import warm_start
 
 _EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
+_NOT_SHOWN = {"EnvironmentSteps"}  # metrics; the x axis says it
 
 
 @gin.configurable(module="alf.training")
@@ -58,6 +61,9 @@ class Trainer:
         collect_until_env_steps: int, environment steps learned from, over all runs in a root_dir, at which
             collection ends; None: it goes on. Then the environments are closed, and training from the replay
             buffer goes on until a stop criterion holds.
+        custom_summary: callable (trainer) that each summary calls, from the thread that trains; None: none.
+            What it writes with `tf.summary.scalar`, `tf.summary.histogram` and so on is in TensorBoard. An
+            error that it raises ends the run.
 
     Attributes:
         driver, learner: the `Driver` and its `Learner`.
@@ -81,6 +87,7 @@ class Trainer:
         save_git_state=True,
         collect_from_iteration=0,
         collect_until_env_steps=None,
+        custom_summary=None,
     ):
         self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
         self.driver = driver
@@ -90,6 +97,7 @@ class Trainer:
         self._first_trained = None  # when the first train step was over
         self._is_training = False  # whether `train` was called
         self._run_dir = self._evaluator = self._eval_return = None
+        self._evaluation_x = None  # where the last evaluation began, see `_find_x`
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             if not isinstance(checkpoint_replay_buffer, bool) and checkpoint_replay_buffer != "compressed":
@@ -106,11 +114,17 @@ class Trainer:
             check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
             check_int("Trainer.max_to_keep", max_to_keep)
             check_bool("Trainer.save_git_state", save_git_state)
+            if custom_summary is not None and not callable(custom_summary):
+                raise ConfigError(
+                    f"Trainer.custom_summary is {custom_summary!r}: it must be a callable (trainer); in gin, "
+                    "@my_summary without parentheses"
+                )
             self._batches_per_train_iter = batches_per_train_iter
             if driver.batch_shape is not None:
                 num_unrolls, unroll_length, batch_size = driver.batch_shape
                 self.learner.check_batch(batches_per_train_iter * num_unrolls, unroll_length, batch_size)
             self._summary_interval = summary_interval
+            self._custom_summary = custom_summary
             self._checkpoint_interval = checkpoint_interval
             self._callbacks = [*self.learner.callbacks, *check_callbacks(callbacks)]
             self._stop_criteria = stop_criteria_ctor()
@@ -203,7 +217,7 @@ class Trainer:
         self._is_training = True
         if self._restored:
             logging.info("continues from %s: %s", self._restored, self.counters)
-        logging.info("tensorboard --logdir %s", self._run_dir.summaries)
+        logging.info("tensorboard --logdir %s", self._run_dir.path)
         self._episodes = EpisodeFigures(self.metrics)
         self._report = RunReport(self._count, self._episodes)
         with self._stop_on_error():
@@ -266,11 +280,12 @@ class Trainer:
             self._evaluator.run(self._run_dir.path, self.counters["env_steps"])
         bar = ProgressBar(throughput, self._stop_criteria, self._episodes)
         with contextlib.closing(summaries), contextlib.closing(bar):
+            summaries.describe(self._find_x(), read_hyperparameters())
             return self._repeat_train_iterations(bar, throughput, summaries)
 
     def _repeat_train_iterations(self, bar, throughput, summaries):
         now = saved = summarized = self._report.lap("rest")
-        summary = None
+        summary = unshown = None  # `unshown`: the last one with an update since the last point
         while True:
             position = self._find_position(now)
             bar.update(position, summary, self._collection.phase)
@@ -285,11 +300,12 @@ class Trainer:
                 end = False, self._interrupted
                 break
             summary = self._train_iter(steps)
+            unshown = summary or unshown or {}
             throughput.add(steps)
             self._call_back("on_train_iter", summary)
             if now - summarized >= self._summary_interval:
-                self._summarize(summaries, summary, throughput.rates())
-                summarized = now
+                self._summarize(summaries, unshown, throughput.rates())
+                summarized, unshown = now, None
             if self._evaluator is not None:
                 self._report.lap("rest")
                 self._evaluate_if_due(summaries)
@@ -306,13 +322,25 @@ class Trainer:
             self._report.lap("evaluation")
         if self._first_trained is not None:
             logging.info("%.2f s since the first train step", position.max_seconds)
-        if summary is not None:
-            self._summarize(summaries, summary, throughput.rates())
+        if unshown is not None:
+            self._summarize(summaries, unshown, throughput.rates())
         return end
 
     def _summarize(self, summaries, summary, rates):
-        values = self._values(summary, rates)
-        summaries.write(self.counters["env_steps"], self._seconds_of_training(), values)
+        x, env_steps = self._find_x(), self.counters["env_steps"]
+        summaries.write(x, env_steps, self._seconds_of_training(), self._values(summary, rates))
+        for name, values in self.learner.histograms().items():
+            summaries.show(x, functools.partial(write_histogram, name, values))
+        if self._custom_summary is not None:
+            summaries.show(x, functools.partial(self._custom_summary, self))
+
+    def _find_x(self):
+        """Where TensorBoard shows what is written now.
+
+        These are environment steps. While nothing is collected, each train iteration counts as one, too:
+        TensorBoard shows one point alone of those that have the same place.
+        """
+        return self.counters["env_steps"] + self._checkpointer.offline_iterations
 
     def _find_end(self, reached):
         """Whether the run ends before this train iteration: None, or what `train` returns.
@@ -334,6 +362,7 @@ class Trainer:
         if self._evaluator.is_due(env_steps):
             try:
                 self._evaluator.start(self._checkpointer.save_for_evaluation(), env_steps)
+                self._evaluation_x = self._find_x()
             except SaveError as error:
                 logging.error("%s", error)
         self._take_evaluation(summaries)
@@ -343,7 +372,10 @@ class Trainer:
         evaluation = self._evaluator.poll(timeout)
         if evaluation is None:
             return
-        summaries.write(evaluation.env_steps, self._seconds_of_training(), evaluation.scalars())
+        x, seconds = self._evaluation_x, self._seconds_of_training()
+        summaries.write(x, evaluation.env_steps, seconds, evaluation.scalars())
+        if evaluation.video is not None:
+            summaries.show(x, functools.partial(write_gif, "eval/video", evaluation.video))
         figures = evaluation.figures["return"]
         self._eval_return = figures["mean"]
         is_best = False
@@ -389,6 +421,7 @@ class Trainer:
         summary = self.learner.train() if collects else self.learner.train_from_replay()
         now = self._report.lap("training")
         self._checkpointer.iterations += 1
+        self._checkpointer.offline_iterations += not collects
         if summary and self._first_trained is None:
             self._first_trained = now
             self._report.note_first_train_step()
@@ -419,7 +452,8 @@ class Trainer:
 
     def _values(self, summary, rates):
         """The scalars to show, a dict by name."""
-        values = {f"metrics/{name}": metric.result() for name, metric in self.metrics.items()}
+        shown = [name for name in self.metrics if name not in _NOT_SHOWN]
+        values = {f"metrics/{name}": self.metrics[name].result() for name in shown}
         # The averages of episodes have no value before the first episode has ended.
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in summary.items()}

@@ -13,7 +13,12 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.util import tensor_util
 
 from benchmarks.faults.case import Cases, Expected, Outcome
-from benchmarks.faults.training import find_checkpoints, number_of, read_env_steps
+from benchmarks.faults.training import (
+    find_checkpoints,
+    number_of,
+    read_env_steps,
+    read_recorded_steps,
+)
 
 _CASES = Cases("long")
 CASES = _CASES.cases
@@ -111,8 +116,8 @@ def _check_soak(outcome, training, samples, num_lost):
     rates = [(s1 - s0) / (t1 - t0) for (t0, _, s0), (t1, _, s1) in zip(samples, samples[1:])]
     first, last = statistics.median(rates[:fifth]), statistics.median(rates[-fifth:])
     restarts = _last_value(training.root_dir, "environments/worker_restarts")
-    recorded = _last_value(training.root_dir, "metrics/EnvironmentSteps")
-    trained, taken = read_env_steps(find_checkpoints(training.root_dir)[-1]), training.num_env_steps()
+    checkpoint, taken = find_checkpoints(training.root_dir)[-1], training.num_env_steps()
+    recorded, trained = read_recorded_steps(checkpoint), read_env_steps(checkpoint)
     # Two batches of 2 and unrolls of 4 steps: what waits in queues, and what each lost worker was doing.
     in_flight = 2 * 2 * 4 * 3 + 2 * 4 * num_lost
     outcome.expect(growth < 20, f"memory grew by {growth:.1f} MB")

@@ -276,6 +276,12 @@ def read_env_steps(path):
     return int(reader.get_tensor(names[0]))
 
 
+def read_recorded_steps(path):
+    """The environment steps that the metrics in a checkpoint count."""
+    state = tf.train.load_checkpoint(path).get_tensor("state/.ATTRIBUTES/py_state")
+    return json.loads(state)["driver"]["metrics"]["EnvironmentSteps"]
+
+
 def are_weights_sane(path):
     """Says whether the learned floats in a checkpoint are finite, and so small that their loss is, too."""
     reader = tf.train.load_checkpoint(path)

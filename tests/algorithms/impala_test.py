@@ -119,6 +119,7 @@ def literal_loss(action_spec, experience, info, settings):
         "policy_loss": -(advantage * log_p)[valid].mean(),
         "value_loss": 0.5 * ((target - info.value[:-1]) ** 2)[valid].mean(),
         "entropy": entropy[valid].mean(),
+        "explained_variance": 1 - (target - info.value[:-1])[valid].var() / target[valid].var(),
     }
     return parts, target, advantage, valid
 

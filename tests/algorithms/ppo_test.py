@@ -105,6 +105,7 @@ def literal_loss(experience, info, settings, normalize, has_choice=np.True_):
         "entropy": -(np.exp(log_p) * log_p).sum(-1)[VALID].mean(),
         "kl": (np.exp(log_b) * (log_b - log_p)).sum(-1)[VALID].mean(),
         "clipped_fraction": (ratio != clipped)[VALID].mean(),
+        "explained_variance": 1 - (target - value)[VALID].var() / target[VALID].var(),
     }
 
 

@@ -18,9 +18,10 @@ import PIL.ImageSequence
 import pytest
 
 from alf.bin import play
-from alf.bin.frames import open_window, opengl_errors_are_config_errors, record, render_frame
+from alf.bin.frames import open_window, record
 from alf.environments import load
 from alf.errors import ConfigError, EnvError, SaveError
+from alf.training.video import opengl_errors_are_config_errors, render_frame
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -167,7 +167,7 @@ def test_trains_saves_and_continues(tmp_path):
     first = run(*arguments(root_dir, params=params))
     assert first.returncode == 0, first.stderr
     assert first.stdout == "num_iterations=30 reached\n"
-    assert f"tensorboard --logdir {root_dir}/train" in first.stderr
+    assert f"tensorboard --logdir {root_dir}\n" in first.stderr
     log, table = first.stderr.split("where the time went:\n")
     for line in log.splitlines():  # nothing of TensorFlow's, neither when it starts nor when it saves
         assert re.match(r"I\d{4} [\d:.]+ \d+ (trainer|progress_bar)\.py:\d+\] ", line), line
@@ -176,6 +176,7 @@ def test_trains_saves_and_continues(tmp_path):
         "checkpoints",
         "done.json",
         "git_revision.txt",
+        "hparams",
         "operative_config.gin",
         "progress.csv",
         "run.json",

@@ -208,6 +208,33 @@ def test_tiny_advantages_are_not_scaled_up():
     np.testing.assert_allclose(result, [[1e-4, -1e-4]], rtol=1e-3)
 
 
+def explain(values, targets):
+    """The literal formula, of arrays [N]."""
+    return 1 - np.var(targets - values) / np.var(targets)
+
+
+@pytest.mark.parametrize("outside", [5.0, np.nan, np.inf])
+@pytest.mark.parametrize("mean", [0.0, 1000.0])
+def test_explained_variance(mean, outside):
+    targets, noise, weight = random(0, [20, 30]) + mean, random(1, [20, 30]), random(2, [20, 30])
+    weight = tf.maximum(weight, 0.0)  # whether a row counts, and not how much
+    counts = weight > 0
+    for values in (targets + 0.3 * noise, 2.0 * noise, targets + 7.0, tf.zeros_like(targets)):
+        given = (tf.where(counts, x, outside) for x in (values, targets))
+        result = losses.explained_variance(*given, weight)
+        assert result.dtype == tf.float32 and result.shape == ()
+        here = (x.numpy()[counts.numpy()].astype(np.float64) for x in (values, targets))
+        np.testing.assert_allclose(result, explain(*here), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -12345.678])
+def test_equal_targets_have_no_variance_to_explain(value):
+    targets = tf.fill([20, 30], value)
+    for count in (0, 1, 7, 600):
+        weight = tf.cast(tf.reshape(tf.range(600) < count, [20, 30]), tf.float32)
+        assert losses.explained_variance(random(0, [20, 30]), targets, weight) == 0.0
+
+
 def test_entropy_loss():
     entropy = random(0)
     with tf.GradientTape() as tape:
@@ -296,6 +323,7 @@ def test_clip_range_and_batch_may_be_known_only_when_it_runs():
         (losses.value_loss, ("values", "targets")),
         (losses.entropy_loss, ("entropy",)),
         (losses.weighted_mean, ("x", "weight")),
+        (losses.explained_variance, ("targets", "values", "weight")),
     ],
 )
 def test_misshapen_argument_is_named(fn, names):

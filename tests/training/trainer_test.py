@@ -13,7 +13,6 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.util import event_pb2
 from tensorflow.python.eager import context
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
@@ -29,6 +28,7 @@ from alf.training.git_state import read_git_state
 from alf.training.run_description import read_description
 from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
+from tests.training.event_files import read_summaries
 
 BATCH_SIZE, EPISODE_LENGTH, UNROLL_LENGTH = 4, 5, 4
 
@@ -191,15 +191,12 @@ def test_target_return(tmp_path):
 
 
 def read_events(folder):
-    """Returns {tag: [(step, value), ...]}."""
-    found = {}
-    for name in sorted(os.listdir(folder)):
-        for record in tf.data.TFRecordDataset(os.path.join(folder, name)).as_numpy_iterator():
-            event = event_pb2.Event.FromString(record)
-            for value in event.summary.value:
-                number = float(tf.make_ndarray(value.tensor))
-                found.setdefault(value.tag, []).append((event.step, number))
-    return found
+    """Returns {tag: [(step, value), ...]} of the scalars."""
+    return {
+        tag: [(step, float(tf.make_ndarray(value.tensor))) for step, value in values]
+        for tag, values in read_summaries(folder).items()
+        if values[0][1].metadata.plugin_data.plugin_name == "scalars"
+    }
 
 
 def test_summaries(tmp_path):
@@ -209,11 +206,11 @@ def test_summaries(tmp_path):
     expected = {
         "metrics": [
             *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
-            *("AverageEpisodeLength", "EnvironmentSteps", "NumberOfEpisodes"),
+            *("AverageEpisodeLength", "NumberOfEpisodes"),
         ],
         "train": [
             *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
-            "learning_rate",
+            *("explained_variance", "learning_rate"),
             *("policy_lag_min", "policy_lag_mean", "policy_lag_max", "iterations"),
         ],
         "throughput": [f"steps_per_second_{window}" for window in ("10s", "1min", "5min")],
@@ -227,7 +224,7 @@ def test_summaries(tmp_path):
         assert np.isfinite(values).all(), f"{tag}: {values}"
         # Episodes have no figures before the first one has ended.
         if not tag.startswith(("metrics/Average", "metrics/Min", "metrics/Max")):
-            assert len(points) == 60 + 1, tag
+            assert len(points) == 60, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
     assert events["train/loss"][-1][0] == trainer.counters["env_steps"]
     assert last["train/iterations"] == 60

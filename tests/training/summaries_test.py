@@ -1,0 +1,324 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What event files hold besides scalars: text, settings, histograms, videos, a user's own; and each point."""
+
+import errno
+import functools
+import io
+
+import gin
+import numpy as np
+import PIL.Image
+import pytest
+import tensorflow as tf
+from tensorboard.plugins.hparams import metadata as hparams_metadata
+
+from alf.drivers import SyncOffPolicyDriver
+from alf.errors import ConfigError
+from alf.learner import Learner, ReplayTraining
+from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training import Callback, Evaluator
+from alf.training.progress_file import read_rows
+from alf.training.summaries import Summaries, write_histogram
+from alf.training.video import GifRecorder
+from tests.training.collection_test import make_trainer as make_dqn_trainer
+from tests.training.event_files import read_kinds, read_summaries
+from tests.training.trainer_test import make_trainer, read_events
+
+
+def read_text(value):
+    return tf.make_ndarray(value.tensor).item().decode()
+
+
+def read_settings(root_dir):
+    """The settings that TensorBoard compares a run by, and the run's name there."""
+    ((_, value),) = read_summaries(root_dir / "hparams")["_hparams_/session_start_info"]
+    content = value.metadata.plugin_data.content
+    start = hparams_metadata.parse_session_start_info_plugin_data(content)
+    settings = {name: getattr(x, x.WhichOneof("kind")) for name, x in start.hparams.items()}
+    return settings, start.group_name
+
+
+# Text and settings.
+
+
+def test_the_configuration_is_a_text(tmp_path):
+    gin.bind_parameter("ImpalaAlgorithm.discount", 0.875)
+    make_trainer(tmp_path, stop={"num_iterations": 2}).train()
+    ((step, value),) = read_summaries(tmp_path / "train")["config/operative_config"]
+    assert step == 0 and value.metadata.plugin_data.plugin_name == "text"
+    lines = (tmp_path / "operative_config.gin").read_text().splitlines()
+    assert "ImpalaAlgorithm.discount = 0.875" in lines
+    # Indented, which is code in Markdown.
+    assert read_text(value).splitlines() == [f"    {line}" for line in lines]
+
+
+def test_runs_compare_by_their_settings(tmp_path):
+    for name, discount in (("a", 0.875), ("b", 0.75)):
+        with gin.unlock_config():
+            gin.bind_parameter("ImpalaAlgorithm.discount", discount)
+            gin.bind_parameter("StopCriteria.num_iterations", 2)
+        make_trainer(tmp_path / name).train()
+        settings, group = read_settings(tmp_path / name)
+        assert settings["ImpalaAlgorithm.discount"] == discount
+        assert settings["ImpalaAlgorithm.vtrace"] is True and settings["ImpalaAlgorithm.vtrace_lambda"] == 1.0
+        assert not [name for name in settings if name.startswith("StopCriteria")]
+        assert group == f"{name} in {tmp_path}"
+        compared = read_events(tmp_path / name / "hparams")
+        events = read_events(tmp_path / name / "train")
+        assert {name.partition("/")[2] for name in compared} <= events.keys()
+        for name, points in compared.items():
+            assert points == events[name.partition("/")[2]]
+        assert "hparams/throughput/steps_per_second_5min" in compared
+
+
+# Each point.
+
+
+def test_no_point_is_there_twice_or_missing(tmp_path):
+    """The last iteration of a run with replay has no update; what came before is shown."""
+    make_training = functools.partial(ReplayTraining, replay_ratio=1 / 40, mini_batch_size=4)
+
+    def make_learner(algorithm, training):
+        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-3), make_training(training.replayer))
+
+    seen = []
+
+    class See(Callback):
+        def on_train_iter(self, trainer, summary):
+            seen.append(bool(summary))
+
+    experiment = {"num_envs": 1, "learner_ctor": make_learner}
+    trainer = make_dqn_trainer(tmp_path, 8, experiment=experiment, summary_interval=1e6)
+    trainer.add_callback(See())
+    trainer.train()
+    assert True in seen and not seen[-1], "this run shows nothing"
+    events = read_events(tmp_path / "train")
+    assert {len(points) for points in events.values()} == {1}
+    assert "train/loss" in events and events["train/iterations"] == [(trainer.counters["env_steps"], 8)]
+    rows = read_rows(tmp_path / "progress.csv")[1]
+    assert len(rows) == 1
+
+
+def test_points_without_collection_have_places_of_their_own(tmp_path):
+    phases = dict(collect_until_env_steps=60, summary_interval=0.0, checkpoint_interval=0.0)
+    make_dqn_trainer(tmp_path, 20, **phases, checkpoint_replay_buffer=True).train()
+    trainer = make_dqn_trainer(tmp_path, 25, **phases, checkpoint_replay_buffer=True)
+    trainer.train()
+    steps = [step for step, _ in read_events(tmp_path / "train")["train/iterations"]]
+    env_steps = trainer.counters["env_steps"]
+    assert len(set(steps)) == 25 and steps == sorted(steps)
+    still = steps.index(env_steps)  # the last iteration that collected
+    assert still < 20 and steps[still:] == [env_steps + i for i in range(25 - still)]
+    rows = read_rows(tmp_path / "progress.csv")[1]
+    assert [int(row[0]) for row in rows][still:] == [env_steps] * (25 - still)
+
+
+# On demand.
+
+
+def test_histograms_are_written_with_each_point(tmp_path):
+    make = functools.partial(
+        Learner,
+        optimizer=tf.keras.optimizers.legacy.Adam(1e-3),
+        debug_summaries=True,
+        summarize_grads_and_vars=True,
+    )
+    experiment = {"learner_ctor": make, "driver_ctor": SyncOffPolicyDriver}
+    make_trainer(tmp_path, stop={"num_iterations": 3}, experiment=experiment, summary_interval=0.0).train()
+    kinds = read_kinds(tmp_path / "train")
+    names = [name for name, kind in kinds.items() if kind == "histograms"]
+    assert {name.partition("/")[0] for name in names} == {"debug", "gradients", "variables"}
+    summaries = read_summaries(tmp_path / "train")
+    assert all([s for s, _ in summaries[x]] == [s for s, _ in summaries["train/loss"]] for x in names)
+    (_, rewards), *_ = summaries["debug/reward"]
+    buckets = tf.make_ndarray(rewards.tensor)
+    assert buckets.shape == (30, 3) and buckets[:, 2].sum() == 4 * 4 * 2  # unrolls of two environments
+
+
+def test_by_default_there_are_no_histograms_and_no_pictures(tmp_path):
+    make_trainer(tmp_path, stop={"num_iterations": 3}, summary_interval=0.0).train()
+    assert set(read_kinds(tmp_path / "train").values()) == {"scalars", "text"}
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([1.0, 2.0, 2.0, 31.0], {0: 1, 1: 2, 29: 1}),
+        ([np.nan, 0.0, np.inf, 30.0], {0: 1, 29: 1}),
+        (np.full((3, 4), 7, np.uint8), {15: 12}),
+        ([True, False], {0: 1, 29: 1}),
+        ([], {}),
+    ],
+    ids=["numbers", "not_finite", "equal", "bool", "none"],
+)
+def test_a_histogram_counts(tmp_path, values, expected):
+    with tf.summary.create_file_writer(str(tmp_path)).as_default(step=1):
+        write_histogram("x", values)
+    ((_, value),) = read_summaries(tmp_path)["x"]
+    left, right, counts = tf.make_ndarray(value.tensor).T
+    assert {i: int(n) for i, n in enumerate(counts) if n} == expected
+    assert (left[1:] == right[:-1]).all()
+
+
+def test_a_custom_summary_is_called_at_each_summary(tmp_path):
+    def summarize(trainer):
+        tf.summary.scalar("my/updates", trainer.learner.progress.updates)
+        tf.summary.histogram("my/values", [1.0, 2.0])
+
+    stop = {"num_iterations": 4}
+    make_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=summarize).train()
+    events = read_events(tmp_path / "train")
+    assert events["my/updates"] == events["train/iterations"] and len(events["my/updates"]) == 4
+    assert read_kinds(tmp_path / "train")["my/values"] == "histograms"
+
+
+def test_errors_of_a_custom_summary(tmp_path, caplog):
+    with pytest.raises(ConfigError, match="Trainer.custom_summary is 3: it must be a callable"):
+        make_trainer(tmp_path / "a", custom_summary=3)
+    stop = dict(stop={"num_iterations": 3}, summary_interval=0.0)
+
+    def fail(error, trainer):
+        raise error
+
+    with pytest.raises(ZeroDivisionError):
+        make_trainer(
+            tmp_path / "b", custom_summary=functools.partial(fail, ZeroDivisionError()), **stop
+        ).train()
+    full = OSError(errno.ENOSPC, "No space left on device")
+    make_trainer(tmp_path / "c", custom_summary=functools.partial(fail, full), **stop).train()
+    assert "No space left on device" in caplog.text
+    assert len(read_events(tmp_path / "c" / "train")["train/loss"]) == 3
+
+
+# Videos.
+
+
+class Drawn(MatchObservationEnvironment):
+    """Frame n of an environment is all of colour n; it notes how it was made."""
+
+    render_fps = 10
+    modes = []
+
+    def __init__(self, seed=0, batch_size=2, render_mode=None, size=(6, 8, 3)):
+        super().__init__(batch_size, episode_length=5, seed=seed)
+        self.modes.append(render_mode)
+        self._size, self.num_frames = size, 0
+
+    def _render(self):
+        self.num_frames += 1
+        return np.full(self._size, 10 * self.num_frames, np.uint8)
+
+
+def read_gif(content):
+    """The frames' colours, the size, and the milliseconds that a frame is shown."""
+    with PIL.Image.open(io.BytesIO(content)) as image:
+        colours = []
+        for i in range(image.n_frames):
+            image.seek(i)
+            colours.append(np.array(image.convert("RGB"))[0, 0, 0])
+        return colours, image.size, image.info["duration"]
+
+
+def evaluating(**settings):
+    return functools.partial(Evaluator, num_episodes=3, batch_size=2, **settings)
+
+
+@pytest.mark.parametrize("interval, shown", [(1, [0, 1, 2]), (2, [0, 2])])
+def test_a_video_of_evaluations(tmp_path, interval, shown):
+    Drawn.modes.clear()
+    settings = dict(interval_steps=1, env_ctor=Drawn, video_interval=interval, video_frames=3)
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 100}, evaluator_ctor=evaluating(**settings))
+    ended, poll = [], trainer._evaluator.poll
+
+    def poll_and_stop(timeout=0.0):
+        ended.append(evaluation := poll(60.0))
+        if len(ended) == 3:
+            trainer.stop("enough")
+        return evaluation
+
+    trainer._evaluator.poll = poll_and_stop
+    trainer.train()
+    assert Drawn.modes == ["rgb_array"]
+    assert [i for i, evaluation in enumerate(ended[:3]) if evaluation.video] == shown
+    videos = read_summaries(tmp_path / "train")["eval/video"]
+    means = read_events(tmp_path / "train")["eval/return_mean"]
+    assert [step for step, _ in videos] == [means[i][0] for i in shown if i < len(means)][: len(videos)]
+    width, height, content = tf.make_ndarray(videos[0][1].tensor)
+    assert (width, height) == (b"8", b"6")
+    assert videos[0][1].metadata.plugin_data.plugin_name == "images"
+    assert read_gif(content) == ([20, 30, 40], (8, 6), 100)  # the first frame was a check
+
+
+def test_a_picture_is_not_large():
+    recorder = GifRecorder(Drawn(size=(480, 960, 3)), 2)
+    for _ in range(5):
+        recorder()
+    gif = recorder.make_gif()
+    assert (gif.width, gif.height) == (240, 120) == read_gif(gif.content)[1]
+    assert GifRecorder(Drawn(), 3).make_gif() is None
+
+
+def test_environments_that_do_not_render(tmp_path):
+    closed = []
+
+    class Blind(MatchObservationEnvironment):
+        def __init__(self, seed):
+            super().__init__(2)
+
+        def close(self):
+            closed.append(self)
+
+    settings = dict(interval_steps=1, env_ctor=Blind, video_interval=1)
+    with pytest.raises(
+        ConfigError, match="Evaluator.video_interval is 1: the environment cannot be rendered"
+    ):
+        make_trainer(tmp_path, evaluator_ctor=evaluating(**settings))
+    assert len(closed) == 1 and not (tmp_path / "train").exists()
+
+
+@pytest.mark.parametrize("name", ["video_interval", "video_frames"])
+def test_wrong_settings(name):
+    with pytest.raises(ConfigError, match=f"Evaluator.{name} is 0: "):
+        Evaluator(interval_steps=1, **{name: 0})
+
+
+CONFIG = """
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 4
+ActorCriticNetwork.fc_layer_params = (8,)
+Experiment.num_envs = 1
+Experiment.unroll_length = 4
+alf.Learner.optimizer = @Adam()
+Evaluator.interval_steps = 1
+Evaluator.num_episodes = 2
+Evaluator.place = "process"
+Evaluator.video_interval = 1
+Evaluator.video_frames = 5
+Trainer.evaluator_ctor = @Evaluator
+StopCriteria.target_eval_return = 1.0
+StopCriteria.max_seconds = 120
+"""
+
+
+def test_a_video_from_another_process(tmp_path):
+    from alf.training import Experiment, Trainer
+
+    gin.parse_config(CONFIG)
+    Trainer(str(tmp_path), Experiment().make_driver()).train()
+    ((_, video), *_) = read_summaries(tmp_path / "train")["eval/video"]
+    width, height, content = tf.make_ndarray(video.tensor)
+    colours, size, duration = read_gif(content)
+    # Frames that look the same are one.
+    assert size == (240, 160) == (int(width), int(height)) and duration % 20 == 0 and 2 <= len(colours) <= 5
+
+
+def test_what_cannot_be_written_is_a_warning(tmp_path, caplog):
+    (tmp_path / "train").write_text("")
+    (tmp_path / "hparams").write_text("")
+    summaries = Summaries(str(tmp_path / "train"))
+    summaries.describe(0, {"a": 1})
+    summaries.write(1, 1, 0.5, {"metrics/AverageReturn": 2.0})
+    summaries.close()
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 2 and all("no summaries can be written to" in text for text in warnings)
+    assert len(read_rows(tmp_path / "progress.csv")[1]) == 1
