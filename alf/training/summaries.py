@@ -10,6 +10,8 @@ from absl import logging
 
 from alf.training.progress_file import PROGRESS_FILE, ProgressFile
 
+# Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
+_TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
 _WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
 
 
@@ -31,7 +33,7 @@ class Summaries:
         self._warned = {}  # when, by path
 
     def write(self, step, seconds, values):
-        """Writes a dict of scalars by name.
+        """Writes a dict of scalars by name. A text goes to TensorBoard alone, a count of steps to the table.
 
         Args:
             step: int, the x axis: environment steps learned from.
@@ -43,10 +45,14 @@ class Summaries:
                 self._writer = tf.summary.create_file_writer(self._path)
             with self._writer.as_default(step=step):
                 for name, value in values.items():
-                    tf.summary.scalar(name, value)
+                    if isinstance(value, str):
+                        tf.summary.text(name, value)
+                    elif name not in _TABLE_ONLY:
+                        tf.summary.scalar(name, value)
             self._writer.flush()
         with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
-            self._progress_file.write(step, seconds, values)
+            numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+            self._progress_file.write(step, seconds, numbers)
 
     def close(self):
         """Closes the event file."""
