@@ -185,6 +185,32 @@ def test_a_synchronous_driver_has_a_thread_of_environments_that_makes_the_infere
     assert spent["learner"][0][WAIT].times == 5 + 1  # and for the resets
 
 
+class TakenActions(FakeEnvironment):
+    def _step(self, action):
+        self._taken = action
+        return super()._step(action)
+
+    def taken_action(self):
+        return self._taken
+
+
+def test_the_action_that_was_taken_is_a_part_of_its_step():
+    env = TakenActions(2)
+    settings = {"overwrite_policy_output": True, "one_env_at_a_time": True}
+    driver = AsyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), unroll_length=T, **settings)
+    assert driver.clocks.takes_turns
+    try:
+        driver.start()
+        for _ in range(3):
+            driver.collect()
+    finally:
+        driver.stop()
+    spent = driver.clocks.environments[0].read()
+    assert (
+        0 <= spent[STEP].times - env.num_steps - env.num_resets <= 1 and spent[ASK].times == spent[STEP].times
+    )
+
+
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
 def test_a_slow_environment(driver_class):
     _, spent, _ = run(driver_class, env=SLOW)
