@@ -38,6 +38,8 @@ INSTALL_REQUIRES = [
     "tensorboard",
     # Progress bars; any version does.
     "tqdm",
+    # Memory and CPU time of a run and of its worker processes.
+    "psutil",
 ]
 
 EXTRAS = {
@@ -72,8 +74,6 @@ DEV_REQUIRES = [
     # Two tests at a time: most of them leave a core idle.
     "pytest-xdist",
     "hypothesis",
-    # Tests that count processes, threads and memory.
-    "psutil",
     # One minor version: another one may format the same code differently.
     "ruff>=0.17,<0.18",
 ]

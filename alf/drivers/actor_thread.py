@@ -1,14 +1,19 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """ActorThread: answers the environments of one actor queue. `serve` has its loop."""
 
+import time
+
 import tensorflow as tf
 
 from alf.data_structures import ActionReply
 from alf.drivers.driver_thread import DriverThread
+from alf.drivers.stage_clock import IDLE, INFERENCE
 
-# Batches of requests per call of the graph from Python. A call costs some hundred microseconds. A loop ends
-# early only when the queues close.
+# Batches of requests per call of the graph from Python, at most. A call costs some hundred microseconds. A
+# loop ends early only when the queues close.
 _BATCHES_PER_CALL = 200
+# That a call takes, about: after each one the thread counts where its time went.
+_SECONDS_PER_CALL = 0.25
 
 
 def act(policy, time_step, state):
@@ -39,6 +44,9 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
             do not change in the middle of an answer.
         actor_index: int32 scalar; of which actor queue.
         num_batches: int32 scalar; after how many batches it returns.
+
+    Returns:
+        float64 scalar, the seconds that it did not wait for requests.
     """
 
     def split(reply):
@@ -50,8 +58,10 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         ]
         return [tf.nest.pack_sequence_as(reply, part) for part in zip(*leaves, strict=True)]
 
-    def body(i):
+    def body(i, busy):
         requests = tf_queues.actor_queues[actor_index].dequeue_many(num_requests)
+        with tf.control_dependencies([requests.env_index]):
+            began = tf.timestamp()
         time_step = requests.time_step._replace(env_id=specs.env_ids(requests.env_index))
         time_step, state = tf.nest.map_structure(
             lambda x: tf.reshape(x, (-1, *x.shape[2:])), (time_step, requests.state)
@@ -71,9 +81,10 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
             )
         ]
         with tf.control_dependencies(sent):
-            return i + 1
+            return i + 1, busy + tf.timestamp() - began
 
-    tf.while_loop(lambda i: i < num_batches, body, [tf.constant(0)], parallel_iterations=1)
+    start = tf.constant(0), tf.constant(0.0, tf.float64)
+    return tf.while_loop(lambda i, _: i < num_batches, body, start, parallel_iterations=1)[1]
 
 
 class ActorThread(DriverThread):
@@ -83,12 +94,19 @@ class ActorThread(DriverThread):
         coord, queues: as in `DriverThread`.
         actor_index: int.
         serve: traced function (actor_index, num_batches), see `serve`.
+        clock: `StageClock` of this thread.
     """
 
-    def __init__(self, coord, queues, actor_index, serve):
+    def __init__(self, coord, queues, actor_index, serve, clock):
         super().__init__(coord, queues, f"ActorThread-{actor_index}")
-        self._inputs = tf.constant(actor_index), tf.constant(_BATCHES_PER_CALL)
+        self._actor_index = tf.constant(actor_index)
         self._serve = serve
+        self._clock = clock
+        self._num_batches = 1
 
     def work(self):
-        self._serve(*self._inputs)
+        num_batches, start = self._num_batches, time.monotonic()
+        busy = float(self._serve(self._actor_index, tf.constant(num_batches)))
+        seconds = self._clock.lap(IDLE, [(INFERENCE, busy, num_batches)], num_batches) - start
+        due = num_batches * _SECONDS_PER_CALL / max(seconds, 1e-9)
+        self._num_batches = max(1, min(int(due), 2 * num_batches, _BATCHES_PER_CALL))

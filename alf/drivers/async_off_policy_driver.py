@@ -15,6 +15,7 @@ from alf.drivers.log_thread import LogThread
 from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.policy_queues import PolicyQueues
 from alf.drivers.queues import NestFIFOQueue
+from alf.drivers.stage_clock import COPY, StageClock
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError, check_bool, check_int, check_number
@@ -173,8 +174,12 @@ class AsyncOffPolicyDriver(Driver):
         self._serve = functools.partial(serve, policy, actor_device, specs, queues, actor_queue_cap, copies)
         env_turn = queues.env_turn if one_env_at_a_time else None
         if num_envs:
+            self.clocks.takes_turns = one_env_at_a_time
+            self.clocks.environments += [StageClock() for _ in self._envs]
+            self.clocks.actors += [StageClock() for _ in range(num_actor_queues)]
+            ask, clocks = queues.ask_actor, self.clocks.environments
             self._unroller = EnvUnroller(
-                self._envs, specs, policy, length, queues.ask_actor, overwrite_policy_output, env_turn, sticky
+                self._envs, specs, policy, length, ask, clocks, overwrite_policy_output, env_turn, sticky
             )
         self._env_threads = []
         collector_orders = [] if collectors is None else [queues.collector_orders]
@@ -205,10 +210,19 @@ class AsyncOffPolicyDriver(Driver):
         serve_actor = trace(self._serve, index, index)
         common, num_envs = (self._coord, queues), len(self._envs)
         self._env_threads = [
-            EnvThread(*common, i, self._unroller, first_frame, unroll, self._start_spread * i / num_envs)
-            for i in range(num_envs)
+            EnvThread(
+                *common,
+                i,
+                self._unroller,
+                first_frame,
+                unroll,
+                clock,
+                queues.unroll_orders[i] if self._is_lockstep else None,
+                self._start_spread * i / num_envs,
+            )
+            for i, clock in enumerate(self.clocks.environments)
         ]
-        actors = [ActorThread(*common, i, serve_actor) for i in range(len(queues.actor_queues))]
+        actors = [ActorThread(*common, i, serve_actor, clock) for i, clock in enumerate(self.clocks.actors)]
         return [*actors, *self._env_threads]
 
     def _make_collector_thread(self):
@@ -224,7 +238,9 @@ class AsyncOffPolicyDriver(Driver):
         self._publish_weights()
         self._collectors.start(self._unroll_length)
         orders = self._tf_queues.collector_orders if self._is_lockstep else None
-        return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, orders)
+        clock = StageClock()
+        self.clocks.collectors.append(clock)
+        return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, clock, orders)
 
     def get_training_exps(self):
         """Takes `learn_queue_cap` unrolls from the learn queue; waits for them.
@@ -257,12 +273,13 @@ class AsyncOffPolicyDriver(Driver):
             if self._update_period is not None:
                 age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
                 if publishes or age >= self._update_period:
-                    with self._waiting():
+                    with self._waiting(COPY):
                         self._copy_weights()
             if self._collectors is not None:
                 age = int(self.learner.progress.updates) - self._published
                 if publishes or age >= self._collectors.broadcast_interval:
                     self._publish_weights()
+                    self.clocks.learner.lap(COPY)
             total = 0
             for _ in range(self._count_due_batches()):
                 with self._waiting():
@@ -304,33 +321,42 @@ class AsyncOffPolicyDriver(Driver):
         self._tf_queues.weights.hold(len(self._tf_queues.actor_queues), [], copy)
 
     def _unroll_and_enqueue(self, env_index, frame):
-        """Makes one unroll and hands it to the log and to the learner, in the graph of an environment."""
-        queues = self._tf_queues
-        if self._is_lockstep:
-            with tf.control_dependencies([queues.unroll_orders[env_index].dequeue()]):
-                frame = tf.nest.map_structure(tf.identity, frame)
+        """Makes one unroll and hands it to the log and to the learner, in the graph of an environment.
+
+        Returns the next frame, and what `_hand_over` does.
+        """
         frame, unroll = self._unroller.unroll(env_index, frame)
-        with tf.control_dependencies([self._hand_over(unroll)]):
-            return tf.nest.map_structure(tf.identity, frame)
+        return frame, self._hand_over(unroll)
 
     def _hand_over(self, unroll):
-        """Hands an unroll to the log and to the learner, in the graph; returns the last operation."""
+        """Hands an unroll to the log and to the learner, in the graph.
+
+        Returns float64 [2], the seconds for which the log queue and the learn queue were full.
+        """
         queues = self._tf_queues
-        record = make_log_record(unroll, self._policy, self._record_spec)
-        with tf.control_dependencies([queues.log_queue.enqueue(record)]):
-            return queues.learn_queue.enqueue(self._for_learner(unroll))
+        record, item = make_log_record(unroll, self._policy, self._record_spec), self._for_learner(unroll)
+        with tf.control_dependencies(tf.nest.flatten((record, item))):
+            times = [tf.timestamp()]
+        for queue, x in ((queues.log_queue, record), (queues.learn_queue, item)):
+            with tf.control_dependencies([times[-1]]):
+                enqueued = queue.enqueue(x)
+            with tf.control_dependencies([enqueued]):
+                times.append(tf.timestamp())
+        return tf.stack([times[1] - times[0], times[2] - times[1]])
 
     def _hand_over_all(self, spec, leaves):
-        """Hands an `Experience` over that collectors sent, one unroll after another."""
+        """Hands an `Experience` over that collectors sent, one unroll after another.
+
+        Returns the sum of what `_hand_over` does.
+        """
         unrolls = tf.nest.pack_sequence_as(spec, leaves)
 
-        def hand_over(index):
+        def hand_over(index, waits):
             unroll = tf.nest.map_structure(lambda x: x[index], unrolls)
-            with tf.control_dependencies([self._hand_over(unroll)]):
-                return (index + 1,)
+            return index + 1, waits + self._hand_over(unroll)
 
-        num_unrolls = tf.shape(leaves[0])[0]
-        tf.while_loop(lambda index: index < num_unrolls, hand_over, (0,), parallel_iterations=1)
+        num_unrolls, start = tf.shape(leaves[0])[0], (0, tf.zeros(2, tf.float64))
+        return tf.while_loop(lambda i, _: i < num_unrolls, hand_over, start, parallel_iterations=1)[1]
 
     def _publish_weights(self):
         """Gives the collectors the learner's weights, for what they do from now on."""

@@ -4,6 +4,8 @@
 import abc
 
 from alf.drivers.driver_thread import DriverThread
+from alf.drivers.env_thread import lap_hand_over
+from alf.drivers.stage_clock import HAND_OVER, RECEIVE
 
 _RECEIVE_SECONDS = 0.5  # after which a thread that waits for unrolls looks whether the driver stops
 
@@ -58,12 +60,15 @@ class CollectorThread(DriverThread):
     Args:
         coord, queues: as in `DriverThread`.
         collectors: `Collectors`.
-        hand_over: traced function of what `Collector.collect` returns.
+        hand_over: traced function of what `Collector.collect` returns; it returns float64 seconds [2], see
+            `lap_hand_over`.
+        clock: `StageClock` of this thread.
         orders: in lockstep a `NestFIFOQueue`: each item asks for one answer of each collector; else None.
     """
 
-    def __init__(self, coord, queues, collectors, hand_over, orders=None):
+    def __init__(self, coord, queues, collectors, hand_over, clock, orders=None):
         super().__init__(coord, queues, "CollectorThread")
+        self._clock = clock
         self._collectors = collectors
         self._hand_over = hand_over
         self._orders = orders
@@ -72,6 +77,7 @@ class CollectorThread(DriverThread):
     def work(self):
         if self._orders is not None:
             self._orders.dequeue()
+            self._clock.lap(HAND_OVER, times=0)
             self._request_all()
             missing = self._collectors.num_collectors
             while missing and not self._coord.should_stop():
@@ -91,8 +97,9 @@ class CollectorThread(DriverThread):
     def _take(self):
         """Hands the next answer over; returns whose it is, an empty list if there is none yet."""
         answer = self._collectors.receive(_RECEIVE_SECONDS)
+        self._clock.lap(RECEIVE, times=int(answer is not None))
         if answer is None:
             return []
         indices, leaves = answer
-        self._hand_over(leaves)
+        lap_hand_over(self._clock, self._hand_over(leaves), len(leaves[0]))
         return indices

@@ -3,7 +3,6 @@
 
 import abc
 import contextlib
-import time
 
 import tensorflow as tf
 from absl import logging
@@ -14,6 +13,7 @@ from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, NumberOfEpisodes
+from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
 from alf.errors import ConfigError, check_number
@@ -56,6 +56,7 @@ class Driver(abc.ABC):
     Attributes:
         batch_shape: Q, T and B of what a call of `collect` lets the learner observe; None without
             environments.
+        clocks: `StageClocks` of its threads.
     """
 
     batch_shape = None
@@ -99,6 +100,7 @@ class Driver(abc.ABC):
         self._observers = [*counts, statistics, *metrics, *observers]
         self._log_fields = _find_log_fields(self._observers, learner.policy) if specs else ()
         self._unroller = None  # the `EnvUnroller` of a driver that has environments
+        self.clocks = StageClocks()
         self._threads = []
         self._watches = []  # a `StallWatch`, or nothing
         # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
@@ -148,11 +150,11 @@ class Driver(abc.ABC):
             StallError: see `stall_timeout`.
             Exception: whatever ended a thread, as it was raised there.
         """
-        return self._name_the_end(self._collect, self.learner.observe)
+        return self._collect_by(self.learner.observe)
 
     def sample(self):
         """Takes a batch of unrolls as `collect` does, but the learner does not observe it: it is dropped."""
-        return self._name_the_end(self._collect, lambda experience: None)
+        return self._collect_by(lambda experience: None)
 
     def drop_old_experience(self):
         """Gives actors the learner's weights of now, and drops batches until one is of these weights alone.
@@ -168,7 +170,7 @@ class Driver(abc.ABC):
         version, oldest = int(self.learner.progress.updates), []
         self.publish_soon()
         for _ in range(_MAX_DROPPED):
-            self._name_the_end(self._collect, lambda x: oldest.append(int(tf.reduce_min(x.policy_version))))
+            self._collect_by(lambda x: oldest.append(int(tf.reduce_min(x.policy_version))))
             if oldest[-1] >= version:
                 return
 
@@ -303,12 +305,16 @@ class Driver(abc.ABC):
             raise
         raise RuntimeError("the driver was interrupted")
 
-    def _name_the_end(self, function, *args):
-        """Calls a function; if it meets a closed queue because the driver ends, this raises why it ends."""
+    def _collect_by(self, observe):
+        """Calls `_collect`; if it meets a closed queue because the driver ends, this raises why it ends."""
+        clock = self.clocks.learner
+        clock.lap(REST, times=0)
         try:
-            return function(*args)
+            return self._collect(observe)
         except QUEUE_CLOSED as error:
             closed = error
+        finally:
+            clock.lap(STORE)
         # Not in the handler: Python would show the closed queue as the context of the error of a thread.
         self._raise_if_stopping()
         raise closed
@@ -324,13 +330,15 @@ class Driver(abc.ABC):
             thread.start()
 
     @contextlib.contextmanager
-    def _waiting(self):
-        """Context of a wait for experience, for `StallWatch`."""
-        self._waiting_since = time.monotonic()
+    def _waiting(self, stage=WAIT):
+        """Context of a wait for experience, for `StallWatch`; it is a stage of the learner's thread."""
+        clock = self.clocks.learner
+        self._waiting_since = clock.lap(STORE)
         try:
             yield
         finally:
             self._waiting_since = None
+            clock.lap(stage)
 
     def _join_and_close(self):
         """Waits for threads and closes environments; returns a RuntimeError that says what is wrong, or None.

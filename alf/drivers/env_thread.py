@@ -7,7 +7,6 @@ The synchronous driver runs the same loop.
 import itertools
 import math
 import re
-import time
 import weakref
 
 import numpy as np
@@ -16,6 +15,7 @@ import tensorflow as tf
 from alf.data_structures import OWNER, Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
+from alf.drivers.stage_clock import ASK, HAND_OVER, LOG, REST, STEP
 from alf.errors import ConfigError, EnvError, check_bool, contain
 from alf.nest_utils import (
     add_leading_dims,
@@ -42,6 +42,8 @@ class EnvUnroller:
         overwrite_policy_output: see `AsyncOffPolicyDriver`.
         env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
         sticky: see `AsyncOffPolicyDriver`.
+        clocks: list of `StageClock`s, that of the thread of each environment.
+        ask_stage: text; the stage of that thread from one step to the next.
 
     Attributes:
         calls: list of what each environment does now: None, or ("reset" or "step", since when in seconds of
@@ -55,9 +57,11 @@ class EnvUnroller:
         policy,
         unroll_length,
         ask,
+        clocks,
         overwrite_policy_output=False,
         env_turn=None,
         sticky=False,
+        ask_stage=ASK,
     ):
         _check_holds(check_bool("sticky", sticky), envs, specs.batch_size)
         check_bool("overwrite_policy_output", overwrite_policy_output)
@@ -72,6 +76,8 @@ class EnvUnroller:
         self._answer_spec = _answer(*specs.reply_spec(policy))
         self._unroll_length = unroll_length
         self._ask = ask
+        self._clocks = clocks
+        self._ask_stage = ask_stage
         self._overwrites = overwrite_policy_output
         self._env_turn = env_turn
         self._sticky = sticky
@@ -232,11 +238,13 @@ class EnvUnroller:
         reference = weakref.ref(self)
 
         stage = "reset" if method is EnvUnroller._reset else "step"
+        times = 0 if method is EnvUnroller._get_taken_action else 1  # it is a part of the step before
 
         def call(env_index, *arrays):
             keep_python_thread()
             unroller = reference()
-            unroller.calls[env_index] = stage, time.monotonic()
+            clock = unroller._clocks[env_index]
+            unroller.calls[env_index] = stage, clock.lap(unroller._ask_stage, times=times)
             try:
                 if unroller._closed:
                     raise RuntimeError("the driver was interrupted")
@@ -247,6 +255,7 @@ class EnvUnroller:
                 raise error
             finally:
                 unroller.calls[env_index] = None
+                clock.lap(STEP, times=times)
 
         leaves = tf.nest.flatten(spec)
         outputs = tf.numpy_function(call, inputs, [s.dtype for s in leaves])
@@ -336,26 +345,49 @@ class EnvThread(DriverThread):
         env_index: int.
         unroller: `EnvUnroller`.
         first_frame: traced function (env_index) -> `Frame`.
-        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll. It puts the unroll
-            into the learn queue and the log queue.
+        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the float64
+            seconds [2] for which the log queue and the learn queue, into which it puts the unroll, were full.
+        clock: `StageClock` of this thread.
+        orders: in lockstep a `NestFIFOQueue`: each item asks for an unroll; else None.
         start_delay: seconds before the environment is reset for the first time.
     """
 
-    def __init__(self, coord, queues, env_index, unroller, first_frame, unroll, start_delay=0.0):
+    def __init__(
+        self, coord, queues, env_index, unroller, first_frame, unroll, clock, orders=None, start_delay=0.0
+    ):
         super().__init__(coord, queues, f"EnvThread-{env_index}")
         self._env_index = env_index
         self._unroller = unroller
         self._first_frame = first_frame
         self._unroll = unroll
+        self._clock = clock
+        self._orders = orders
         self._start_delay = start_delay
         self._frame = None
 
     def work(self):
         if self._frame is None:
             if not self._coord.wait_for_stop(self._start_delay):
+                self._clock.lap(REST)
                 self._frame = self._unroller.run(self._first_frame, self._env_index)
-        else:
-            self._frame = self._unroller.run(self._unroll, self._env_index, self._frame)
+            return
+        if self._orders is not None:
+            self._orders.dequeue()
+            self._clock.lap(HAND_OVER, times=0)
+        self._frame, waits = self._unroller.run(self._unroll, self._env_index, self._frame)
+        lap_hand_over(self._clock, waits)
+
+
+def lap_hand_over(clock, waits, times=1):
+    """Counts the time since the last lap of a thread that has put unrolls into the queues.
+
+    Args:
+        clock: its `StageClock`.
+        waits: float64 seconds [2] for which the log queue and the learn queue were full.
+        times: how many unrolls.
+    """
+    log, learner = waits.numpy().tolist()
+    clock.lap(REST, [(LOG, log, times), (HAND_OVER, learner, times)], times)
 
 
 def make_log_record(unroll, policy, spec):

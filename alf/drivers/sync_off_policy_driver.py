@@ -12,6 +12,7 @@ from alf.drivers.driver import Driver
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_thread import EnvUnroller, make_log_record
 from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.tf_runtime import reserve_threads, single_threaded, trace
@@ -67,8 +68,11 @@ class SyncOffPolicyDriver(Driver):
             return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
 
         policy, length = learner.policy, self._unroll_length
+        self.clocks.environments.append(StageClock())
+        clocks = self.clocks.environments * specs.num_envs  # one thread steps all of them
+        settings = {"sticky": sticky, "ask_stage": INFERENCE}
         self._unroller = EnvUnroller(
-            self._envs, specs, policy, length, ask, overwrite_policy_output, sticky=sticky
+            self._envs, specs, policy, length, ask, clocks, overwrite_policy_output, **settings
         )
         self._handover = Handover()
 
@@ -79,8 +83,9 @@ class SyncOffPolicyDriver(Driver):
             first_frame = trace(self._unroller.first_frame, index)
             unroll = trace(self._unroll_and_log, index, frame)
         common = self._coord, self._handover
+        (clock,) = self.clocks.environments
         self._start_threads(
-            [UnrollThread(*common, self._specs.num_envs, self._unroller, first_frame, unroll)]
+            [UnrollThread(*common, self._specs.num_envs, self._unroller, first_frame, unroll, clock)]
         )
         self._take()  # the news that all environments are reset
 
@@ -155,22 +160,31 @@ class UnrollThread(DriverThread):
         first_frame: traced function (env_index) -> `Frame`.
         unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and what
             `outcomes` holds of the unroll.
+        clock: `StageClock` of this thread.
     """
 
-    def __init__(self, coord, queues, num_envs, unroller, first_frame, unroll):
+    def __init__(self, coord, queues, num_envs, unroller, first_frame, unroll, clock):
         super().__init__(coord, queues, "UnrollThread")
         self._num_envs = num_envs
         self._unroller = unroller
         self._first_frame = first_frame
         self._unroll = unroll
+        self._clock = clock
         self._frames = None
 
     def work(self):
         indices = range(self._num_envs)
         if self._frames is None:
+            self._clock.lap(REST)
             self._frames = [self._unroller.run(self._first_frame, index) for index in indices]
             self._queues.outcomes.put(None)
         elif self._queues.orders.get():
-            done = [self._unroller.run(self._unroll, index, self._frames[index]) for index in indices]
+            self._clock.lap(HAND_OVER)
+            done = [self._make_unroll(index) for index in indices]
             self._frames = [frame for frame, _ in done]
             self._queues.outcomes.put([unroll for _, unroll in done])
+
+    def _make_unroll(self, index):
+        done = self._unroller.run(self._unroll, index, self._frames[index])
+        self._clock.lap(REST)
+        return done

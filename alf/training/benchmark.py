@@ -2,18 +2,20 @@
 """Benchmark: how fast a driver collects experience, and how fast a learner learns from it."""
 
 import contextlib
-import glob
-import os
 import time
 from typing import NamedTuple
 
 from alf.drivers import OfflineDriver
+from alf.drivers.stage_clock import TRAIN
 from alf.errors import ConfigError
+from alf.training.machine import cpu_seconds
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_report import EpisodeFigures
+from alf.training.stages import StageMeter
 from alf.training.stop_criteria import Position, StopCriteria
 
 _WARM_UP = 0.2  # of the time that is measured
+_STAGES_SECONDS = 2.0  # between two looks for the bottleneck to show
 
 
 class Speed(NamedTuple):
@@ -52,8 +54,9 @@ def benchmark(driver, seconds, sample_only=False):
         sample_only: whether there is no training.
 
     Returns:
-        dict: "sampling" and "training" are what `Speed.describe` returns, "training" is None without it;
-        "num_episodes" and "average_return" are of all episodes that ended.
+        dict: "sampling" and "training" are what `Speed.describe` returns, with the "bottleneck" and the
+        "time_share" of a `StageMeter`; "training" is None without it. "num_episodes" and "average_return" are
+        of all episodes that ended.
     """
     if isinstance(driver, OfflineDriver):
         raise ConfigError("Experiment.num_envs is 0: there is no environment whose speed could be measured")
@@ -63,7 +66,7 @@ def benchmark(driver, seconds, sample_only=False):
         while not driver.sample():
             pass
         measure(driver, driver.sample, _WARM_UP * seconds)
-        sampling = measure(driver, driver.sample, seconds, display.show)
+        sampling = _measure_stages(driver, driver.sample, seconds, display)
     if not sample_only:
         with contextlib.closing(_Display(driver, seconds)) as display:
 
@@ -74,12 +77,12 @@ def benchmark(driver, seconds, sample_only=False):
             while not display.summary:
                 learn()
             measure(driver, learn, _WARM_UP * seconds)
-            training = measure(driver, learn, seconds, display.show)
+            training = _measure_stages(driver, learn, seconds, display)
     metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
     average = metrics["AverageReturn"]
     return {
-        "sampling": sampling.describe(),
-        "training": training and training.describe(),
+        "sampling": sampling,
+        "training": training,
         "num_episodes": metrics["NumberOfEpisodes"],
         "average_return": None if average != average else average,  # JSON has no NaN
     }
@@ -87,7 +90,9 @@ def benchmark(driver, seconds, sample_only=False):
 
 def collect_and_train(driver):
     """Makes one train iteration; returns the environment steps that were collected, and the summary."""
-    return driver.collect(), driver.learner.train()
+    steps, summary = driver.collect(), driver.learner.train()
+    driver.clocks.learner.lap(TRAIN)
+    return steps, summary
 
 
 def measure(driver, iterate, seconds, show=None):
@@ -106,18 +111,16 @@ def measure(driver, iterate, seconds, show=None):
     return Speed(total, int(driver.learner.progress.updates) - updates, passed, cpu_seconds() - cpu)
 
 
-def cpu_seconds():
-    """CPU time so far of this process and, where there is a /proc, of the processes that it has started."""
-    total = time.process_time()
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # It has ended meanwhile.
-            with open(path, encoding="utf-8", errors="replace") as file:
-                fields = file.read().rpartition(")")[2].split()
-            # These are the state, the parent and so on; the last ones taken are user and system time.
-            _, parent, *_, user, system = fields[:13]
-            if int(parent) == os.getpid():
-                total += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-    return total
+def _measure_stages(driver, iterate, seconds, display):
+    """As `measure`, with the stages; returns a dict of what to show."""
+    stages = _make_stage_meter(driver)
+    speed = measure(driver, iterate, seconds, display.show)
+    stages.measure()
+    return {**speed.describe(), "bottleneck": stages.bottleneck, "time_share": stages.shares}
+
+
+def _make_stage_meter(driver):
+    return StageMeter(driver.clocks, lambda: int(driver.learner.progress.updates))
 
 
 class _Display:
@@ -126,13 +129,20 @@ class _Display:
     def __init__(self, driver, seconds):
         self._driver = driver
         metrics = {metric.name: metric for metric in driver.get_metrics()}
-        self._throughput, self._steps, self.summary = Throughput(), 0, None
-        criteria = StopCriteria(max_seconds=seconds)
-        self._bar = ProgressBar(self._throughput, criteria, EpisodeFigures(metrics))
+        self._throughput, self._collected, self._steps, self.summary = Throughput(), Throughput(), 0, None
+        self._env_steps = metrics["EnvironmentSteps"]
+        self._collected.count_up_to(self._env_steps.result())
+        self._stages, self._measured = _make_stage_meter(driver), 0.0
+        criteria, episodes = StopCriteria(max_seconds=seconds), EpisodeFigures(metrics)
+        self._bar = ProgressBar(self._throughput, self._collected, criteria, episodes, self._stages)
 
     def show(self, steps, seconds):
         self._throughput.add(steps)
+        self._collected.count_up_to(self._env_steps.result())
         self._steps += steps
+        if seconds - self._measured >= _STAGES_SECONDS:
+            self._stages.measure()
+            self._measured = seconds
         self._bar.update(Position(0, self._steps, seconds), self.summary)
 
     def close(self):

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from alf.training.stop_criteria import estimate_end
 
+_LOG_SECONDS = 5.0  # between two lines
 _WINDOWS = {"10s": 10.0, "1min": 60.0, "5min": 300.0}
 
 
@@ -20,6 +21,7 @@ class Throughput:
     def __init__(self, clock=time.monotonic):
         self._clock = clock
         self._points = collections.deque([(clock(), 0)])
+        self._counted = None  # by `count_up_to`
 
     def add(self, steps):
         """Adds `steps` that were made since the last call."""
@@ -31,6 +33,11 @@ class Throughput:
         self._points.append((now, total))
         while now - self._points[1][0] > max(_WINDOWS.values()):
             self._points.popleft()
+
+    def count_up_to(self, count):
+        """Adds the steps that a counter has made since the last call; the first call adds none."""
+        self.add(0 if self._counted is None else count - self._counted)
+        self._counted = count
 
     def rates(self):
         """Returns steps per second, a dict by window; a window longer than the run is the whole run."""
@@ -50,13 +57,16 @@ class ProgressBar:
     of the present phase if that comes before. On a terminal the last state stays.
 
     Args:
-        throughput: the `Throughput` of the run.
+        throughput, collected: `Throughput`s of the steps that are learned from, and of those that the
+            environments make.
         stop_criteria: `StopCriteria`.
         episodes: `EpisodeFigures`.
+        stages: `StageMeter`, whose bottleneck is shown.
     """
 
-    def __init__(self, throughput, stop_criteria, episodes):
-        self._throughput = throughput
+    def __init__(self, throughput, collected, stop_criteria, episodes, stages):
+        self._throughput, self._collected = throughput, collected
+        self._stages = stages
         self._stop_criteria = stop_criteria
         self._episodes = episodes
         self._started = self._shown = time.monotonic()
@@ -67,7 +77,7 @@ class ProgressBar:
         columns, lines = shutil.get_terminal_size()  # never 0: with 0, tqdm would show nothing
         # With `disable=None` there is a bar on a terminal alone.
         self._bar = tqdm(bar_format="{desc}", ncols=columns, nrows=lines, disable=None)
-        self._interval = 5.0 if self._bar.disable else 0.25
+        self._interval = _LOG_SECONDS if self._bar.disable else 0.25
         logging.get_absl_handler().addFilter(self._clear_line)
 
     def update(self, position, summary, phase=None):
@@ -91,11 +101,14 @@ class ProgressBar:
             self._draw()
 
     def line(self):
-        """Returns a line with steps, steps/s, return, episodes, policy lag, and the time that is left."""
+        """Returns a line with steps, steps/s, bottleneck, return, episodes, policy lag, and the time left."""
+        bottleneck = self._stages.bottleneck
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
         _, left, what_ends = self._estimate_end()
         return (
             f"env steps {self._position.num_env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
+            f"| collected/s {self._collected.rates()['10s']:,.0f} "
+            f"{bottleneck and f'| bottleneck {bottleneck} '}"
             f"| {self._describe_return()} | episodes {self._episodes.count():,} | {self._describe_lag()}"
             f"{left and f' | {left} {what_ends}'}"
         )
@@ -113,6 +126,7 @@ class ProgressBar:
         self._bar.n, self._bar.total = fraction or 0.0, 1.0
         elapsed = tqdm.format_interval(time.monotonic() - self._started)
         rate = f"{self._throughput.rates()['10s']:,.0f} steps/s"
+        rate += self._stages.bottleneck and f", bottleneck {self._stages.bottleneck}"
         self._bar.set_description_str(
             f"{self._position.num_env_steps:,} steps [{elapsed}{left and f'<{left}'}, {rate}] "
             f"{self._describe_return()} {self._describe_lag()}"

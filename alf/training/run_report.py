@@ -4,6 +4,9 @@
 import math
 import time
 
+from alf.drivers.stage_clock import REST, subtract
+from alf.training.stages import StageMeter
+
 _BEFORE = "until the first train step"
 _OLD_SECONDS, _OLD_EPISODES = 60.0, 5
 
@@ -12,46 +15,70 @@ class RunReport:
     """Measures a run: what was done, and where the time went.
 
     Args:
-        count: callable () -> dict of ints by name, which count all runs in the root_dir; one is "env steps".
+        count: callable () -> dict of ints by name, which count all runs in the root_dir; one is "env steps",
+            one is "updates".
         episodes: `EpisodeFigures`.
-        clock: callable () -> seconds.
+        clocks: `StageClocks` of the driver.
     """
 
-    def __init__(self, count, episodes, clock=time.monotonic):
+    def __init__(self, count, episodes, clocks):
         self._count = count
         self._episodes = episodes
-        self._clock = clock
-        self._start = count()
+        self._clocks = clocks
+        clocks.learner.lap(REST)  # what was before this run
+        self._start, self._start_readings = count(), clocks.learner.read()
         self._first = None  # the counts at the first train step
-        self._seconds = {}
-        self._lapped = clock()
+        self._seconds_before = 0.0  # until then
+        self._meter = None  # from then on
 
     def lap(self, name):
         """Counts the time since the last lap under a name; returns the time now."""
-        now = self._clock()
-        self._seconds[name] = self._seconds.get(name, 0.0) + now - self._lapped
-        self._lapped = now
-        return now
+        return self._clocks.learner.lap(name)
 
     def note_first_train_step(self):
         """Counts all time so far as that until the first train step: it is spent to start and to compile."""
-        self._seconds = {_BEFORE: sum(self._seconds.values())}
+        self._seconds_before = sum(self._read_seconds().values())
+        self._start_readings = self._clocks.learner.read()
         self._first = self._count()
+        self._clocks.drop()  # an environment may have waited until now
+        self._meter = StageMeter(self._clocks, lambda: self._count()["updates"])
+
+    def note_last_train_step(self, collects):
+        """Ends the measurement of the stages; `collects` is whether the driver still ran."""
+        if self._meter is not None:
+            self._meter.measure(collects)
+
+    def _read_seconds(self):
+        spent = subtract(self._clocks.learner.read(), self._start_readings)
+        seconds = {name: x.seconds for name, x in spent.items() if x.seconds}
+        return {_BEFORE: self._seconds_before, **seconds} if self._seconds_before else seconds
 
     def format(self):
         """Makes the table, a text of several lines."""
-        counts, total = self._count(), sum(self._seconds.values())
+        counts, seconds_of = self._count(), self._read_seconds()
+        total = sum(seconds_of.values())
         rows = [("", "this run", "all runs")]
         rows += [(name, f"{n - self._start[name]:,}", f"{n:,}") for name, n in counts.items()]
         rows += [("seconds", f"{total:,.1f}", "")]
-        for name, seconds in sorted(self._seconds.items(), key=lambda item: -item[1]):
+        for name, seconds in sorted(seconds_of.items(), key=lambda item: -item[1]):
             rows.append((f"  {name}", f"{seconds:,.1f}", f"{seconds / max(total, 1e-9):.1%}"))
         if self._first is not None:
-            steps, seconds = counts["env steps"] - self._first["env steps"], total - self._seconds[_BEFORE]
+            steps, seconds = counts["env steps"] - self._first["env steps"], total - self._seconds_before
             rows.append(("env steps/s since first train step", f"{steps / max(seconds, 1e-9):,.0f}", ""))
+        rows += self._describe_stages()
         rows.append(("average return", *self._episodes.describe_return()))
         rows.append(("average episode length", self._episodes.describe_length(), ""))
         return "\n".join(f"{name:36}{a:>14}  {b:>14}".rstrip() for name, a, b in rows)
+
+    def _describe_stages(self):
+        """Rows of the bottleneck, and of the driver's threads between the first and the last train step."""
+        if self._meter is None or not self._meter.bottleneck:
+            return []
+        rows = [("bottleneck", self._meter.bottleneck, "")]
+        for group, shares in self._meter.shares.items():
+            if group != "learner":  # whose seconds are above
+                rows += [(f"  {group}: {stage}", "", f"{share:.1%}") for stage, share in shares.items()]
+        return rows
 
 
 class EpisodeFigures:

@@ -16,6 +16,8 @@ from tensorboard.plugins.image import metadata as image_metadata
 
 from alf.training.progress_file import PROGRESS_FILE, ProgressFile
 
+# Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
+_TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
 _WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
 _BUCKETS = 30  # of a histogram, as many as TensorBoard's own have
 # What TensorBoard's HPARAMS page shows beside the settings. It would show each scalar of an event file.
@@ -60,7 +62,7 @@ class Summaries:
         self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
 
     def write(self, step, env_steps, seconds, values):
-        """Writes a dict of scalars by name.
+        """Writes a dict of scalars by name. A text goes to TensorBoard alone, a count of steps to the table.
 
         Args:
             step: int, the x axis.
@@ -68,12 +70,13 @@ class Summaries:
             seconds: since the first train step of this run.
             values: the dict.
         """
-        self.show(step, lambda: _write_scalars(values))
+        self.show(step, lambda: _write_values(values))
         compared = {f"hparams/{k}": value for k, value in values.items() if _COMPARED.fullmatch(k)}
         if compared:
-            self._write(self._compared, step, lambda: _write_scalars(compared))
+            self._write(self._compared, step, lambda: _write_values(compared))
         with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
-            self._progress_file.write(env_steps, seconds, values)
+            numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+            self._progress_file.write(env_steps, seconds, numbers)
 
     def show(self, step, write):
         """Calls `write` (): what it writes with `tf.summary.scalar` and so on is shown at a step."""
@@ -103,9 +106,12 @@ class Summaries:
                 logging.warning("no summaries can be written to %s: %s", path, error)
 
 
-def _write_scalars(values):
+def _write_values(values):
     for name, value in values.items():
-        tf.summary.scalar(name, value)
+        if isinstance(value, str):
+            tf.summary.text(name, value)
+        elif name not in _TABLE_ONLY:
+            tf.summary.scalar(name, value)
 
 
 def write_histogram(name, values):

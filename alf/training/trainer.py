@@ -10,6 +10,7 @@ import time
 import gin
 from absl import logging
 
+from alf.drivers.stage_clock import TRAIN
 from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
 from alf.learner import LearnerGroup
 from alf.training.callback import call_back, check_callbacks, end_callbacks
@@ -18,15 +19,16 @@ from alf.training.collection import Collection
 from alf.training.config import check_dead_bindings
 from alf.training.experiment import seed_continued_run
 from alf.training.hyperparameters import read_hyperparameters
+from alf.training.machine import MachineMeter
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_dir import RunDir
 from alf.training.run_report import EpisodeFigures, RunReport
+from alf.training.stages import StageMeter
 from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries, write_gif, write_histogram
 from alf.training.warm_start import warm_start
 
 _EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
-_NOT_SHOWN = {"EnvironmentSteps"}  # metrics; the x axis says it
 
 
 @gin.configurable(module="alf.training")
@@ -219,7 +221,7 @@ class Trainer:
             logging.info("continues from %s: %s", self._restored, self.counters)
         logging.info("tensorboard --logdir %s", self._run_dir.path)
         self._episodes = EpisodeFigures(self.metrics)
-        self._report = RunReport(self._count, self._episodes)
+        self._report = RunReport(self._count, self._episodes, self.driver.clocks)
         with self._stop_on_error():
             self._run_dir.remove_done()
             try:
@@ -275,17 +277,21 @@ class Trainer:
                 return False, self._interrupted
             raise
         env_steps = self.counters["env_steps"] if self._restored else None
-        throughput, summaries = Throughput(), Summaries(self._run_dir.summaries, env_steps)
+        summaries = Summaries(self._run_dir.summaries, env_steps)
+        self._trained, self._collected, self._machine = Throughput(), Throughput(), MachineMeter()
+        self._collected.count_up_to(self.metrics["EnvironmentSteps"].result())
+        self._stages = StageMeter(self.driver.clocks, lambda: int(self.learner.progress.updates))
         if self._evaluator is not None:
             self._evaluator.run(self._run_dir.path, self.counters["env_steps"])
-        bar = ProgressBar(throughput, self._stop_criteria, self._episodes)
+        rates = self._trained, self._collected
+        bar = ProgressBar(*rates, self._stop_criteria, self._episodes, self._stages)
         with contextlib.closing(summaries), contextlib.closing(bar):
             summaries.describe(self._find_x(), read_hyperparameters())
-            return self._repeat_train_iterations(bar, throughput, summaries)
+            return self._repeat_train_iterations(bar, summaries)
 
-    def _repeat_train_iterations(self, bar, throughput, summaries):
+    def _repeat_train_iterations(self, bar, summaries):
         now = saved = summarized = self._report.lap("rest")
-        summary = unshown = None  # `unshown`: the last one with an update since the last point
+        summary, is_summarized = {}, True
         while True:
             position = self._find_position(now)
             bar.update(position, summary, self._collection.phase)
@@ -299,13 +305,15 @@ class Trainer:
             if steps is None:
                 end = False, self._interrupted
                 break
-            summary = self._train_iter(steps)
-            unshown = summary or unshown or {}
-            throughput.add(steps)
-            self._call_back("on_train_iter", summary)
+            made = self._train_iter(steps)
+            summary = made or summary  # the last one, where no update was due
+            is_summarized = False
+            self._trained.add(steps)
+            self._collected.count_up_to(self.metrics["EnvironmentSteps"].result())
+            self._call_back("on_train_iter", made)
             if now - summarized >= self._summary_interval:
-                self._summarize(summaries, unshown, throughput.rates())
-                summarized, unshown = now, None
+                self._summarize(summaries, summary)
+                summarized, is_summarized = now, True
             if self._evaluator is not None:
                 self._report.lap("rest")
                 self._evaluate_if_due(summaries)
@@ -316,19 +324,20 @@ class Trainer:
                 self._report.lap("checkpoints")
                 saved = now
             now = self._report.lap("rest")
+        self._report.note_last_train_step(self._collection.phase.collects)
         bar.close()  # what is logged comes below it
         if self._evaluator is not None and end[0]:
             self._take_evaluation(summaries, _EVALUATION_SECONDS)
             self._report.lap("evaluation")
         if self._first_trained is not None:
             logging.info("%.2f s since the first train step", position.max_seconds)
-        if unshown is not None:
-            self._summarize(summaries, unshown, throughput.rates())
+        if not is_summarized:
+            self._summarize(summaries, summary)
         return end
 
-    def _summarize(self, summaries, summary, rates):
+    def _summarize(self, summaries, summary):
         x, env_steps = self._find_x(), self.counters["env_steps"]
-        summaries.write(x, env_steps, self._seconds_of_training(), self._values(summary, rates))
+        summaries.write(x, env_steps, self._seconds_of_training(), self._values(summary))
         for name, values in self.learner.histograms().items():
             summaries.show(x, functools.partial(write_histogram, name, values))
         if self._custom_summary is not None:
@@ -412,19 +421,19 @@ class Trainer:
             if self._interrupted:
                 return None
             raise
-        self._report.lap("waiting for experience")
         return steps
 
     def _train_iter(self, steps):
         """Trains on what is due after so many steps; returns the summary."""
         collects = self._collection.phase.collects
         summary = self.learner.train() if collects else self.learner.train_from_replay()
-        now = self._report.lap("training")
+        now = self._report.lap(TRAIN)
         self._checkpointer.iterations += 1
         self._checkpointer.offline_iterations += not collects
         if summary and self._first_trained is None:
             self._first_trained = now
             self._report.note_first_train_step()
+            self._stages.measure()  # what comes is another measurement, without the time to compile
         if not summary and not steps:  # nothing was collected and no update was due
             time.sleep(0.001)
         return summary
@@ -450,14 +459,17 @@ class Trainer:
             **{name.replace("_", " "): n for name, n in self.learner.replayer.counts().items()},
         }
 
-    def _values(self, summary, rates):
-        """The scalars to show, a dict by name."""
-        shown = [name for name in self.metrics if name not in _NOT_SHOWN]
-        values = {f"metrics/{name}": self.metrics[name].result() for name in shown}
+    def _values(self, summary):
+        """What to show, a dict by name of scalars and of a text."""
+        values = {f"metrics/{name}": metric.result() for name, metric in self.metrics.items()}
         # The averages of episodes have no value before the first episode has ended.
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in summary.items()}
-        values |= {f"throughput/steps_per_second_{window}": rate for window, rate in rates.items()}
+        for name, steps in (("", self._trained), ("collected_", self._collected)):
+            rates = steps.rates().items()
+            values |= {f"throughput/{name}steps_per_second_{window}": rate for window, rate in rates}
+        values |= self._stages.measure(self._collection.phase.collects)
+        values |= self._machine.measure()
         values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
         values |= {f"replay/{name}": n for name, n in self.learner.replayer.counts().items()}
         values["environments/worker_restarts"] = self.driver.num_restarts

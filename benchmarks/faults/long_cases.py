@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What takes long: kill -9 at random moments, and a soak with random faults of workers."""
 
-import glob
 import os
 import random
 import signal
@@ -9,9 +8,8 @@ import statistics
 import time
 
 import psutil
-from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-from tensorboard.util import tensor_util
 
+from alf.training.progress_file import PROGRESS_FILE, read_rows
 from benchmarks.faults.case import Cases, Expected, Outcome
 from benchmarks.faults.training import (
     find_checkpoints,
@@ -130,8 +128,7 @@ def _check_soak(outcome, training, samples, num_lost):
     outcome.details.update(trained=trained, taken=taken, lost_workers=num_lost)
 
 
-def _last_value(root_dir, tag):
+def _last_value(root_dir, name):
     """The last value of a summary."""
-    (path,) = glob.glob(f"{root_dir}/train/*tfevents*")
-    values = (value for event in EventFileLoader(path).Load() for value in event.summary.value)
-    return [float(tensor_util.make_ndarray(value.tensor)) for value in values if value.tag == tag][-1]
+    columns, rows = read_rows(os.path.join(root_dir, PROGRESS_FILE))
+    return float(rows[-1][columns.index(name)])

@@ -235,7 +235,7 @@ def test_ctrl_c_on_a_terminal(tmp_path):
     ) as process:
         os.close(terminal)
         shown = read_until(
-            reader, r"\d steps \[00:\d\d, [\d,]+ steps/s\] return \d+(\.\d+)? lag \d+/\d+\.\d/\d+"
+            reader, r"\d steps \[00:\d\d, [\d,]+ steps/s, bottleneck \w+\] return \d+(\.\d+)? lag \d"
         )
         process.send_signal(signal.SIGINT)
         start = time.monotonic()
@@ -292,6 +292,7 @@ def test_sigterm_while_the_learner_waits_and_a_line_every_few_seconds(tmp_path):
     (line,) = re.findall(r"env steps [\d,]+ \|.*", err)
     assert re.fullmatch(
         r"env steps [\d,]+ \| steps/s [\d,]+ / [\d,]+ / [\d,]+ \(10 s / 1 min / 5 min\) "
+        r"\| collected/s [\d,]+ \| bottleneck \w+ "
         r"\| return (?:\d(?:\.\d{1,2})?|10) \| episodes [\d,]+ \| lag \d+/\d+\.\d/\d+",
         line,
     )

@@ -295,7 +295,7 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
         driver.start()
         for _ in range(3):
             driver.run_async()
-        traces = len(learner.policy.rows), driver.get_training_exps.experimental_get_tracing_count()
+        traces = len(learner.policy.rows), driver._dequeue.num_traces
         threads = threading.active_count()
         functions = len(context.context().list_function_names())
         learner.observed.clear()
@@ -304,7 +304,7 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
         assert len(learner.observed) == 300
         assert traces == (
             len(learner.policy.rows),
-            driver.get_training_exps.experimental_get_tracing_count(),
+            driver._dequeue.num_traces,
         )
         assert traces[1] == 1
         assert threading.active_count() == threads

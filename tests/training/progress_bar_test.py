@@ -5,6 +5,7 @@ import io
 import logging as std_logging
 import re
 import sys
+import types
 
 import pytest
 from absl import logging
@@ -114,14 +115,17 @@ class Metric:
         return self.value
 
 
-def make_progress(monkeypatch, clock, isatty, average_return=12.34, num_episodes=1234, **criteria):
+def make_progress(monkeypatch, clock, isatty, average_return=12.34, num_episodes=1234, word="", **criteria):
     stderr = _Stderr(isatty)
     monkeypatch.setattr(sys, "stderr", stderr)
-    throughput = Throughput(clock)
+    throughput, collected = Throughput(clock), Throughput(clock)
+    collected.count_up_to(1000)  # of the runs before
     clock.now += 2.0
     throughput.add(4000)
+    collected.count_up_to(6000)
     metrics = {"AverageReturn": Metric(average_return), "NumberOfEpisodes": Metric(num_episodes)}
-    return ProgressBar(throughput, StopCriteria(**criteria), EpisodeFigures(metrics, clock)), stderr
+    episodes, stages = EpisodeFigures(metrics, clock), types.SimpleNamespace(bottleneck=word)
+    return ProgressBar(throughput, collected, StopCriteria(**criteria), episodes, stages), stderr
 
 
 def position(env_steps, seconds, iterations=1):
@@ -138,7 +142,7 @@ def test_one_line_every_few_seconds_without_a_terminal(monkeypatch, clock, lines
     assert 3 <= len(lines) <= 4
     assert stderr.getvalue() == "", "a bar would write there"
     assert lines[0].startswith("env steps 4,000 | steps/s ")
-    assert lines[0].endswith("(10 s / 1 min / 5 min) | return 12.3 | episodes 1,234 | lag 0/1.3/3")
+    assert lines[0].endswith(" | return 12.3 | episodes 1,234 | lag 0/1.3/3")
 
 
 def test_line_without_episodes(monkeypatch, clock):
@@ -146,7 +150,7 @@ def test_line_without_episodes(monkeypatch, clock):
     progress.update(position(5, 0.0), SUMMARY)
     assert progress.line() == (
         "env steps 5 | steps/s 2,000 / 2,000 / 2,000 (10 s / 1 min / 5 min) "
-        "| return - | episodes 0 | lag 0/1.3/3"
+        "| collected/s 2,500 | return - | episodes 0 | lag 0/1.3/3"
     )
 
 
@@ -157,6 +161,24 @@ def test_the_lag_stays_while_no_update_is_due(monkeypatch, clock):
     progress.update(position(5, 1.0), SUMMARY)
     progress.update(position(5, 2.0), {})
     assert progress.line().endswith("| lag 0/1.3/3")
+
+
+def test_the_bottleneck_is_in_the_line_and_in_the_bar(monkeypatch, clock):
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True, word="actors")
+    progress.update(position(5, 0.0), SUMMARY)
+    assert " | collected/s 2,500 | bottleneck actors | return 12.3 |" in progress.line()
+    progress.close()
+    assert " steps/s, bottleneck actors] return 12.3 lag" in stderr.getvalue()
+
+
+def test_steps_of_a_counter_are_those_since_its_first_value():
+    clock = Clock()
+    throughput = Throughput(clock)
+    for count in (500, 500, 700, 900):
+        throughput.count_up_to(count)
+    clock.now += 2.0
+    throughput.count_up_to(1000)
+    assert throughput.rates()["10s"] == pytest.approx(500 / 2)
 
 
 def test_a_return_that_is_old_is_marked(monkeypatch, clock):

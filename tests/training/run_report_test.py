@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from alf.drivers.stage_clock import HAND_OVER, INFERENCE, STEP, TRAIN, WAIT, StageClock, StageClocks
 from alf.training.run_report import EpisodeFigures, RunReport, format_number
 
 
@@ -96,27 +97,40 @@ def test_no_return_is_not_old():
 def test_the_table_says_what_was_done_and_where_the_time_went():
     clock, metrics = Clock(), make_metrics(num_episodes=10, average_return=0.7434)
     counts = {"updates": 5, "env steps": 1000}
-    report = RunReport(lambda: dict(counts), EpisodeFigures(metrics, clock), clock)
-    for name, seconds in [("waiting", 5.0), ("training", 15.0)]:
+    environments, actors = [StageClock(clock)], [StageClock(clock)]
+    clocks = StageClocks(environments, actors, learner=StageClock(clock))
+    clock.now += 1000.0  # before the run
+    report = RunReport(lambda: dict(counts), EpisodeFigures(metrics, clock), clocks)
+    for name, seconds in [(WAIT, 5.0), (TRAIN, 15.0)]:
         clock.now += seconds
         assert report.lap(name) == clock.now
     counts["env steps"] += 100
     report.note_first_train_step()
-    for name, seconds in [("waiting", 28.0), ("training", 42.0), ("waiting", 10.0)]:
+    for name, seconds in [(WAIT, 28.0), (TRAIN, 42.0), (WAIT, 10.0)]:
         clock.now += seconds
         report.lap(name)
-    counts.update({"updates": 12, "env steps": 9100})
+    environments[0].lap(STEP, [(HAND_OVER, 60.0, 1)])
+    actors[0].lap(INFERENCE)
+    report.note_last_train_step(collects=True)
+    clock.now += 20.0
+    report.lap("checkpoints")
+    counts.update({"updates": 12, "env steps": 11100})
     rows = [line.split() for line in report.format().splitlines()]
     assert rows == [
         ["this", "run", "all", "runs"],
         ["updates", "7", "12"],
-        ["env", "steps", "8,100", "9,100"],
-        ["seconds", "100.0"],
-        ["training", "42.0", "42.0%"],
-        ["waiting", "38.0", "38.0%"],
-        ["until", "the", "first", "train", "step", "20.0", "20.0%"],
+        ["env", "steps", "10,100", "11,100"],
+        ["seconds", "120.0"],
+        ["training", "42.0", "35.0%"],
+        ["waiting", "for", "experience", "38.0", "31.7%"],
+        ["until", "the", "first", "train", "step", "20.0", "16.7%"],
+        ["checkpoints", "20.0", "16.7%"],
         ["env", "steps/s", "since", "first", "train", "step", "100"],
-        ["average", "return", "0.743", "over", "1", "min", "old"],
+        ["bottleneck", "learner"],
+        ["environments:", "waiting", "for", "learner", "75.0%"],
+        ["environments:", "step", "25.0%"],
+        ["actors:", "inference", "100.0%"],
+        ["average", "return", "0.743", "over", "2", "min", "old"],
         ["average", "episode", "length", "200"],
     ]
 
@@ -124,5 +138,8 @@ def test_the_table_says_what_was_done_and_where_the_time_went():
 def test_the_table_of_a_run_without_a_train_step():
     clock = Clock()
     figures = EpisodeFigures(make_metrics(average_return=math.nan, length=math.nan), clock)
-    text = RunReport(lambda: {"env steps": 0}, figures, clock).format()
-    assert "steps/s" not in text and text.splitlines()[-1].split() == ["average", "episode", "length", "-"]
+    report = RunReport(lambda: {"env steps": 0, "updates": 0}, figures, StageClocks())
+    report.note_last_train_step(collects=True)
+    text = report.format()
+    assert "steps/s" not in text and "bottleneck" not in text
+    assert text.splitlines()[-1].split() == ["average", "episode", "length", "-"]

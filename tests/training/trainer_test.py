@@ -28,7 +28,7 @@ from alf.training.git_state import read_git_state
 from alf.training.run_description import read_description
 from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
-from tests.training.event_files import read_summaries
+from tests.training.event_files import read_kinds, read_summaries
 
 BATCH_SIZE, EPISODE_LENGTH, UNROLL_LENGTH = 4, 5, 4
 
@@ -173,8 +173,13 @@ def test_a_table_at_the_end(tmp_path, caplog):
     assert total == trainer.counters["env_steps"] == env_steps + added
     assert rows["episodes"][1] == str(trainer.metrics["NumberOfEpisodes"].result())
     parts = ["until the first train step", "waiting for experience", "training", "rest", "checkpoints"]
-    found = [name for name in rows if rows[name][-1].endswith("%")]
+    parts.append("storing experience")
+    found = [name for name in rows if rows[name][-1].endswith("%") and ":" not in name]
     assert set(found) == set(parts)
+    assert len(rows["bottleneck"]) == 1
+    for group in ("environments", "actors"):
+        shares = [float(row[0][:-1]) for name, row in rows.items() if name.startswith(f"{group}: ")]
+        assert len(shares) >= 2 and sum(shares) == pytest.approx(100.0, abs=0.3)
     assert float(rows["seconds"][0]) <= seconds + 0.1
     assert sum(float(rows[name][0]) for name in parts) == pytest.approx(float(rows["seconds"][0]), abs=0.3)
     assert sum(float(rows[name][1][:-1]) for name in parts) == pytest.approx(100.0, abs=0.3)
@@ -191,11 +196,13 @@ def test_target_return(tmp_path):
 
 
 def read_events(folder):
-    """Returns {tag: [(step, value), ...]} of the scalars."""
+    """Returns {tag: [(step, value), ...]} of the scalars and texts."""
+    kinds = read_kinds(folder)
+    read = {"scalars": float, "text": lambda array: array.item().decode()}
     return {
-        tag: [(step, float(tf.make_ndarray(value.tensor))) for step, value in values]
+        tag: [(step, read[kinds[tag]](tf.make_ndarray(value.tensor))) for step, value in values]
         for tag, values in read_summaries(folder).items()
-        if values[0][1].metadata.plugin_data.plugin_name == "scalars"
+        if kinds[tag] in read
     }
 
 
@@ -203,6 +210,7 @@ def test_summaries(tmp_path):
     trainer = make_trainer(tmp_path, stop={"num_iterations": 60}, summary_interval=0.0)
     trainer.train()
     events = read_events(tmp_path / "train")
+    assert len(events.pop("config/operative_config")) == 1
     expected = {
         "metrics": [
             *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
@@ -211,9 +219,27 @@ def test_summaries(tmp_path):
         "train": [
             *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
             *("explained_variance", "learning_rate"),
-            *("policy_lag_min", "policy_lag_mean", "policy_lag_max", "iterations"),
+            *("policy_lag_min", "policy_lag_mean", "policy_lag_max"),
         ],
-        "throughput": [f"steps_per_second_{window}" for window in ("10s", "1min", "5min")],
+        "throughput": [
+            f"{name}steps_per_second_{window}"
+            for name in ("", "collected_")
+            for window in ("10s", "1min", "5min")
+        ],
+        "time": [
+            "bottleneck",
+            *("environments/step", "environments/waiting_for_actor", "environments/waiting_for_learner"),
+            *("actors/inference", "learner/waiting_for_experience", "learner/update"),
+        ],
+        "time_share": [
+            *(f"environments/{stage}" for stage in ("step", "waiting_for_actor", "waiting_for_learner")),
+            *("environments/waiting_for_metrics", "environments/rest"),
+            *("actors/inference", "actors/waiting_for_environments"),
+            *(f"learner/{stage}" for stage in ("waiting_for_experience", "storing_experience", "training")),
+            "learner/rest",
+        ],
+        "memory": ["process_mb", "children_mb"],
+        "cpu": ["cores"],
         "environments": ["worker_restarts"],
         "queues": ["actor_queue", "learn_queue", "log_queue"],
     }
@@ -221,13 +247,12 @@ def test_summaries(tmp_path):
     for tag, points in events.items():
         steps, values = zip(*points)
         assert list(steps) == sorted(steps), tag
-        assert np.isfinite(values).all(), f"{tag}: {values}"
+        assert tag == "time/bottleneck" or np.isfinite(values).all(), f"{tag}: {values}"
         # Episodes have no figures before the first one has ended.
         if not tag.startswith(("metrics/Average", "metrics/Min", "metrics/Max")):
             assert len(points) == 60, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
     assert events["train/loss"][-1][0] == trainer.counters["env_steps"]
-    assert last["train/iterations"] == 60
     assert last["train/learning_rate"] == pytest.approx(0.01)
     assert last["train/gradient_norm"] > 0
     assert last["train/policy_lag_min"] <= last["train/policy_lag_mean"]
@@ -235,14 +260,52 @@ def test_summaries(tmp_path):
     assert last["metrics/AverageEpisodeLength"] == EPISODE_LENGTH
     assert 0 < last["metrics/AverageReturn"] <= EPISODE_LENGTH
     assert last["throughput/steps_per_second_10s"] > 0
+    assert last["throughput/collected_steps_per_second_10s"] > 0
+    for group in ("environments", "actors", "learner"):
+        shares = [value for tag, value in last.items() if tag.startswith(f"time_share/{group}/")]
+        assert sum(shares) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_summaries_come_at_their_interval_and_at_the_end(tmp_path):
     trainer = make_trainer(tmp_path, stop={"num_iterations": 60}, summary_interval=1e6)
     trainer.train()
     events = read_events(tmp_path / "train")
-    assert {len(points) for points in events.values()} == {1}
-    assert events["train/iterations"] == [(trainer.counters["env_steps"], 60)]
+    env_steps = trainer.counters["env_steps"]
+    assert {tuple(step for step, _ in points) for points in events.values()} == {(env_steps,)}
+
+
+def test_a_run_of_one_iteration_has_a_point_of_each_name(tmp_path):
+    names = []
+    for num_iterations in (1, 60):
+        path = tmp_path / str(num_iterations)
+        make_trainer(path, stop={"num_iterations": num_iterations}, summary_interval=1e6).train()
+        names.append({tag for tag in read_events(path / "train") if not tag.startswith("metrics/")})
+    assert names[0] == names[1]
+
+
+def test_the_last_summary_is_that_of_the_last_update(tmp_path):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 4}, summary_interval=1e6)
+    train, summaries = trainer.learner.train, []
+
+    def train_twice():
+        summaries.append(train() if len(summaries) < 2 else {})
+        return summaries[-1]
+
+    trainer.learner.train = train_twice
+    trainer.train()
+    ((_, loss),) = read_events(tmp_path / "train")["train/loss"]
+    assert loss == pytest.approx(float(summaries[1]["loss"]))
+
+
+def test_nothing_that_is_drawn_repeats_the_x_axis(tmp_path):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 40}, summary_interval=0.0)
+    trainer.train()
+    for tag, points in read_events(tmp_path / "train").items():
+        if tag == "time/bottleneck" or tag == "metrics/NumberOfEpisodes":  # episodes of equal length here
+            continue
+        x, y = np.transpose(points[5:])
+        if np.ptp(y) > 0:
+            assert abs(np.corrcoef(x, y)[0, 1]) < 0.9999, tag
 
 
 def test_a_run_continues_where_it_ended(tmp_path):

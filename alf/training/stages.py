@@ -1,0 +1,128 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Where the time of a run goes, and which stage is the bottleneck.
+
+docs/metrics.md has the names and rules.
+"""
+
+import numpy as np
+
+from alf.drivers.stage_clock import (
+    ASK,
+    HAND_OVER,
+    INFERENCE,
+    LOG,
+    RECEIVE,
+    STEP,
+    STORE,
+    TRAIN,
+    WAIT,
+    Spent,
+    subtract,
+)
+
+_NO_WAIT = 0.05  # share of time: who waits for less is always busy, practically
+_TIMED = STEP, ASK, HAND_OVER, INFERENCE, RECEIVE, WAIT  # stages whose mean duration is shown
+
+
+class StageMeter:
+    """Measures the stages of a driver's threads between two calls of `measure`.
+
+    A stage counts when it ends, so whole stages are measured. Where a thread has ended none, its figures of
+    the time before stay: a curve has no gaps.
+
+    Args:
+        clocks: `StageClocks` of the driver.
+        count_updates: callable () -> int, the updates so far.
+
+    Attributes:
+        bottleneck: text, what `find_bottleneck` returned; "" before the first `measure`.
+        shares: dict by group of dicts by stage: the share of time, a mean over the threads of the group.
+    """
+
+    def __init__(self, clocks, count_updates):
+        self._clocks = clocks
+        self._count_updates = count_updates
+        self.bottleneck, self.shares, self._seconds = "", {}, {}
+        self._before, self._updates = self._read(), count_updates()
+
+    def measure(self, collects=True):
+        """Returns what to show, a dict by name of floats and of the bottleneck's word.
+
+        `collects` is whether the driver runs. If not, the learner's figures are all there are.
+        """
+        before, updates = self._before, self._updates
+        self._before, self._updates = self._read(), self._count_updates()
+        groups = self._clocks.by_group()
+        groups = groups if collects else {"learner": groups["learner"]}
+        self.shares = {group: shares for group, shares in self.shares.items() if group in groups}
+        for group, clocks in groups.items():
+            spent = [subtract(self._before[clock], before.get(clock, {})) for clock in clocks]
+            spent = [stages for stages in spent if _add_up(stages) > 0]
+            if spent:
+                self.shares[group] = _mean_shares(spent)
+                self._seconds[group] = {**self._seconds.get(group, {}), **_mean_seconds(spent)}
+            if group == "learner" and spent and self._updates > updates:
+                seconds = spent[0].get(TRAIN, Spent()).seconds
+                self._seconds[group]["update"] = seconds / (self._updates - updates)
+        num_turns = len(self._clocks.environments) if self._clocks.takes_turns else 1
+        self.bottleneck = find_bottleneck(self.shares, num_turns)
+        figures = {"time_share": self.shares, "time": {g: self._seconds.get(g, {}) for g in groups}}
+        values = {
+            f"{kind}/{group}/{stage.replace(' ', '_')}": value
+            for kind, by_group in figures.items()
+            for group, by_stage in by_group.items()
+            for stage, value in by_stage.items()
+        }
+        return {**values, "time/bottleneck": self.bottleneck}
+
+    def _read(self):
+        return {clock: clock.read() for clocks in self._clocks.by_group().values() for clock in clocks}
+
+
+def find_bottleneck(shares, num_turns=1):
+    """Finds the stage that a run would gain from if it were faster.
+
+    Args:
+        shares: as in `StageMeter`; "learner" must be there.
+        num_turns: how many environments take turns to step; 1 if they do not.
+
+    Returns:
+        "balanced", "learner", "storing", "trainer", "collectors", "environments", "actors", "metrics" or
+        "driver"; docs/metrics.md says what leads to which.
+    """
+    learner, environments = shares["learner"], shares.get("environments")
+    waits = [shares[group].get(HAND_OVER, 0.0) for group in ("environments", "collectors") if group in shares]
+    sampling_waits, learner_waits = np.mean(waits) if waits else 1.0, learner.get(WAIT, 0.0)
+    if max(sampling_waits, learner_waits) < _NO_WAIT:
+        return "balanced"
+    if learner_waits <= sampling_waits:
+        parts = {"learner": learner.get(TRAIN, 0.0), "storing": learner.get(STORE, 0.0)}
+        parts["trainer"] = 1 - learner_waits - sum(parts.values())
+    elif environments is None:
+        return "collectors"
+    else:
+        inference = shares.get("actors", environments).get(INFERENCE, 0.0)
+        steps = environments.get(STEP, 0.0) * num_turns
+        parts = {"environments": steps, "actors": inference, "metrics": environments.get(LOG, 0.0)}
+        parts["driver"] = 1 - environments.get(HAND_OVER, 0.0) - sum(parts.values())
+    return max(parts, key=parts.get)
+
+
+def _add_up(stages):
+    return sum(spent.seconds for spent in stages.values())
+
+
+def _mean_shares(spent):
+    """The mean share of each stage, over a list of dicts of `Spent` by stage, one for each thread."""
+    totals = [_add_up(stages) for stages in spent]
+    names = dict.fromkeys(stage for stages in spent for stage in stages)
+    return {
+        name: float(np.mean([s.get(name, Spent()).seconds / total for s, total in zip(spent, totals)]))
+        for name in names
+    }
+
+
+def _mean_seconds(spent):
+    """The mean duration of each timed stage that has ended, over all threads."""
+    sums = {name: np.sum([stages.get(name, Spent()) for stages in spent], axis=0) for name in _TIMED}
+    return {name: float(seconds / times) for name, (seconds, times) in sums.items() if times}

@@ -1,0 +1,286 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""StageMeter with a clock of the test's own, the rules of the bottleneck, and real runs with a slow stage."""
+
+import functools
+import re
+import time
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers.stage_clock import (
+    ASK,
+    HAND_OVER,
+    INFERENCE,
+    LOG,
+    RECEIVE,
+    REST,
+    STEP,
+    STORE,
+    TRAIN,
+    WAIT,
+    StageClock,
+    StageClocks,
+)
+from alf.learner import Learner
+from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
+from alf.training.stages import StageMeter, find_bottleneck
+from tests.training.trainer_test import make_trainer, read_events
+
+SLOW = 0.04  # seconds
+
+
+class Time:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def make_clocks(now, num_environments=1, num_actors=1):
+    environments = [StageClock(now) for _ in range(num_environments)]
+    actors = [StageClock(now) for _ in range(num_actors)]
+    return StageClocks(environments, actors, learner=StageClock(now))
+
+
+def lap(clock, *spent):
+    """Lets a clock have spent (stage, seconds, times)."""
+    clock._get_time.now += sum(seconds for _, seconds, _ in spent)
+    clock.lap(REST, spent, times=0)
+
+
+def test_shares_and_means_are_those_since_the_last_measurement():
+    now, updates = Time(), [5]
+    clocks = make_clocks(now, num_environments=2)
+    first, second = clocks.environments
+    (actor,), learner = clocks.actors, clocks.learner
+    lap(first, (STEP, 1000.0, 1))  # before the meter begins
+    for clock in (second, actor, learner):
+        clock.lap(REST)
+    meter = StageMeter(clocks, lambda: updates[0])
+    assert meter.bottleneck == ""
+    lap(first, (STEP, 6.0, 3), (ASK, 2.0, 4))
+    lap(second, (STEP, 2.0, 1), (HAND_OVER, 2.0, 2))
+    lap(actor, (INFERENCE, 3.0, 10))
+    lap(learner, (WAIT, 1.0, 2), (TRAIN, 3.0, 1))
+    updates[0] += 6
+    second.lap(REST)
+    values = meter.measure()
+    assert {name: values[name] for name in values if name.startswith("time/")} == {
+        "time/environments/step": 8.0 / 4,
+        "time/environments/waiting_for_actor": 2.0 / 4,
+        "time/environments/waiting_for_learner": 2.0 / 2,
+        "time/actors/inference": 0.3,
+        "time/learner/waiting_for_experience": 0.5,
+        "time/learner/update": 3.0 / 6,
+        "time/bottleneck": meter.bottleneck,
+    }
+
+
+def test_a_share_is_the_mean_over_threads_of_parts_of_the_time_that_each_has_counted():
+    now = Time()
+    clocks = make_clocks(now, num_environments=2)
+    meter = StageMeter(clocks, lambda: 0)
+    first, second = clocks.environments
+    lap(first, (STEP, 6.0, 3), (ASK, 2.0, 4))
+    second._lapped = now.now
+    lap(second, (STEP, 1.0, 1), (HAND_OVER, 3.0, 2))
+    clocks.learner.lap(TRAIN)
+    values = meter.measure()
+    assert values["time_share/environments/step"] == pytest.approx((6 / 8 + 1 / 4) / 2)
+    assert values["time_share/environments/waiting_for_actor"] == pytest.approx((2 / 8 + 0) / 2)
+    assert values["time_share/environments/waiting_for_learner"] == pytest.approx((0 + 3 / 4) / 2)
+    assert not [name for name in values if "actors" in name], "the actor has counted nothing yet"
+
+
+def test_figures_of_a_thread_that_has_counted_nothing_stay():
+    now = Time()
+    clocks = make_clocks(now)
+    meter = StageMeter(clocks, lambda: 0)
+    lap(clocks.environments[0], (STEP, 6.0, 2), (ASK, 2.0, 2))
+    clocks.learner.lap(TRAIN)
+    before = meter.measure()
+    now.now += 5.0
+    clocks.learner.lap(TRAIN)
+    assert meter.measure() == before
+    lap(clocks.environments[0], (STEP, 8.0, 1))
+    after = meter.measure()
+    assert after["time/environments/step"] > 3.0 == before["time/environments/step"]
+    # It was in no such stage: the share is 0, the duration of one is that of the last ones.
+    assert after["time_share/environments/waiting_for_actor"] == 0.0
+    assert after["time/environments/waiting_for_actor"] == before["time/environments/waiting_for_actor"]
+
+
+def test_the_learner_is_all_there_is_while_nothing_collects():
+    now = Time()
+    clocks = make_clocks(now)
+    meter = StageMeter(clocks, lambda: 0)
+    lap(clocks.environments[0], (STEP, 6.0, 2))
+    clocks.learner.lap(TRAIN)
+    assert "time/environments/step" in meter.measure()
+    now.now += 1.0
+    clocks.learner.lap(TRAIN)
+    values = meter.measure(collects=False)
+    assert values == {"time_share/learner/training": 1.0, "time/bottleneck": "learner"}
+
+
+def shares(
+    wait=0.0, train=0.0, store=0.0, learner_rest=0.0, hand_over=0.0, step=0.0, ask=0.0, log=0.0, **more
+):
+    learner = {WAIT: wait, TRAIN: train, STORE: store, REST: learner_rest}
+    environments = {STEP: step, ASK: ask, HAND_OVER: hand_over, LOG: log}
+    result = {"learner": learner, "environments": environments}
+    if "inference" in more:
+        result["actors"] = {INFERENCE: more["inference"]}
+    if "collectors" in more:
+        result["collectors"] = {HAND_OVER: more["collectors"], RECEIVE: 1 - more["collectors"]}
+    return result
+
+
+RULES = {
+    "neither waits": (shares(wait=0.04, train=0.9, hand_over=0.04, step=0.9), "balanced"),
+    "one of them waits": (shares(wait=0.0, train=0.9, hand_over=0.06, step=0.9), "learner"),
+    "the learner waits a little less": (shares(wait=0.3, train=0.5, hand_over=0.31, step=0.6), "learner"),
+    "both wait as long": (shares(wait=0.5, train=0.5, hand_over=0.5, step=0.5), "learner"),
+    "storing": (shares(wait=0.1, train=0.4, store=0.5, hand_over=0.6), "storing"),
+    "the rest of the learner": (shares(wait=0.1, train=0.4, learner_rest=0.5, hand_over=0.6), "trainer"),
+    "steps": (shares(wait=0.8, train=0.2, step=0.5, ask=0.5, inference=0.4), "environments"),
+    "inference": (shares(wait=0.8, train=0.2, step=0.4, ask=0.6, inference=0.5), "actors"),
+    "inference of a synchronous driver": (
+        {"learner": {WAIT: 0.8, TRAIN: 0.2}, "environments": {STEP: 0.3, INFERENCE: 0.5, HAND_OVER: 0.2}},
+        "actors",
+    ),
+    "metrics": (shares(wait=0.8, train=0.2, step=0.2, ask=0.3, inference=0.2, log=0.5), "metrics"),
+    "none of them": (shares(wait=0.8, train=0.2, step=0.2, ask=0.8, inference=0.3), "driver"),
+    "waiting for the learner is no work": (
+        shares(wait=0.8, train=0.2, hand_over=0.6, step=0.2, ask=0.2, inference=0.1),
+        "environments",
+    ),
+    "collectors alone": (
+        {"learner": {WAIT: 0.8, TRAIN: 0.2}, "collectors": {RECEIVE: 1.0}},
+        "collectors",
+    ),
+    "collectors wait": (
+        {"learner": {WAIT: 0.1, TRAIN: 0.9}, "collectors": {RECEIVE: 0.2, HAND_OVER: 0.8}},
+        "learner",
+    ),
+    "collectors and environments": (shares(wait=0.5, train=0.5, step=0.9, collectors=0.0), "environments"),
+    "collectors wait on average more": (
+        shares(wait=0.3, train=0.7, step=0.9, hand_over=0.1, collectors=0.7),
+        "learner",
+    ),
+    "nothing collects": ({"learner": {TRAIN: 0.9, REST: 0.1}}, "learner"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_rules_of_the_bottleneck(name):
+    given, word = RULES[name]
+    assert find_bottleneck(given) == word
+
+
+def test_environments_that_take_turns_are_busy_together():
+    given = shares(wait=0.8, train=0.2, step=0.22, ask=0.78, inference=0.3)
+    assert find_bottleneck(given, num_turns=1) == "driver"
+    assert find_bottleneck(given, num_turns=4) == "environments"
+
+
+@pytest.mark.parametrize("takes_turns, word", [(False, "driver"), (True, "environments")])
+def test_a_meter_knows_whether_environments_take_turns(takes_turns, word):
+    clocks = make_clocks(Time(), num_environments=4)
+    clocks.takes_turns = takes_turns
+    meter = StageMeter(clocks, lambda: 0)
+    for clock in clocks.environments:
+        clock.drop()
+        lap(clock, (STEP, 2.0, 1), (ASK, 8.0, 1))
+    for clock, stage in ((clocks.actors[0], INFERENCE), (clocks.learner, WAIT)):
+        clock.drop()
+        lap(clock, (stage, 1.0, 1), (REST, 4.0, 1))
+    meter.measure()
+    assert meter.bottleneck == word
+
+
+def test_the_page_has_each_word_and_each_name(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    for _, word in RULES.values():
+        assert f"| `{word}` |" in page
+    make_trainer(tmp_path, stop={"num_iterations": 3}).train()
+    for tag in read_events(tmp_path / "train"):
+        if tag.startswith(("time/", "throughput/", "memory/", "cpu/")):
+            assert re.sub(r"_(1min|5min)$", "_10s", tag) in page, tag
+        elif tag.startswith("time_share/"):
+            assert f"{tag.rpartition('/')[2]}`" in page, tag
+
+
+def sleep_in_graph(x):
+    """Sleeps in the graph, then returns a tensor."""
+
+    def sleep():
+        time.sleep(SLOW)
+        return False
+
+    with tf.control_dependencies([tf.numpy_function(sleep, [], tf.bool)]):
+        return tf.identity(x)
+
+
+class SlowPolicy(ActorCriticPolicy):
+    def rollout_step(self, time_step, state):
+        step = super().rollout_step(time_step, state)
+        return step._replace(action=sleep_in_graph(step.action))
+
+
+class SlowLearner(Learner):
+    def train(self):
+        time.sleep(8 * SLOW)
+        return super().train()
+
+
+def sleep_and_return(x):
+    time.sleep(SLOW)
+    return x
+
+
+network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
+SLOW_PARTS = {
+    "environments": {"env": {"special": sleep_and_return, "special_step": 0}},
+    "actors": {"experiment": {"policy_ctor": functools.partial(SlowPolicy, network_ctor=network_ctor)}},
+    "learner": {
+        "experiment": {
+            "learner_ctor": lambda *args, **kwargs: SlowLearner(
+                *args, optimizer=tf.keras.optimizers.legacy.Adam(0.01), **kwargs
+            )
+        }
+    },
+    "metrics": {"experiment": {"observer": True}},
+}
+
+
+@pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+@pytest.mark.parametrize("word", SLOW_PARTS)
+def test_a_run_with_a_slow_part_names_it(tmp_path, monkeypatch, caplog, driver, word):
+    caplog.set_level("INFO", "absl")
+    monkeypatch.setattr("alf.training.progress_bar._LOG_SECONDS", 0.0)
+    parts = {key: dict(value) for key, value in SLOW_PARTS[word].items()}
+    experiment = {"num_envs": 2, **parts.pop("experiment", {})}
+    if experiment.pop("observer", False):
+        driver = functools.partial(driver, observers=[lambda record: time.sleep(2 * SLOW)])
+    experiment["driver_ctor"] = driver
+    num_iterations = 40 if word == "metrics" else 14  # the log queue has room for some records
+    make_trainer(
+        tmp_path,
+        stop={"num_iterations": num_iterations},
+        summary_interval=0.6,
+        experiment=experiment,
+        **parts,
+    ).train()
+    words = [text for _, text in read_events(tmp_path / "train")["time/bottleneck"]]
+    if word == "metrics" and driver.func is SyncOffPolicyDriver:
+        word = "storing"  # its learner's thread calls the observers
+    assert words[-1] == word
+    log = "\n".join(record.getMessage() for record in caplog.records)
+    assert re.search(rf"\| bottleneck {word} \|", log)
+    assert re.search(rf"^bottleneck +{word}$", log, re.MULTILINE)
