@@ -174,10 +174,17 @@ def check_trials(config, grid, ranges):
         parse_config([], [config])
         for name, texts in grid.items():
             for text in texts:
-                parse_config([], [f"{name} = {text}"], "--grid")
+                _check_binding("--grid", f"{name} = {text}")
         for name, values in ranges.items():
             for value in values.limits or values.values:
-                parse_config([], [f"{name} = {value!r}"], "Sweep.settings")
+                _check_binding("Sweep.settings", f"{name} = {value!r}")
+
+
+def _check_binding(source, binding):
+    try:
+        parse_config([], [binding], source)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
 
 
 def _find_place():

@@ -11,7 +11,7 @@ import numpy as np
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
 from alf.sweep.processes import LOST
-from alf.training.progress_file import PROGRESS_FILE
+from alf.training.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
 from alf.training.run_dir import DONE_FILE
 
 FINISHED, FAILED, INTERRUPTED, WAITING = "finished", "failed", "interrupted", "waiting"
@@ -44,7 +44,7 @@ def read_status(path):
 
 
 def read_objective(path, name, value):
-    """Reads the `Outcome` of a run from its `progress.csv`, without its status.
+    """Reads the `Outcome` of a run from its `progress.csv`, without its status; steps and seconds at its end.
 
     Args:
         path: the root_dir of the run; nothing need be there.
@@ -54,13 +54,16 @@ def read_objective(path, name, value):
     if not os.path.exists(os.path.join(path, PROGRESS_FILE)):
         return Outcome()
     try:
-        curve = read_run(path).curve(name)
+        run = read_run(path)
     except ConfigError:
         return Outcome()
-    if curve is None:
+    env_steps, seconds, curve = run.columns[ENV_STEPS], run.columns[SECONDS], run.curve(name)
+    if not len(env_steps):
         return Outcome()
-    objective = curve.values[-1] if value == "last" else np.max(curve.values)
-    return Outcome(WAITING, float(objective), int(curve.env_steps[-1]), float(curve.seconds[-1]))
+    objective = None
+    if curve is not None:
+        objective = float(curve.values[-1] if value == "last" else np.max(curve.values))
+    return Outcome(WAITING, objective, int(env_steps[-1]), float(seconds[-1]))
 
 
 def find_error(status, log, start):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from alf.errors import ConfigError, SaveError
 from alf.files import replace_file
-from alf.sweep.outcome import FINISHED, WAITING, read_objective, read_status
+from alf.sweep.outcome import FINISHED, read_objective, read_status
 from alf.sweep.searches import describe
 from alf.training.run_dir import may_change
 
@@ -76,7 +76,7 @@ class SweepStudy:
 
     def next_run(self):
         """Returns the next `Run` to start; None if there is none."""
-        if not self._queue:
+        while not self._queue:
             asked = self._search.ask([trial["settings"] for trial in self._trials])
             if asked is None:
                 return None
@@ -108,7 +108,6 @@ class SweepStudy:
             outcome = read_objective(run.path, self.objective, self._value)
             self.outcomes[run.path] = outcome._replace(status=read_status(run.path))
             if self.outcomes[run.path].status != FINISHED:
-                self.outcomes[run.path] = outcome._replace(status=WAITING)
                 self._queue.append(run)
 
     def _tell(self, trial):
