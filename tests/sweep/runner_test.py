@@ -19,7 +19,8 @@ from alf.sweep.study import SweepStudy
 from tests.sweep.stand_ins import count_most_at_a_time, make_arguments, read_events, wait_until
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
-CORE = min(os.sched_getaffinity(0))
+CORES = os.sched_getaffinity(0)  # before any test
+CORE = min(CORES)
 TRIALS = [{"a.b": "1"}, {"a.b": "2"}]
 
 
@@ -78,11 +79,10 @@ def test_as_many_runs_at_a_time_as_have_room_and_no_more(tmp_path, place, most):
 
 
 def test_each_run_has_cores_of_its_own_and_the_sweep_keeps_its_own(tmp_path):
-    before = os.sched_getaffinity(0)
     Sweeping(tmp_path, seeds=(0,), place=Machine([CORE], 1)).runner.run()
     logs = [path.read_text() for path in tmp_path.glob(f"runs/*/*/{LOG_FILE}")]
     assert logs == [f"cores [{CORE}]\n"] * 2
-    assert os.sched_getaffinity(0) == before
+    assert os.sched_getaffinity(0) == CORES
     machine = Machine([3, 4, 5, 6, 7], 2)
     machine._taken = {"first": machine._free[:2], "second": machine._free[2:4]}
     machine._free = [7]
