@@ -54,7 +54,7 @@ class Runner:
                 process.interrupt()
 
     def _start_runs(self):
-        while self.stop_reason is None and self._place.has_room():
+        while self._place.has_room():
             run = self._study.next_run()
             if run is None:
                 return
