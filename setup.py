@@ -55,6 +55,8 @@ EXTRAS = {
     # What Ray's extra of that name has, without pydantic, which needs a typing-extensions that TF-Agents 0.19
     # does not allow; pyarrow 26 needs NumPy 2. Matplotlib draws the picture of a population.
     "tune": ["ray>=2.40", "pandas", "pyarrow>=17,<26", "fsspec", "tensorboardX", "requests", "matplotlib"],
+    # alf-sweep: Optuna is for Sweep.search = "optuna" alone.
+    "sweep": ["matplotlib", "optuna>=4"],
     # alf-plot.
     "plot": ["matplotlib"],
     # 1.26 moved its particle environments to mpe2, which brings pygame-ce over TF-Agents' pygame.
@@ -91,7 +93,17 @@ setup(
     entry_points={
         "console_scripts": [
             f"alf-{name.replace('_', '-')} = alf.bin.{name}:console_main"
-            for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot", "check_env")
+            for name in (
+                "train",
+                "pbt",
+                "sweep",
+                "play",
+                "evaluate",
+                "export",
+                "benchmark",
+                "plot",
+                "check_env",
+            )
         ]
     },
 )

@@ -4,7 +4,8 @@
 SAC on MountainCarContinuous-v0, where exploring pays nothing until the goal is reached once by chance. The
 file holds one demonstration, by a script that always pushes as hard as it can: nothing in it says what other
 actions lead to. Each run makes the same number of updates; the greedy policy is evaluated in between, which
-is not timed. Prints one JSON object, and draws the returns, means and ranges over the seeds.
+is not timed. Prints one JSON object, and draws the returns: means over the seeds, and their 95 % bootstrap
+intervals.
 """
 
 import contextlib
@@ -25,11 +26,11 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPo
 from alf.environments import BehaviorEnvironment, load
 from alf.learner import Learner, ReplayTraining
 from alf.networks import CriticsNetwork, PolicyNetwork
+from alf.plots.picture import draw_line
 from alf.policies import SacPolicy
 from alf.policies.agent import Agent
 from alf.replay import HybridReplayer, UniformReplayer, load_replayer
 from alf.training import evaluation
-from benchmarks.lines import draw_line
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
 _RUNS = flags.DEFINE_integer("runs", 3, "Of each kind, with the seeds 0, 1, ...", lower_bound=1)
@@ -125,8 +126,9 @@ def draw(path, runs, title):
     """The returns of `runs`, a dict of lists of what `run` returns, against updates."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
-    for label, several in runs.items():
-        draw_line(axes, [one[0] for one in several], [one[3] for one in several], label)
+    for i, (label, several) in enumerate(runs.items()):
+        style = dict(color=f"C{i}")
+        draw_line(axes, [np.array(one[0]) for one in several], [one[3] for one in several], label, style)
     axes.axhline(_TARGET, color="grey", linewidth=0.8, linestyle="--")
     axes.set(title=title, xlabel="updates", ylabel="return of the greedy policy")
     axes.legend()

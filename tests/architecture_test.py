@@ -26,6 +26,7 @@ LAYERS = [
     {"training"},
     {"plots"},
     {"population"},
+    {"sweep"},
     {"bin"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -4,5 +4,6 @@
 from absl import flags
 
 import alf.population.policy_population  # noqa: F401  (gin files may name it)
+import alf.sweep.sweep  # noqa: F401  (the same)
 
 GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "Path of a gin file; may be repeated.")

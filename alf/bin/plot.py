@@ -14,11 +14,10 @@ from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin.command import make_main, start
-from alf.errors import ConfigError, SaveError
-from alf.files import replace_file
+from alf.errors import ConfigError
 from alf.plots.curves import smooth
-from alf.plots.groups import Group, find_algorithm, group_runs
-from alf.plots.picture import FORMATS, Line, check_matplotlib, draw
+from alf.plots.groups import Group, find_algorithm, find_target, group_runs
+from alf.plots.picture import FORMATS, Line, check_matplotlib, draw, format_of, save_picture
 from alf.plots.runs import find_runs, read_run
 
 _OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf.")
@@ -29,36 +28,27 @@ _TARGET = flags.DEFINE_float(
 )
 _TITLE = flags.DEFINE_string("title", "", "Text above the picture.")
 
-# Which stop criterion is the target of a column.
-_TARGETS = {"metrics/AverageReturn": "target_return", "eval/return_mean": "target_eval_return"}
-
 
 def run(arguments):
     """Draws as the flags say; returns the exit status."""
     check_matplotlib()
-    format = _check_flags()
+    _check_flags()
     groups = _read_groups(arguments)
     lines = _make_lines(groups)
     figure = draw(lines, _METRIC.value, _find_target(groups), _TITLE.value)
-    try:
-        with replace_file(_OUTPUT.value) as file:
-            figure.savefig(file, format=format)
-    except OSError as error:
-        raise SaveError(f"--output={_OUTPUT.value}: {error.strerror or error}") from None
+    save_picture(figure, _OUTPUT.value)
     print(f"{_OUTPUT.value}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
     return 0
 
 
 def _check_flags():
-    """Returns the format of the output; raises ConfigError if a flag is wrong."""
+    """Raises ConfigError if a flag is wrong."""
     if not _OUTPUT.value:
         raise ConfigError("--output is not set: name the file of the picture")
     if _SMOOTHING.value is not None and not _SMOOTHING.value > 0:
         raise ConfigError(f"--smoothing is {_SMOOTHING.value:g}: it must be a number above 0")
-    format = os.path.splitext(_OUTPUT.value)[1].removeprefix(".").lower()
-    if format not in FORMATS:
+    if format_of(_OUTPUT.value) not in FORMATS:
         raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
-    return format
 
 
 def _read_groups(arguments):
@@ -123,10 +113,7 @@ def _find_target(groups):
     """--target, else the target of the stop criteria if all runs have the same one, else None."""
     if _TARGET.value is not None:
         return _TARGET.value
-    name = _TARGETS.get(_METRIC.value, _TARGETS.get(f"metrics/{_METRIC.value}"))
-    texts = {run.settings.get(f"StopCriteria.{name}", "None") for group in groups for run in group.runs}
-    text = texts.pop() if len(texts) == 1 else "None"
-    return None if text == "None" else float(text)
+    return find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
 
 
 main = make_main(run, takes_arguments=True)

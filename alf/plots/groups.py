@@ -11,6 +11,8 @@ _NO_DIFFERENCE = re.compile(
 )
 _ALGORITHM = re.compile(r"(?:.*[./])?(\w+)Algorithm\.\w+")
 _NAMES = {"Impala": "IMPALA", "Dqn": "DQN", "Sac": "SAC"}
+# Which stop criterion is the target of a column.
+_TARGETS = {"metrics/AverageReturn": "target_return", "eval/return_mean": "target_eval_return"}
 _MAX_VALUE = 40  # characters that a label shows of a value
 
 
@@ -51,6 +53,19 @@ def find_algorithm(settings):
     """The name of the algorithm in the settings of a run; with several policies all their names."""
     names = {match[1] for name in settings if (match := _ALGORITHM.fullmatch(name))}
     return " + ".join(sorted(_NAMES.get(name, name) for name in names))
+
+
+def find_target(all_settings, metric):
+    """The target of a metric in the stop criteria of runs, a float; None unless all have the same one.
+
+    Args:
+        all_settings: list of the runs' settings.
+        metric: column of `progress.csv`, with or without "metrics/".
+    """
+    name = _TARGETS.get(metric, _TARGETS.get(f"metrics/{metric}"))
+    texts = {settings.get(f"StopCriteria.{name}", "None") for settings in all_settings}
+    text = texts.pop() if len(texts) == 1 else "None"
+    return None if text == "None" else float(text)
 
 
 def _select(settings):

@@ -1,9 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The picture of learning curves: by environment steps and by wall time, side by side."""
 
+import os
 from typing import NamedTuple
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, SaveError
+from alf.files import replace_file
 from alf.plots.curves import join, mean_and_interval
 
 FORMATS = ("pdf", "png", "svg")  # file name extensions of the pictures that can be written
@@ -54,8 +56,8 @@ def draw(lines, metric, target=None, title=""):
     per_unit, unit = next(rest for limit, *rest in _TIMES if longest < limit)
     for line, style in zip(lines, _choose_styles(lines), strict=True):
         values = [curve.values for curve in line.curves]
-        _draw_line(by_steps, [curve.env_steps for curve in line.curves], values, _describe(line), style)
-        _draw_line(by_time, [curve.seconds / per_unit for curve in line.curves], values, None, style)
+        draw_line(by_steps, [curve.env_steps for curve in line.curves], values, _describe(line), style)
+        draw_line(by_time, [curve.seconds / per_unit for curve in line.curves], values, None, style)
     for axes in (by_steps, by_time):
         axes.set_xlim(left=0)
         axes.grid(alpha=0.3)
@@ -71,7 +73,29 @@ def draw(lines, metric, target=None, title=""):
     return figure
 
 
-def _draw_line(axes, xs, ys, label, style):
+def save_picture(figure, path):
+    """Writes Matplotlib's figure to a file, which is replaced; SaveError is raised if that fails."""
+    try:
+        with replace_file(path) as file:
+            figure.savefig(file, format=format_of(path))
+    except OSError as error:
+        raise SaveError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def format_of(path):
+    """The end of a file's name, without its dot: "png"."""
+    return os.path.splitext(path)[1].removeprefix(".").lower()
+
+
+def draw_line(axes, xs, ys, label, style):
+    """Draws one run as it is, several as their mean, with its 95 % interval as a band.
+
+    Args:
+        axes: Matplotlib's.
+        xs, ys: lists of arrays [N], one for each run.
+        label: of the line; None: it is not in the legend.
+        style: dict of `color` and what else Matplotlib's lines take.
+    """
     if len(xs) == 1:
         marker = "o" if len(xs[0]) == 1 else ""
         axes.plot(xs[0], ys[0], label=label, marker=marker, **style)

@@ -97,15 +97,16 @@ def _is_own(name):
     return path is not None and not is_installed(path) and name.partition(".")[0] not in ("alf", "__main__")
 
 
-def take_bindings(module):
+def take_bindings(module, only_read=False):
     """Removes the bindings of all that a module registers from gin's configuration; returns their names.
 
-    ConfigError is raised if nothing has read one of them. `module` is a name, such as "alf.population". Gin
-    has no public way to do this; its version is pinned in setup.py.
+    ConfigError is raised if nothing has read one of them; with `only_read` such a one stays. `module` is a
+    name, such as "alf.population". Gin has no public way to do this; its version is pinned in setup.py.
     """
     before = parse_settings(gin.config_str())
-    store = gin.config._CONFIG
-    taken = {key: store.pop(key) for key in list(store) if key[1].startswith(f"{module}.")}
+    store, read = gin.config._CONFIG, gin.config._OPERATIVE_CONFIG
+    names = [key for key in store if key[1].startswith(f"{module}.") and (key in read or not only_read)]
+    taken = {key: store.pop(key) for key in names}
     names = before.keys() - parse_settings(gin.config_str()).keys()
     store.update(taken)
     check_dead_bindings([f"{name}=" for name in names])

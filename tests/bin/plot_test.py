@@ -131,7 +131,7 @@ def test_what_is_wrong_is_one_line(folder):
         (output,): (2, "no run is named: alf-plot DIR... --output=FILE.png"),
         ("runs", "--output=x.doc"): (2, "--output=x.doc: it must end in .pdf, .png, .svg"),
         ("runs", "--output=x"): (2, "--output=x: it must end in .pdf, .png, .svg"),
-        ("runs", "--output=nowhere/x.png"): (1, "--output=nowhere/x.png: No such file or directory"),
+        ("runs", "--output=nowhere/x.png"): (1, "nowhere/x.png cannot be written: No such file or directory"),
         ("runs", output, "--smoothing=0"): (2, "--smoothing is 0: it must be a number above 0"),
         ("runs", output, "--smoothing=nan"): (2, "--smoothing is nan: it must be a number above 0"),
         ("there_is_none", output): (2, "there is no folder 'there_is_none': name the root_dir of a run"),

@@ -25,14 +25,17 @@ from tests.training.event_files import read_kinds
 from tests.training.league_test import Duel
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-GROUPS = "metrics|train|throughput|queues|replay|environments|eval|config|hparams|debug|variables|gradients"
+GROUPS = (
+    "metrics|train|throughput|time|time_share|memory|cpu|queues|replay|environments|eval|config|hparams|debug"
+    "|variables|gradients"
+)
 # What a word in capital letters stands for.
 WORDS = {
     "N": r"\d+",
     "FIGURE": "(?:mean|median|std|min|max|low|high)",
     "SETTING": r"[\w.]+",
     "PATH": ".+",
-    **dict.fromkeys(("KEY", "NAME", "GROUP"), r"\w+"),
+    **dict.fromkeys(("KEY", "NAME", "GROUP", "THREADS", "STAGE"), r"\w+"),
 }
 Adam = functools.partial(tf.keras.optimizers.legacy.Adam, 1e-3)
 SMALL = dict(fc_layer_params=(8,))

@@ -1,0 +1,284 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-sweep: short runs from the command line, a signal and the same command again, wrong settings."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import gin
+import psutil
+import pytest
+
+from alf.bin import sweep
+from alf.sweep.sweep import Sweep
+from alf.training.config import own_config, parse_config, parse_settings, take_bindings
+from tests.bin.conftest import write_config
+from tests.example_runs import EXAMPLES
+
+SECONDS = 240  # for what takes a few, on a machine that others use, too
+RATES = "Adam.learning_rate=[0.01, 0.001]"
+
+
+def start(folder, *arguments):
+    gin_file = write_config(folder / "config", "cartpole")
+    command = [sys.executable, "-m", "alf.bin.sweep", f"--gin_file={gin_file}", f"--root_dir={folder}/sweep"]
+    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    env["PYTHONPATH"] = str(EXAMPLES.parent)
+    settings = dict(env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen([*command, *arguments], text=True, **settings)
+
+
+def finish(process):
+    try:
+        return process.communicate(timeout=SECONDS)[0]
+    finally:
+        process.kill()
+
+
+def read_table(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def wait_until(done, process):
+    deadline = time.monotonic() + SECONDS
+    while not done():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+
+
+def read_iterations(root_dir):
+    return {
+        path.parent.name: json.loads(path.read_text())["iterations"]
+        for path in root_dir.glob("runs/*/*/done.json")
+    }
+
+
+def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, command):
+    """The user's own module is beside the gin file, and is found by the runs."""
+    root_dir = tmp_path / "sweep"
+    flags = dict(gin_file=[str(write_config(tmp_path / "config", "own"))], root_dir=str(root_dir))
+    flags["grid"] = ["Uneven.longest=[8, 'none']"]
+    status, out, _ = command(sweep, **flags)
+    assert status == 1, out
+    good, bad = read_table(root_dir / "runs.csv")
+    assert (good["Uneven.longest"], good["seed"], good["status"], good["error"]) == ("8", "0", "finished", "")
+    assert float(good["objective"]) > 0 and int(good["env_steps"]) > 0
+    assert bad["status"] == "failed" and re.search("ValueError|TypeError", bad["error"]), bad
+    assert (root_dir / "sweep.md").read_text() in out
+    assert out.count(f"| Uneven.longest='none', seed 0 | {bad['error']} |") == 1
+    assert "1 of 2 runs have failed; the same command tries them again" in out
+    assert f"the best is Uneven.longest=8, seed 0: alf-play --root_dir={root_dir / good['folder']}\n" in out
+    assert (root_dir / "curves.png").stat().st_size > 10_000
+    assert "Uneven.longest = 8" in (root_dir / good["folder"] / "operative_config.gin").read_text()
+    log = root_dir / good["folder"] / "log.txt"
+    before = log.read_text()
+    status, out, _ = command(sweep, **flags)
+    assert status == 1 and out.count("starts ") == out.count("starts Uneven.longest='none'") == 1
+    assert log.read_text() == before
+
+
+def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path):
+    process = start(tmp_path, "--gin_param=StopCriteria.num_iterations=1000000")
+    root_dir = tmp_path / "sweep"
+    progress = root_dir / "runs" / "000" / "seed=0" / "progress.csv"
+    try:
+        wait_until(progress.exists, process)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        out = finish(process)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM, out
+    assert out.splitlines()[-1] == "stopped by SIGTERM; the same command goes on" and "failed;" not in out
+    assert children and not psutil.wait_procs(children, SECONDS)[1]
+    (first,) = read_table(root_dir / "runs.csv")
+    assert first["status"] == "interrupted" and int(first["env_steps"]) > 0
+    done = read_iterations(root_dir)["seed=0"]
+    assert done > 2
+    # As if the runs were nearly over. A sweep itself does not let its stop criteria change.
+    state = (root_dir / "sweep.json").read_text()
+    (root_dir / "sweep.json").write_text(state.replace("1000000", str(done + 2)))
+    process = start(tmp_path, f"--gin_param=StopCriteria.num_iterations={done + 2}")
+    out = finish(process)
+    assert process.returncode == 0, out
+    assert read_iterations(root_dir) == {"seed=0": done + 2}
+    assert (root_dir / "runs" / "000" / "seed=0" / "log.txt").read_text().count("continues from") == 1
+    assert {row["status"] for row in read_table(root_dir / "runs.csv")} == {"finished"}
+    (row,) = read_table(root_dir / "sweep.csv")
+    assert (row["finished"], row["failed"]) == ("1", "0")
+
+
+def test_samples_of_ranges(tmp_path, command):
+    pytest.importorskip("optuna")
+    params = [
+        "Sweep.settings = {'Adam.learning_rate': @r/LogUniform(), 'Experiment.unroll_length': @Integers()}",
+        *("r/LogUniform.low = 1e-4", "r/LogUniform.high = 1e-2", "Integers.low = 2", "Integers.high = 9"),
+        *("Sweep.num_samples = 2", "Sweep.search = 'optuna'", "Sweep.value = 'best'"),
+        "Sweep.objective = 'train/loss'",
+    ]
+    gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
+    status, out, _ = command(sweep, gin_file=[gin_file], root_dir=str(root_dir), gin_param=params)
+    assert status == 0, out
+    rows = read_table(root_dir / "sweep.csv")
+    assert len(rows) == 2 and len({row["Adam.learning_rate"] for row in rows}) == 2
+    for row in rows:
+        assert 1e-4 <= float(row["Adam.learning_rate"]) <= 1e-2
+        assert 2 <= int(row["Experiment.unroll_length"]) <= 9
+        rate = f"{float(row['Adam.learning_rate']):.4g}"
+        (run,) = root_dir.glob(f"runs/*_Adam.learning_rate={rate},*/seed=0")
+        config = (run / "operative_config.gin").read_text()
+        assert f"Adam.learning_rate = {row['Adam.learning_rate']}\n" in config and "Sweep" not in config
+        progress = [float(line["train/loss"]) for line in read_table(run / "progress.csv")]
+        assert float(row["mean"]) == pytest.approx(max(progress))
+    assert (root_dir / "optuna.journal").exists()
+
+
+def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
+    """The sweep has been made already: nothing trains."""
+    flags = dict(
+        gin_file=[str(write_config(tmp_path / "config", "cartpole"))], root_dir=str(tmp_path / "sweep")
+    )
+    flags["gin_param"] = ["Sweep.objective = 'AverageJoy'"]
+    run = tmp_path / "sweep" / "runs" / "000" / "seed=0"
+    run.mkdir(parents=True)
+    (run / "done.json").write_text('{"status": "SUCCESS"}')
+    (run / "progress.csv").write_text("env_steps,seconds,metrics/AverageReturn\n100,1,50\n")
+    (tmp_path / "sweep" / "sweep.json").write_text(
+        json.dumps(
+            {"config": read_bindings(flags), "seeds": [0], "trials": [{"settings": {}, "token": None}]}
+        )
+    )
+    status, out, errors = command(sweep, **flags)
+    assert status == 2 and "starts" not in out
+    assert errors[0].startswith(
+        "error: Sweep.objective is 'AverageJoy': no run has it; there are env_steps, "
+    )
+
+
+def read_bindings(flags):
+    with own_config():
+        parse_config(flags["gin_file"], flags["gin_param"])
+        return parse_settings(gin.config_str())
+
+
+def test_a_macro_may_be_tried():
+    sweep.check_trials("Adam.learning_rate = %rate\nrate = 0.1", {"rate": ["0.2", "0.3"]}, {})
+
+
+PBT = ["Experiment.policies = @PolicyPopulation()", "PolicyPopulation.num_policies = 2"]
+RANGE = ["Sweep.num_samples = 2", "rate/LogUniform.low = 1e-4", "rate/LogUniform.high = 1e-2"]
+SETTINGS = "Sweep.settings = {%r: @rate/LogUniform()}"
+WRONG = {
+    "root_dir": (dict(root_dir=None), "--root_dir is missing"),
+    "no seeds": (dict(seeds=[]), "--seeds is '': it must be integers"),
+    "a text as seed": (dict(seeds=["0", "x"]), "--seeds is '0,x': it must be integers, at least 0"),
+    "a negative seed": (dict(seeds=["-1"]), "--seeds is '-1': it must be integers"),
+    "a seed twice": (dict(seeds=["0", "1", "0"]), "--seeds is 0,1,0: 0 is there twice"),
+    "an empty grid": (
+        dict(grid=["Adam.learning_rate=[]"]),
+        r"--grid=Adam.learning_rate=\[\]: it must be a list",
+    ),
+    "no configurable": (dict(grid=["Adan.learning_rate=[1.0]"]), "--grid: .*Adan"),
+    "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid: .*Adam.learning_rate"),
+    "no macro": (dict(grid=["rate=[1.0]"]), "--grid: .*rate"),
+    "a reference": (dict(grid=["Net.x=[@Nothing]"]), "--grid=Net.x=.@Nothing.: it cannot be read"),
+    "the seed": (dict(grid=["Experiment.seed=[1]"]), "Experiment.seed is set by --seeds"),
+    "run_cores": (dict(run_cores=0), "--run_cores is 0: it must be an integer, at least 1"),
+    "max_cores": (dict(max_cores=0), "--max_cores is 0: it must be an integer, at least 1"),
+    "few cores": (dict(max_cores=1, run_cores=2), "--max_cores is 1: one run needs --run_cores=2"),
+    "many cores": (dict(max_cores=9999), "--max_cores is 9999: this process may use [0-9]+ cores"),
+    "many run_cores": (dict(run_cores=9999), "--run_cores is 9999: this process may use"),
+    "memory": (dict(max_memory=4.0), "--max_memory is 4: set --run_memory"),
+    "run_memory": (dict(run_memory=4.0), "--run_memory is 4: set --max_memory"),
+    "little memory": (
+        dict(max_memory=1.0, run_memory=2.0),
+        "--max_memory is 1: one run needs --run_memory=2",
+    ),
+    "no memory": (dict(max_memory=1.0, run_memory=0.0), "--run_memory is 0.0: it must be a number above 0"),
+    "no cluster": (dict(ray_address="auto"), "--ray_address is auto: it needs --cluster"),
+    "no answer": (dict(cluster=True, ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
+    "no gin file": (dict(gin_file=["nowhere.gin"]), "--gin_file: there is no file 'nowhere.gin'"),
+    "sweep": (
+        dict(gin_param=["Sweep.num_samples = 2"]),
+        "Sweep.settings is None, but Sweep.num_samples is set",
+    ),
+    "scope": (dict(gin_param=["x/Sweep.seed = 2"]), "nothing reads the gin binding x/Sweep.seed"),
+    "range": (
+        dict(gin_param=[*RANGE, SETTINGS % "Adam.learning_rat"]),
+        "Sweep.settings: .*Adam.learning_rate",
+    ),
+    "drawn twice": (
+        dict(gin_param=[*RANGE, SETTINGS % "Adam.learning_rate"], grid=[RATES]),
+        "--grid has Adam.learning_rate, and so has Sweep.settings",
+    ),
+    "optuna and grid": (
+        dict(gin_param=[*RANGE, SETTINGS % "Adam.epsilon", "Sweep.search = 'optuna'"], grid=[RATES]),
+        "--grid is set, but Sweep.search is 'optuna'",
+    ),
+    "no evaluation": (
+        dict(gin_param=["Sweep.objective = 'eval/return_mean'"]),
+        "Sweep.objective is 'eval/return_mean': set Trainer.evaluator_ctor",
+    ),
+}
+
+
+@pytest.mark.parametrize("values, message", WRONG.values(), ids=WRONG)
+def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, command, values, message):
+    gin_file = write_config(tmp_path / "config", "cartpole")
+    given = dict(gin_file=[str(gin_file)], root_dir=str(tmp_path / "sweep")) | values
+    status, _, errors = command(sweep, **given)
+    assert status == 2 and len(errors) == 1
+    assert re.search(f"^error: {message}", errors[0]), errors
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_the_folder_of_a_run_is_refused(tmp_path, command, root_of):
+    gin_file = write_config(tmp_path / "config", "cartpole")
+    status, _, errors = command(sweep, gin_file=[str(gin_file)], root_dir=root_of("cartpole"))
+    assert status == 2 and re.search("root_dir .* holds a run: choose another root_dir", errors[0])
+
+
+@pytest.mark.parametrize(
+    "module, values, message",
+    [
+        ("matplotlib", {}, r'Matplotlib is not installed: pip install "alf-tf\[sweep\]"'),
+        ("ray", {"cluster": True}, r'Ray is not installed: pip install "alf-tf\[ray\]"'),
+    ],
+    ids=["matplotlib", "ray"],
+)
+def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, values, message):
+    monkeypatch.setitem(sys.modules, module, None)
+    given = dict(
+        gin_file=[str(write_config(tmp_path / "config", "cartpole"))], root_dir=str(tmp_path / "sweep")
+    )
+    status, _, errors = command(sweep, **given, **values)
+    assert status == 2 and len(errors) == 1 and re.search(message, errors[0])
+
+
+def test_a_policy_population_keeps_its_own_ranges(tmp_path):
+    """Both have ranges. Those of the sweep are not for its runs."""
+    params = [
+        *PBT,
+        *RANGE,
+        SETTINGS % "Adam.epsilon",
+        "PolicyPopulation.settings = {'Adam.learning_rate': @Uniform()}",
+    ]
+    with own_config():
+        parse_config([], [*params, "Uniform.low = 0.1", "Uniform.high = 0.2"])
+        Sweep()
+        taken = take_bindings("alf.sweep") | take_bindings("alf.population", only_read=True)
+        left = parse_settings(gin.config_str())
+    assert sorted(taken) == [
+        "Sweep.num_samples",
+        "Sweep.settings",
+        "rate/LogUniform.high",
+        "rate/LogUniform.low",
+    ]
+    assert {"Uniform.low", "Uniform.high", "PolicyPopulation.num_policies"} <= left.keys()

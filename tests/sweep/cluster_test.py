@@ -1,0 +1,86 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The runs of a sweep as processes of a Ray cluster on this machine."""
+
+import os
+
+import psutil
+import pytest
+
+from alf.distributed.cluster import connect
+from alf.errors import ConfigError
+from alf.sweep.processes import LOST
+from tests.sweep.runner_test import Sweeping, stop_when
+from tests.sweep.stand_ins import count_most_at_a_time, make_arguments, read_events, wait_until
+
+pytest.importorskip("ray")
+CPUS = 3
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """Ray with three CPUs, as it says itself, on any machine."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    nodes = dict(num_cpus=CPUS, include_dashboard=False, memory=4_000_000_000)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=nodes)
+    module = connect(cluster.address, log_to_driver=False)
+    yield module
+    module.shutdown()
+    cluster.shutdown()
+
+
+def make_cluster(ray, *limits, **more):
+    from alf.sweep.cluster import Cluster
+
+    return Cluster(ray, *limits, **more)
+
+
+@pytest.mark.parametrize(
+    "limits, most",
+    [((1,), 3), ((2,), 1), ((1, None, 2), 2), ((1, 2.0), 2), ((1, 1.0, None, 1.5), 1)],
+    ids=["three", "two cores each", "max_cores", "memory of the node", "max_memory"],
+)
+def test_each_run_is_made_once_and_no_more_at_a_time_than_have_room(ray, tmp_path, limits, most):
+    sweeping = Sweeping(tmp_path, place=make_cluster(ray, *limits), seconds=0.5)
+    assert sweeping.runner._place._max == most
+    sweeping.runner.run()
+    events = read_events(tmp_path)
+    assert {status for _, _, status in sweeping.statuses()} == {"finished"}
+    assert len(events) == 12 and count_most_at_a_time(events) <= most
+
+
+def test_runs_that_fail_are_one_line(ray, tmp_path):
+    sweeping = Sweeping(tmp_path, place=make_cluster(ray, 1), ends={1: "fails", 2: "dies"})
+    sweeping.runner.run()
+    errors = ["", "the simulator broke", "its process was ended by SIGKILL"]
+    assert [outcome.error for outcome in sweeping.study.outcomes.values()] == errors * 2
+
+
+def test_a_run_ends_and_is_reported_as_lost_when_its_actor_dies(ray, tmp_path):
+    sweeping = Sweeping(tmp_path, seeds=(0,))
+    run = sweeping.study.next_run()
+    place = make_cluster(ray, 1)
+    process = place.start(make_arguments(60.0)(run), os.path.join(run.path, "log.txt"))
+    wait_until(lambda: len(read_events(tmp_path)) == 1)
+    assert process.poll() is None and any(run.path in command for command in list_commands())
+    ray.kill(process._actor)
+    wait_until(lambda: process.poll() is not None)
+    assert process.poll() == LOST
+    wait_until(lambda: not any(run.path in command for command in list_commands()))
+
+
+def list_commands():
+    """The command lines of all processes."""
+    return [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+
+
+def test_a_stop_saves_the_runs(ray, tmp_path):
+    sweeping = Sweeping(tmp_path, place=make_cluster(ray, 1, None, 2), seconds=60.0)
+    stop_when(sweeping, lambda: len(read_events(tmp_path)) == 2)
+    sweeping.runner.run()
+    assert [status for _, _, status in sweeping.statuses()] == ["interrupted"] * 2 + ["waiting"]
+
+
+def test_a_run_that_has_no_room_on_any_node_is_one_line(ray):
+    for limits in ((CPUS + 1,), (1, 5.0)):
+        with pytest.raises(ConfigError, match="no node of the cluster has so much"):
+            make_cluster(ray, *limits)

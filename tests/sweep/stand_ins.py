@@ -1,0 +1,76 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A program in place of `alf-train`: it writes what a run writes, and fails or waits as it is told."""
+
+import os
+import time
+
+PROGRAM = """
+import json, os, signal, sys, time
+
+path, seconds, seed, end = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+
+
+def note(text):
+    with open(os.path.join(path, "..", "..", "..", "events"), "a") as file:
+        file.write(f"{text} {path}\\n")
+
+
+def finish(status, returned):
+    with open(os.path.join(path, "progress.csv"), "w") as file:
+        file.write(f"env_steps,seconds,metrics/AverageReturn\\n100,1,{returned + 5}\\n200,2,{returned}\\n")
+    with open(os.path.join(path, "done.json"), "w") as file:
+        json.dump({"status": status}, file)
+    note("ends")
+
+
+def save(*_):
+    if end == "ignores":
+        return
+    finish("INTERRUPTED", 0)
+    sys.exit(143)
+
+
+signal.signal(signal.SIGTERM, save)
+note("starts")
+print("cores", sorted(os.sched_getaffinity(0)), flush=True)
+time.sleep(seconds)
+if end == "fails":
+    note("ends")
+    print("error: the simulator broke\\nand more")
+    sys.exit(1)
+if end == "dies":
+    note("ends")
+    os.kill(os.getpid(), signal.SIGKILL)
+finish("SUCCESS", 10 * seed)
+"""
+
+
+def make_arguments(seconds=0.0, ends=None):
+    """A function (run) -> arguments of Python; `ends` is a dict from seeds to how their runs end."""
+    ends = ends or {}
+    return lambda run: ["-c", PROGRAM, run.path, str(seconds), str(run.seed), ends.get(run.seed, "well")]
+
+
+def read_events(folder):
+    """The list of (what, path) of all runs in the order of time."""
+    path = os.path.join(folder, "events")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [tuple(line.split(" ", 1)) for line in file.read().splitlines()]
+
+
+def count_most_at_a_time(events):
+    """The largest number of runs that went on at the same time."""
+    most = now = 0
+    for what, _ in events:
+        now += 1 if what == "starts" else -1
+        most = max(most, now)
+    return most
+
+
+def wait_until(done, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
