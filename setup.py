@@ -64,7 +64,7 @@ INSTALL_REQUIRES = [
 EXTRAS = {
     # Their C++ environments step outside the GIL. ale-py takes a seed for each game from 0.12 on.
     "atari": ["ale-py>=0.12"],
-    # Brings 0.74 GB, most of it models and textures of its MuJoCo environments.
+    # Large for the sake of its MuJoCo environments, see docs/packaging.md.
     "envpool": ["envpool>=1.0"],
     # NVIDIA's libraries, for GPUs.
     "cuda": ["tensorflow[and-cuda]"],
@@ -86,7 +86,7 @@ EXTRAS = {
 }
 
 DEV_REQUIRES = [
-    # The tests and examples use them, but most of them neither GPUs nor EnvPool: see `make install-envpool`.
+    # The tests and examples use them. `make install-envpool` adds EnvPool; its tests are skipped without it.
     *[
         package
         for name, packages in EXTRAS.items()

@@ -66,25 +66,62 @@ _MODULES = {
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "ActorCriticPolicy",
+    "Agent",
+    "Algorithm",
+    "AsyncOffPolicyDriver",
+    "Callback",
     "ConfigError",
+    "DqnAlgorithm",
+    "EnvSpecs",
+    "EpsilonGreedyPolicy",
+    "Evaluator",
+    "Experience",
+    "Experiment",
+    "ImpalaAlgorithm",
+    "League",
+    "Learner",
+    "LossInfo",
+    "PPOAlgorithm",
+    "Policies",
+    "Policy",
+    "PolicyStep",
+    "ReplayTraining",
+    "SacAlgorithm",
+    "SacPolicy",
+    "StopCriteria",
+    "SyncOffPolicyDriver",
+    "TimeStep",
+    "Trainer",
+    "UnrollTraining",
     "__version__",
-    *_PACKAGES,
-    *_MODULE_OF_NAME,
+    "algorithms",
+    "drivers",
+    "environments",
+    "learner",
+    "load_agent",
+    "networks",
+    "parse_config",
+    "policies",
+    "replay",
+    "testing",
+    "training",
 ]
 
+if not TYPE_CHECKING:  # a checker would take every name for one that is there
 
-def __getattr__(name):
-    """Imports what is asked for, and TensorFlow before it: `import alf` alone imports nothing of it."""
-    if name not in _PACKAGES and name not in _MODULE_OF_NAME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from alf.startup import start_tensorflow
+    def __getattr__(name):
+        """Imports what is asked for, and TensorFlow before it: `import alf` alone imports nothing of it."""
+        if name not in _PACKAGES and name not in _MODULE_OF_NAME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from alf.startup import start_tensorflow
 
-    start_tensorflow()
-    if name in _PACKAGES:
-        return importlib.import_module(f"alf.{name}")
-    value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
-    globals()[name] = value  # the next time nobody asks here
-    return value
+        start_tensorflow()
+        if name in _PACKAGES:
+            return importlib.import_module(f"alf.{name}")
+        value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
+        globals()[name] = value  # the next time nobody asks here
+        return value
 
 
 def __dir__():

@@ -85,6 +85,7 @@ def test_the_names_of_alf_are_those_that_a_checker_sees():
     seen = {f"{node.module}.{alias.name}" for node in block.body for alias in node.names}
     lazy = {f"{module}.{name}" for name, module in alf._MODULE_OF_NAME.items()}
     assert seen == lazy | {f"alf.{name}" for name in alf._PACKAGES}
+    assert set(alf.__all__) == {*alf._MODULE_OF_NAME, *alf._PACKAGES, "ConfigError", "__version__"}
 
 
 @pytest.mark.parametrize("name", alf.__all__)
