@@ -2,7 +2,7 @@
 """MultiAgentEnvironment: games of several agents as one batched environment, a row for each agent."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -71,7 +71,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         return self._env.render_fps
 
     @property
-    def hold(self) -> None:
+    def hold(self) -> NoReturn:
         """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
         raise ConfigError(
             "sticky is True: the agents of a game cannot wait one by one: set AsyncOffPolicyDriver.sticky "

@@ -12,7 +12,7 @@ import gin
 import tensorflow as tf
 from absl import logging
 
-from alf.annotations import Nest
+from alf.annotations import FilePath, Nest
 from alf.configurable import configurable
 from alf.errors import ConfigError, check_bool
 from alf.nest_utils import add_leading_dims, find_mismatch
@@ -148,7 +148,7 @@ def restore_policy(policy, path):
 
 
 def load_agent(
-    root_dir: str,
+    root_dir: FilePath,
     checkpoint: str | int = "newest",
     policy: Policy | PolicyGroup | None = None,
     name: str | None = None,
@@ -181,7 +181,7 @@ def load_agent(
 
 @configurable(module="alf.training")
 def load_behavior(
-    root_dir: str, checkpoint: str | int = "newest", deterministic: bool = True
+    root_dir: FilePath, checkpoint: str | int = "newest", deterministic: bool = True
 ) -> Callable[..., tuple[Nest, Nest]]:
     """Loads what another run trained, to act in the environments of this run.
 

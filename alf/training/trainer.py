@@ -11,6 +11,7 @@ from typing import Any
 import gin
 from absl import logging
 
+from alf.annotations import FilePath
 from alf.drivers.driver import Driver
 from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
 from alf.learner import LearnerGroup
@@ -70,7 +71,7 @@ class Trainer:
 
     def __init__(
         self,
-        root_dir: str,
+        root_dir: FilePath,
         driver: Driver,
         stop_criteria_ctor: Callable[[], StopCriteria] = StopCriteria,
         batches_per_train_iter: int = 1,
