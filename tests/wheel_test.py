@@ -122,10 +122,6 @@ def bin_dir(wheel, tmp_path_factory):
     return folder / "bin"
 
 
-def list_files(folder):
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
 def expected_files():
     """What is part of ALF: its modules, and the examples without the templates for clusters."""
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {"alf/py.typed"}
@@ -146,7 +142,13 @@ def test_the_files_of_the_wheel(wheel):
 
 def test_the_files_of_the_source_package(sdist):
     modules, examples = expected_files()
-    names = {name for name in list_files(sdist) if not name.startswith("alf_tf.egg-info/")}
+    (archive,) = (sdist.parent.parent / "dist").glob(
+        "*.tar.gz"
+    )  # the folder holds what building has left, too
+    with tarfile.open(archive) as file:
+        names = [member.name.split("/", 1)[1] for member in file.getmembers() if member.isfile()]
+    assert len(names) == len(set(names))
+    names = {name for name in names if not name.startswith("alf_tf.egg-info/")}
     made = {"PKG-INFO", "setup.cfg"}
     assert names - made == modules | {f"examples/{x}" for x in examples} | {
         name for name in list_copied() if (ROOT / name).is_file()
