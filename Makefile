@@ -4,18 +4,19 @@
 
 VENV := .venv
 STAMP := $(VENV)/.installed
+ENVPOOL_STAMP := $(VENV)/.envpool
 RUN := $(VENV)/bin/python
 ROOT_DIR ?= runs/impala_cartpole
 WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow lint format benchmark docs docs-settings clean
+.PHONY: help install install-envpool train test test-slow lint format benchmark docs docs-settings clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-install: $(STAMP)  ## make .venv with ALF and all that it needs (2.3 GB)
+install: $(STAMP)  ## make .venv with ALF and all that it needs, see docs/packaging.md
 
 # Prints "ok", then the path of the first interpreter that runs and is a Python 3.10 or 3.11; else
 # "no", then what was found. Runs each: a name on PATH may be a shim for a version that is not
@@ -54,6 +55,12 @@ $(STAMP): setup.py pyproject.toml
 	$(RUN) -m pip install -e ".[dev]"
 	@touch $@
 
+install-envpool: $(ENVPOOL_STAMP)  ## add EnvPool, whose tests are skipped without it
+
+$(ENVPOOL_STAMP): $(STAMP)
+	$(RUN) -m pip install -e ".[dev,envpool]"
+	@touch $@
+
 train: $(STAMP)  ## train IMPALA on CartPole; ROOT_DIR=... ARGS=...
 	$(RUN) -m alf.bin.train --gin_file=examples/impala_cartpole.gin --root_dir="$(ROOT_DIR)" $(ARGS)
 
@@ -63,9 +70,10 @@ test: $(STAMP)  ## run the tests, without the slow ones; ARGS=...
 test-slow: $(STAMP)  ## run the slow tests; ARGS=...
 	$(RUN) -m pytest -q -m slow --timeout=1800 $(ARGS)
 
-lint: $(STAMP)  ## check style and format
+lint: $(STAMP)  ## check style, format and types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
 
 format: $(STAMP)  ## fix what ruff can fix
 	$(RUN) -m ruff check --fix-only .
@@ -81,5 +89,5 @@ docs-settings: $(STAMP)  ## write docs/settings.md from the docstrings
 	$(RUN) docs/make_settings.py
 
 clean:  ## remove .venv, caches and build outputs; runs/ stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

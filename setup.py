@@ -4,14 +4,35 @@ import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
 
 def read_version():
-    # As text: importing alf would import TensorFlow, which is not there yet.
     text = (ROOT / "alf" / "version.py").read_text(encoding="utf-8")
     return re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE).group(1)
+
+
+def read_description():
+    # On the page of the package the links to files of the repository would lead nowhere.
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"!?\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
+class BuildWithExamples(build_py):
+    """Puts the examples into the wheel, as alf/examples: "--gin_file=alf:NAME.gin" finds them there.
+
+    An editable installation has them beside alf.
+    """
+
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib, "alf", "examples")
+            self.mkpath(str(target))
+            for path in [*(ROOT / "examples").glob("*.gin"), *(ROOT / "examples").glob("*.py")]:
+                self.copy_file(str(path), str(target / path.name))
 
 
 INSTALL_REQUIRES = [
@@ -45,7 +66,10 @@ INSTALL_REQUIRES = [
 EXTRAS = {
     # Their C++ environments step outside the GIL. ale-py takes a seed for each game from 0.12 on.
     "atari": ["ale-py>=0.12"],
+    # Large for the sake of its MuJoCo environments, see docs/packaging.md.
     "envpool": ["envpool>=1.0"],
+    # NVIDIA's libraries, for GPUs.
+    "cuda": ["tensorflow[and-cuda]"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
     # Brings ffmpeg, which writes the videos of alf-play frame by frame.
@@ -68,8 +92,13 @@ EXTRAS = {
 }
 
 DEV_REQUIRES = [
-    # The tests and examples use all of them.
-    *[package for packages in EXTRAS.values() for package in packages],
+    # The tests and examples use them. `make install-envpool` adds EnvPool; its tests are skipped without it.
+    *[
+        package
+        for name, packages in EXTRAS.items()
+        if name not in ("cuda", "envpool")
+        for package in packages
+    ],
     "pytest>=8",
     # Ends a test that hangs.
     "pytest-timeout",
@@ -78,16 +107,34 @@ DEV_REQUIRES = [
     "hypothesis",
     # One minor version: another one may format the same code differently.
     "ruff>=0.17,<0.18",
+    # Checks the types. Newer ones need a typing-extensions that TF-Agents 0.19 does not allow.
+    "mypy==1.10.*",
 ]
 
 setup(
     name="alf-tf",
     version=read_version(),
     description="Agent Learning Framework: asynchronous off-policy RL on TensorFlow",
+    long_description=read_description(),
+    long_description_content_type="text/markdown",
+    author="The ALF Authors",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords="reinforcement learning, IMPALA, PPO, SAC, DQN, TensorFlow",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     # No 3.12: TF-Agents 0.19 pins pygame 2.1.3, which has no wheel for it.
     python_requires=">=3.10,<3.12",
     packages=find_packages(include=["alf", "alf.*"]),
+    package_data={"alf": ["py.typed"]},
+    cmdclass={"build_py": BuildWithExamples},
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES},
     entry_points={

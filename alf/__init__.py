@@ -2,6 +2,7 @@
 """ALF, the Agent Learning Framework: asynchronous off-policy reinforcement learning on TensorFlow."""
 
 import contextlib
+import importlib
 import os
 import sys
 
@@ -21,17 +22,107 @@ with contextlib.suppress(ImportError):
 
     gym_notices.notices.notices.clear()
 
+from typing import TYPE_CHECKING  # noqa: E402
+
+from alf.errors import ConfigError  # noqa: E402
 from alf.version import __version__  # noqa: E402
 
-__all__ = ["__version__", "load_agent"]
+if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
+    from alf import algorithms, drivers, environments, learner, networks, policies, replay, testing, training
+    from alf.algorithms import Algorithm, DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
+    from alf.data_structures import Experience, LossInfo, PolicyStep, TimeStep
+    from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
+    from alf.learner import Learner, ReplayTraining, UnrollTraining
+    from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy, Policy, SacPolicy
+    from alf.training import Callback, Evaluator, Experiment, League, Trainer
+    from alf.training.config import parse_config
+    from alf.training.policies import Policies
+    from alf.training.saved_run import load_agent
+    from alf.training.stop_criteria import StopCriteria
 
+_PACKAGES = (
+    "algorithms",
+    "drivers",
+    "environments",
+    "learner",
+    "networks",
+    "policies",
+    "replay",
+    "testing",
+    "training",
+)
+_MODULES = {
+    "alf.algorithms": ("Algorithm", "DqnAlgorithm", "ImpalaAlgorithm", "PPOAlgorithm", "SacAlgorithm"),
+    "alf.data_structures": ("Experience", "LossInfo", "PolicyStep", "TimeStep"),
+    "alf.drivers": ("AsyncOffPolicyDriver", "EnvSpecs", "SyncOffPolicyDriver"),
+    "alf.learner": ("Learner", "ReplayTraining", "UnrollTraining"),
+    "alf.policies": ("ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"),
+    "alf.training": ("Callback", "Evaluator", "Experiment", "League", "Trainer"),
+    "alf.training.config": ("parse_config",),
+    "alf.training.policies": ("Policies",),
+    "alf.training.saved_run": ("load_agent",),
+    "alf.training.stop_criteria": ("StopCriteria",),
+}
+_MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 
-def __getattr__(name):
-    if name == "load_agent":  # TensorFlow is imported only now
+__all__ = [
+    "ActorCriticPolicy",
+    "Agent",
+    "Algorithm",
+    "AsyncOffPolicyDriver",
+    "Callback",
+    "ConfigError",
+    "DqnAlgorithm",
+    "EnvSpecs",
+    "EpsilonGreedyPolicy",
+    "Evaluator",
+    "Experience",
+    "Experiment",
+    "ImpalaAlgorithm",
+    "League",
+    "Learner",
+    "LossInfo",
+    "PPOAlgorithm",
+    "Policies",
+    "Policy",
+    "PolicyStep",
+    "ReplayTraining",
+    "SacAlgorithm",
+    "SacPolicy",
+    "StopCriteria",
+    "SyncOffPolicyDriver",
+    "TimeStep",
+    "Trainer",
+    "UnrollTraining",
+    "__version__",
+    "algorithms",
+    "drivers",
+    "environments",
+    "learner",
+    "load_agent",
+    "networks",
+    "parse_config",
+    "policies",
+    "replay",
+    "testing",
+    "training",
+]
+
+if not TYPE_CHECKING:  # a checker would take every name for one that is there
+
+    def __getattr__(name):
+        """Imports what is asked for, and TensorFlow before it: `import alf` alone imports nothing of it."""
+        if name not in _PACKAGES and name not in _MODULE_OF_NAME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from alf.startup import start_tensorflow
 
         start_tensorflow()
-        from alf.training.saved_run import load_agent
+        if name in _PACKAGES:
+            return importlib.import_module(f"alf.{name}")
+        value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
+        globals()[name] = value  # the next time nobody asks here
+        return value
 
-        return load_agent
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__():
+    return sorted({*globals(), *__all__})

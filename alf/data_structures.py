@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from alf.annotations import Array
+
 FIRST, MID, LAST = 0, 1, 2
 
 # Where several policies act, the observation is a dict: what the environment gives, and whose row it is.
@@ -30,10 +32,10 @@ class TimeStep(NamedTuple):
     prev_action: Any  # nest of [B, ...]; zeros where `step_type` is FIRST
     env_id: Any  # int32 [B]; unique over all environments of a driver
 
-    def is_first(self):
+    def is_first(self) -> Array:
         return tf.equal(self.step_type, FIRST)
 
-    def is_last(self):
+    def is_last(self) -> Array:
         return tf.equal(self.step_type, LAST)
 
 
@@ -131,7 +133,7 @@ class LogRecord(NamedTuple):
     policy_version: Any = ()  # int64 [T, B], as in `Experience`
 
 
-def count_transitions(step_type):
+def count_transitions(step_type: Array) -> Array:
     """Counts the environment steps of unrolls, int32 [..., T+1, B] -> int64 scalar.
 
     A FIRST row is a reset, not a step. So row t -> t+1 counts unless row t+1 is FIRST.

@@ -7,6 +7,7 @@ The command line prints the message of such an error without a traceback.
 import math
 import numbers
 from operator import ge, gt, le
+from typing import Any
 
 
 class ConfigError(ValueError):
@@ -36,7 +37,7 @@ class SaveError(OSError):
     """A file that a run must keep could not be written. The message says which, and why."""
 
 
-def contain(error, name):
+def contain(error: BaseException, name: str) -> BaseException:
     """Returns an exception that may be raised in place of `error`, which `name`, "environment 3" say, raised.
 
     SystemExit, StopIteration and the like mean something to the code that they pass through: they become an
@@ -49,7 +50,7 @@ def contain(error, name):
     return contained
 
 
-def check_int(name, value, at_least=1, optional=False):
+def check_int(name: str, value: Any, at_least: int = 1, optional: bool = False) -> Any:
     """Returns `value`; raises ConfigError unless it is an integer (no bool) that is large enough.
 
     None is right too if it is `optional`.
@@ -63,15 +64,22 @@ def check_int(name, value, at_least=1, optional=False):
     return value
 
 
-def check_number(name, value, at_least=None, above=None, at_most=None, optional=False):
+def check_number(
+    name: str,
+    value: Any,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    optional: bool = False,
+) -> Any:
     """Returns `value`; raises ConfigError unless it is a finite number (no bool) in the bounds.
 
     None is right too if it is `optional`.
     """
     if value is None and optional:
         return value
-    checks = [("at least", at_least, ge), ("above", above, gt), ("at most", at_most, le)]
-    checks = [(text, bound, holds) for text, bound, holds in checks if bound is not None]
+    bounds: Any = (("at least", at_least, ge), ("above", above, gt), ("at most", at_most, le))
+    checks = [(text, bound, holds) for text, bound, holds in bounds if bound is not None]
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not all(holds(value, bound) for _, bound, holds in checks):
         rules = " and".join(f" {text} {bound}" for text, bound, _ in checks)
@@ -79,7 +87,7 @@ def check_number(name, value, at_least=None, above=None, at_most=None, optional=
     return value
 
 
-def check_bool(name, value, optional=False):
+def check_bool(name: str, value: Any, optional: bool = False) -> Any:
     """Returns `value`; raises ConfigError unless it is True or False, or optionally None."""
     if not isinstance(value, bool) and not (optional and value is None):
         raise ConfigError(f"{name} is {value!r}: it must be True or False{', or None' if optional else ''}")

@@ -13,11 +13,13 @@ A `Tunable` has no plan: whoever tunes the run assigns another number.
 
 import abc
 import numbers
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gin
 import tensorflow as tf
 
+from alf.annotations import Array
 from alf.errors import ConfigError, check_bool, check_number
 
 
@@ -36,22 +38,25 @@ class Schedule(abc.ABC):
         by: the count it depends on, "env_steps" or "updates".
     """
 
-    def __init__(self, values, by):
+    def __init__(self, values: Sequence[float], by: str) -> None:
         if by not in Progress._fields:
             name = f"{type(self).__name__}.by"
             raise ConfigError(f"{name} is {by!r}: it must be one of {', '.join(Progress._fields)}")
         self.values = tuple(values)
         self._by = by
 
-    def __call__(self, progress):
+    def __call__(self, progress: Progress) -> Array:
         """Computes the value at `progress`, a `Progress`: float32 scalar, in eager mode or in a graph."""
         # In float32, step counts above 2^24 would not be exact.
         count = tf.cast(getattr(progress, self._by), tf.float64)
         return tf.cast(self.at(count), tf.float32)
 
     @abc.abstractmethod
-    def at(self, count):
+    def at(self, count: Array) -> Array:
         """Computes the value at a count of `by`: float64 scalar -> float64 scalar."""
+
+
+ScheduledFloat = float | Schedule  # what `as_schedule` takes
 
 
 @gin.configurable(module="alf")
@@ -64,14 +69,14 @@ class LinearSchedule(Schedule):
         by: "env_steps" or "updates".
     """
 
-    def __init__(self, start, end, over, by="env_steps"):
+    def __init__(self, start: float, end: float, over: float, by: str = "env_steps") -> None:
         check_number("LinearSchedule.start", start)
         check_number("LinearSchedule.end", end)
         check_number("LinearSchedule.over", over, at_least=1)
         super().__init__((start, end), by)
         self._over = over
 
-    def at(self, count):
+    def at(self, count: Array) -> Array:
         fraction = tf.clip_by_value(count / self._over, 0.0, 1.0)
         start, end = self.values
         return (1.0 - fraction) * start + fraction * end
@@ -89,7 +94,13 @@ class PiecewiseSchedule(Schedule):
         by: "env_steps" or "updates".
     """
 
-    def __init__(self, boundaries, values, interpolate=False, by="env_steps"):
+    def __init__(
+        self,
+        boundaries: Sequence[float],
+        values: Sequence[float],
+        interpolate: bool = False,
+        by: str = "env_steps",
+    ) -> None:
         settings = {"PiecewiseSchedule.boundaries": boundaries, "PiecewiseSchedule.values": values}
         for name, setting in settings.items():
             if not isinstance(setting, (list, tuple)) or not setting:
@@ -109,7 +120,7 @@ class PiecewiseSchedule(Schedule):
         self._boundaries = tuple(boundaries)
         self._interpolate = interpolate
 
-    def at(self, count):
+    def at(self, count: Array) -> Array:
         boundaries = tf.constant(self._boundaries, tf.float64)
         values = tf.constant(self.values, tf.float64)
         i = tf.maximum(tf.reduce_sum(tf.cast(boundaries <= count, tf.int32)) - 1, 0)
@@ -135,7 +146,9 @@ class Tunable(Schedule, tf.Module):
         setting: text, by which `find_tunables` knows it: the name of the gin binding that it stands for.
     """
 
-    def __init__(self, value, limits=None, setting="Tunable.value"):
+    def __init__(
+        self, value: float, limits: tuple[float, float] | None = None, setting: str = "Tunable.value"
+    ) -> None:
         tf.Module.__init__(self, name="tunable")
         is_pair = isinstance(limits, (list, tuple)) and len(limits) == 2
         if limits is not None and not (is_pair and all(isinstance(x, numbers.Real) for x in limits)):
@@ -148,16 +161,16 @@ class Tunable(Schedule, tf.Module):
         self._value = tf.Variable(value, trainable=False, dtype=tf.float64, name="tunable")
 
     @property
-    def value(self):
+    def value(self) -> float:
         """The present value, a float."""
         return float(self._value)
 
-    def assign(self, value):
+    def assign(self, value: float) -> None:
         """Changes the value from now on; raises ConfigError if it is not within the limits."""
         self._check(value)
         self._value.assign(value)
 
-    def at(self, count):
+    def at(self, count: Array) -> Array:
         return self._value.read_value()
 
     def _check(self, value):
@@ -165,7 +178,7 @@ class Tunable(Schedule, tf.Module):
         check_number(self.setting, value, at_least=low, at_most=high)
 
 
-def find_tunables(module):
+def find_tunables(module: tf.Module) -> dict[str, list[Tunable]]:
     """Returns a dict from `Tunable.setting` to the list of all such `Tunable`s below a `tf.Module`."""
     found = {}
     for tunable in (part for part in module.submodules if isinstance(part, Tunable)):
@@ -173,14 +186,14 @@ def find_tunables(module):
     return found
 
 
-def assign_tunables(module, settings):
+def assign_tunables(module: tf.Module, settings: dict[str, float]) -> None:
     """Gives the `Tunable`s below a `tf.Module` values: `settings` is a dict from `Tunable.setting`."""
     for name, tunables in find_tunables(module).items():
         for tunable in tunables if name in settings else ():
             tunable.assign(settings[name])
 
 
-def as_schedule(setting_name, value, **bounds):
+def as_schedule(setting_name: str, value: Any, **bounds: Any) -> Callable[[Progress], Array]:
     """Turns a setting into a function of the progress: callable (`Progress`) -> float32 scalar.
 
     Args:

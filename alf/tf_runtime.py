@@ -110,7 +110,7 @@ def trace(function, *signature):
     return call
 
 
-def reserve_threads(num_threads):
+def reserve_threads(num_threads: int) -> None:
     """Makes sure that TensorFlow's inter-op pool has `num_threads` threads.
 
     Every loop that runs in the graph occupies one of them, also while its environment steps or its queue is

@@ -34,6 +34,14 @@ def test_alf_first_makes_keras_2_the_default():
     assert result.stderr == ""
 
 
+def test_import_alf_is_light():
+    heavy = ("tensorflow", "tf_agents", "numpy", "gin", "gymnasium")
+    result = run_python(
+        f"import sys, alf; dir(alf); print([name for name in {heavy} if name in sys.modules])"
+    )
+    assert result.stdout == "[]\n", result.stderr
+
+
 def test_tensorflow_first_is_fine_with_the_switch():
     code = "import sys, types; sys.modules['tensorflow'] = types.ModuleType('x'); import alf"
     for value in ("1", "true", "True"):

@@ -1,7 +1,9 @@
 """The Makefile and setup.py, without installing anything: fake interpreters stand in for Python."""
 
 import ast
+import importlib.metadata
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -149,7 +151,11 @@ def setup_kwargs(monkeypatch):
     fake = types.ModuleType("setuptools")
     fake.setup = captured.update
     fake.find_packages = lambda **kwargs: kwargs
+    command = types.ModuleType("setuptools.command.build_py")
+    command.build_py = object
     monkeypatch.setitem(sys.modules, "setuptools", fake)
+    monkeypatch.setitem(sys.modules, "setuptools.command", types.ModuleType("setuptools.command"))
+    monkeypatch.setitem(sys.modules, "setuptools.command.build_py", command)
     runpy.run_path(str(ROOT / "setup.py"))
     return captured
 
@@ -176,3 +182,69 @@ def test_every_folder_of_alf_is_a_package():
     # find_packages() leaves out a folder without __init__.py, and says nothing.
     folders = {path.parent for path in (ROOT / "alf").rglob("*.py")}
     assert not [str(f.relative_to(ROOT)) for f in folders if not (f / "__init__.py").is_file()]
+
+
+def test_make_install_leaves_envpool_out(setup_kwargs):
+    extras = setup_kwargs["extras_require"]
+    left_out = [*extras["envpool"], *extras["cuda"]]
+    assert len(left_out) == 2 and not set(left_out) & set(extras["dev"])
+    others = {x for name, packages in extras.items() if name not in ("envpool", "cuda") for x in packages}
+    assert others == set(extras["dev"])
+
+
+@NEEDS_MAKE
+def test_envpool_comes_on_top_and_leaves_with_the_rest(tree):
+    fake_python(tree / "bin" / "python3.11", "3.11.7")
+    for _ in range(2):
+        assert make(tree, "install-envpool").returncode == 0
+    installs = [x for x in (tree / "pip.log").read_text().splitlines() if "-e" in x.split()]
+    assert installs == ["-m pip install -e .[dev]", "-m pip install -e .[dev,envpool]"]
+    stamp = (tree / ".venv" / ".installed").stat().st_mtime
+    os.utime(tree / "setup.py", (stamp + 5, stamp + 5))
+    assert make(tree, "install").returncode == 0  # makes .venv anew
+    assert not (tree / ".venv" / ".envpool").exists()
+
+
+def test_what_the_dockerfile_says(setup_kwargs):
+    """What it copies, calls and names exists; tests/wheel_test.py builds the wheel from the same files."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    copied = [
+        x for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE) for x in line.split()
+    ]
+    let_in = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    assert "alf" in copied and sorted(copied) == sorted(let_in)
+    assert all((ROOT / name).exists() for name in copied)
+    extras = setup_kwargs["extras_require"]
+    named = {x for names in re.findall(r"EXTRAS=([\w,]+)", text) for x in names.split(",")}
+    assert named and named | {"cuda"} <= set(extras)
+    commands = {x.split(" = ")[0] for x in setup_kwargs["entry_points"]["console_scripts"]}
+    assert set(re.findall(r"alf-(?:train|evaluate)", text)) <= commands
+    assert re.search(r'^ENTRYPOINT \["alf-train"\]$', text, re.MULTILINE)
+    for example in re.findall(r"alf:([\w.]+)", text):
+        assert (ROOT / "examples" / example).is_file()
+    # The user is set before what runs, and may write where it runs.
+    assert re.search(r"chown alf /runs\nUSER alf\nWORKDIR /runs\nENTRYPOINT", text)
+    assert all(version in ("3.10", "3.11") for version in re.findall(r"python:([\d.]+)", text))
+
+
+def test_the_images_of_clusters_copy_what_setup_py_reads():
+    text = (ROOT / "examples" / "cluster" / "Dockerfile").read_text(encoding="utf-8")
+    assert {"setup.py", "README.md"} <= set(
+        re.findall(r"\S+", "".join(re.findall(r"^COPY (.+)$", text, re.MULTILINE)))
+    )
+
+
+def test_copyleft_packages_are_named(setup_kwargs):
+    """Of all packages that are installed here, the page names those under the GPL and the LGPL."""
+    page = (ROOT / "docs" / "packaging.md").read_text(encoding="utf-8")
+    found = set()
+    for package in importlib.metadata.distributions():
+        metadata = package.metadata
+        fields = ("License", "License-Expression")
+        texts = [metadata.get(field) or "" for field in fields]
+        texts += [x for x in metadata.get_all("Classifier") or () if x.startswith("License ::")]
+        # A field may hold the whole text of a licence, and other ones in it.
+        if any(re.search(r"\bL?GPL|General Public License", text[:200]) for text in texts):
+            found.add(metadata["Name"].lower())
+    assert found
+    assert not sorted(name for name in found if f"| {name} |" not in page)

@@ -2,10 +2,17 @@
 """Algorithm: the base class of what computes a loss. A `Policy` acts, a `Learner` makes the updates."""
 
 import abc
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from alf.annotations import Array, Nest
+from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError, check_int, check_number
+from alf.policies.actor_critic_policy import ActorCriticPolicy
+from alf.policies.policy import Policy
+from alf.schedules import Progress
 
 
 class Algorithm(tf.Module, abc.ABC):
@@ -34,31 +41,31 @@ class Algorithm(tf.Module, abc.ABC):
     uses_vector_reward = False
     needs_own_actions = False
 
-    def __init__(self, policy, name="algorithm"):
+    def __init__(self, policy: Policy, name: str = "algorithm") -> None:
         super().__init__(name=name)
         self.policy = policy
 
     @property
-    def progress(self):
+    def progress(self) -> Progress:
         """How far training is, for schedules: `Progress` of int64 variables."""
         return self.policy.progress
 
     @property
-    def needs_env_info(self):
+    def needs_env_info(self) -> bool:
         """Whether `Experience.env_info` is needed: by the algorithm, or by the policy's data transformer."""
         return self.uses_env_info or bool(self.policy.data_transformer.info_keys)
 
     @property
-    def has_multidim_reward(self):
+    def has_multidim_reward(self) -> bool:
         """Whether the reward is a vector, whose components have weights."""
         return self.policy.data_transformer.reward_weighting is not None
 
     @property
-    def reward_weights(self):
+    def reward_weights(self) -> Array | None:
         """The weights of the components of a vector reward now, float32 [R]; None for scalar rewards."""
         return self.policy.data_transformer.reward_weighting.weights if self.has_multidim_reward else None
 
-    def set_reward_weights(self, weights):
+    def set_reward_weights(self, weights: Sequence[float]) -> None:
         """Changes the weights of the components of a vector reward, R numbers; from Python, between updates.
 
         They are in the checkpoint. `RewardWeighting.weights` are the first ones.
@@ -70,14 +77,14 @@ class Algorithm(tf.Module, abc.ABC):
             raise ConfigError("set_reward_weights: the reward of the environments is no vector")
         self.policy.data_transformer.reward_weighting.set_weights(weights)
 
-    def parameter_groups(self):
+    def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         """Returns a dict from name to list of variables. Default: one group with all trainable variables.
 
         `Learner.optimizer` is one optimizer for all groups, or a dict with one for each of these names.
         """
         return {"all": list(self.trainable_variables)}
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience: Experience, state: Nest) -> Experience:
         """Prepares a batch once before its updates, for example computes advantages with the current weights.
 
         Arguments as in `train_step`. Returns the `Experience` for `train_step` and `calc_loss`, where every
@@ -86,7 +93,7 @@ class Algorithm(tf.Module, abc.ABC):
         return experience
 
     @abc.abstractmethod
-    def train_step(self, experience, state):
+    def train_step(self, experience: Experience, state: Nest) -> Nest:
         """Computes what `calc_loss` needs, a nest of the algorithm's own, under a gradient tape.
 
         Args:
@@ -96,10 +103,12 @@ class Algorithm(tf.Module, abc.ABC):
         """
 
     @abc.abstractmethod
-    def calc_loss(self, experience, train_info):
+    def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         """Computes the `LossInfo` from what `train_step` returned."""
 
-    def update_with_gradient(self, loss_info, gradients, optimizer):
+    def update_with_gradient(
+        self, loss_info: LossInfo, gradients: dict[str, list[Any]], optimizer: Any
+    ) -> None:
         """Changes the weights by one step. The loss and its gradient are finite.
 
         Args:
@@ -110,13 +119,13 @@ class Algorithm(tf.Module, abc.ABC):
         """
         optimizer.apply(gradients)
 
-    def after_update(self, experience, train_info):
+    def after_update(self, experience: Experience, train_info: Nest) -> None:
         """Runs in the graph after each update, for example to move a target network.
 
         Arguments as in `summarize_train`.
         """
 
-    def summarize_rollout(self, experience):
+    def summarize_rollout(self, experience: Experience) -> dict[str, Array]:
         """Computes further scalars to show of fresh experience: a dict of scalars by name. Default: none.
 
         It runs for each `Learner.observe`. Its last result is a part of what the next `Learner.train` with an
@@ -127,7 +136,9 @@ class Algorithm(tf.Module, abc.ABC):
         """
         return {}
 
-    def summarize_train(self, experience, train_info, loss_info):
+    def summarize_train(
+        self, experience: Experience, train_info: Nest, loss_info: LossInfo
+    ) -> dict[str, Array]:
         """Computes further scalars to show of an update: a dict of scalars by name. Default: none.
 
         They are averaged over the updates of a `Learner.train`, which returns them beside `LossInfo.extra`.
@@ -139,14 +150,14 @@ class Algorithm(tf.Module, abc.ABC):
         """
         return {}
 
-    def stops_early(self, summary):
+    def stops_early(self, summary: dict[str, Any]) -> Array:
         """Whether the learner skips the remaining updates of a batch, bool scalar.
 
         `summary` is the dict of float32 scalars of the last update.
         """
         return tf.constant(False)
 
-    def after_train_iter(self, experience):
+    def after_train_iter(self, experience: Experience) -> None:
         """Runs in Python after each call of `Learner.train` that made an update.
 
         `experience` is the `Experience` of [Q, T+1, B, ...] that it used first, () if it came from a replay
@@ -154,7 +165,7 @@ class Algorithm(tf.Module, abc.ABC):
         """
 
 
-def group_actor_critic_variables(policy):
+def group_actor_critic_variables(policy: ActorCriticPolicy) -> dict[str, list[tf.Variable]]:
     """Groups the trainable variables of an `ActorCriticPolicy` for `Algorithm.parameter_groups`.
 
     "value" holds the variables that only the value depends on, "policy" the others. If policy and value share
@@ -166,7 +177,9 @@ def group_actor_critic_variables(policy):
     return {"policy": others, "value": value_variables} if value_variables else {"policy": others}
 
 
-def check_vtrace_thresholds(owner, clip_rho_threshold, clip_c_threshold):
+def check_vtrace_thresholds(
+    owner: str, clip_rho_threshold: float, clip_c_threshold: float
+) -> dict[str, float]:
     """Checks the settings of that name of the class called `owner`; returns a dict of them.
 
     ConfigError says that one is no positive number, or that c bar is larger than rho bar (arXiv 1802.01561,
@@ -193,7 +206,7 @@ class TargetUpdater(tf.Module):
         period: every so many calls the target moves.
     """
 
-    def __init__(self, source, target, tau=1.0, period=1):
+    def __init__(self, source: tf.Module, target: tf.Module, tau: float = 1.0, period: int = 1) -> None:
         super().__init__(name="target_updater")
         self._tau = check_number("tau", tau, above=0, at_most=1)
         self._period = check_int("target_update_period", period)
@@ -205,12 +218,12 @@ class TargetUpdater(tf.Module):
             # a Keras layer would list it at another position than its source.
             moved._trainable = False
 
-    def copy(self):
+    def copy(self) -> None:
         """Makes the target the same as the source."""
         for learned, moved in self._pairs:
             moved.assign(learned)
 
-    def __call__(self):
+    def __call__(self) -> None:
         """Counts one update, in the graph, and moves the target if the period is over."""
         if self._period == 1:
             self._move()

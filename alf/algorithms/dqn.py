@@ -8,9 +8,12 @@ import tensorflow as tf
 
 from alf.algorithms.action_values import NStep, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
-from alf.data_structures import LossInfo
+from alf.annotations import Nest
+from alf.data_structures import Experience, LossInfo
 from alf.errors import check_bool, check_number
 from alf.ops import losses, td_losses
+from alf.policies.off_policy import EpsilonGreedyPolicy
+from alf.schedules import ScheduledFloat
 
 
 @gin.configurable(module="alf.algorithms")
@@ -43,15 +46,15 @@ class DqnAlgorithm(Algorithm):
 
     def __init__(
         self,
-        policy,
-        discount=0.99,
-        n_step=1,
-        double=True,
-        huber_delta=1.0,
-        tau=1.0,
-        target_update_period=500,
-        burn_in=0,
-    ):
+        policy: EpsilonGreedyPolicy,
+        discount: ScheduledFloat = 0.99,
+        n_step: int = 1,
+        double: bool = True,
+        huber_delta: float | None = 1.0,
+        tau: float = 1.0,
+        target_update_period: int = 500,
+        burn_in: int = 0,
+    ) -> None:
         super().__init__(policy, name="dqn")
         self._double = check_bool("DqnAlgorithm.double", double)
         self._huber_delta = check_number("DqnAlgorithm.huber_delta", huber_delta, above=0, optional=True)
@@ -60,7 +63,7 @@ class DqnAlgorithm(Algorithm):
         self._target_network = copy.deepcopy(network)
         self._update_target = TargetUpdater(network, self._target_network, tau, target_update_period)
 
-    def train_step(self, experience, state):
+    def train_step(self, experience: Experience, state: Nest) -> Nest:
         """Returns the `Transitions` [R, B], and values of all A actions, float32 [R, B, A].
 
         The values are those where transitions start, those where they end, and the target network's where
@@ -72,7 +75,7 @@ class DqnAlgorithm(Algorithm):
         _, next_target_q = evaluate(self._target_network, experience, state, end)
         return transitions, q, next_q, next_target_q
 
-    def calc_loss(self, experience, train_info):
+    def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         """Computes the weighted mean loss of the TD errors, and the priorities of the sequences."""
         transitions, q, next_q, next_target_q = train_info
         action = action_to_index(self._n_step.select_starts(experience.action), self.policy.action_spec)
@@ -88,5 +91,5 @@ class DqnAlgorithm(Algorithm):
         }
         return LossInfo(loss, extra, td_losses.mean_priority(td_error, transitions.weight))
 
-    def after_update(self, experience, train_info):
+    def after_update(self, experience: Experience, train_info: Nest) -> None:
         self._update_target()

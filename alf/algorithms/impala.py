@@ -7,10 +7,12 @@ import gin
 import tensorflow as tf
 
 from alf.algorithms.algorithm import Algorithm, check_vtrace_thresholds, group_actor_critic_variables
-from alf.data_structures import FIRST, LossInfo
+from alf.annotations import Nest
+from alf.data_structures import FIRST, Experience, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.ops import losses, returns
-from alf.schedules import as_schedule
+from alf.policies.actor_critic_policy import ActorCriticInfo, ActorCriticPolicy
+from alf.schedules import ScheduledFloat, as_schedule
 
 
 @gin.configurable(module="alf.algorithms")
@@ -52,17 +54,17 @@ class ImpalaAlgorithm(Algorithm):
 
     def __init__(
         self,
-        policy,
-        discount=0.99,
-        vtrace=True,
-        vtrace_lambda=1.0,
-        clip_rho_threshold=1.0,
-        clip_c_threshold=1.0,
-        clip_pg_rho_threshold=1.0,
-        value_loss_weight=0.5,
-        entropy_weight=0.01,
-        drop_last_ts=False,
-    ):
+        policy: ActorCriticPolicy,
+        discount: ScheduledFloat = 0.99,
+        vtrace: bool = True,
+        vtrace_lambda: float = 1.0,
+        clip_rho_threshold: float = 1.0,
+        clip_c_threshold: float = 1.0,
+        clip_pg_rho_threshold: float = 1.0,
+        value_loss_weight: float = 0.5,
+        entropy_weight: ScheduledFloat = 0.01,
+        drop_last_ts: bool = False,
+    ) -> None:
         super().__init__(policy, name="impala")
         self._discount = as_schedule("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
         self._vtrace = check_bool("ImpalaAlgorithm.vtrace", vtrace)
@@ -79,13 +81,13 @@ class ImpalaAlgorithm(Algorithm):
         self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight, at_least=0)
         self._drop_last_ts = check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
 
-    def parameter_groups(self):
+    def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         return group_actor_critic_variables(self.policy)
 
-    def train_step(self, experience, state):
+    def train_step(self, experience: Experience, state: Nest) -> ActorCriticInfo:
         return self.policy.unroll(experience, state)
 
-    def calc_loss(self, experience, train_info):
+    def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         actions = self.policy.actions
         params, behavior = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behavior.raw)

@@ -13,11 +13,13 @@ from alf.algorithms.algorithm import (
     check_vtrace_thresholds,
     group_actor_critic_variables,
 )
-from alf.data_structures import FIRST, LossInfo
+from alf.annotations import Array, Nest
+from alf.data_structures import FIRST, Experience, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.nest_utils import zeros_from_spec
 from alf.ops import losses, returns
-from alf.schedules import as_schedule
+from alf.policies.actor_critic_policy import ActorCriticInfo, ActorCriticPolicy
+from alf.schedules import ScheduledFloat, as_schedule
 
 
 class PPOInfo(NamedTuple):
@@ -77,23 +79,23 @@ class PPOAlgorithm(Algorithm):
 
     def __init__(
         self,
-        policy,
-        discount=0.99,
-        use_vtrace=False,
-        clip_rho_threshold=1.0,
-        clip_c_threshold=1.0,
-        lambda_=0.95,
-        clip_range=0.2,
-        value_clip_range=None,
-        value_loss_weight=0.5,
-        entropy_weight=0.01,
-        exploration="entropy",
-        kl_weight=0.0,
-        target_kl=None,
-        normalize_advantages=True,
-        target_update_period=None,
-        clip_target_ratio=2.0,
-    ):
+        policy: ActorCriticPolicy,
+        discount: ScheduledFloat = 0.99,
+        use_vtrace: bool = False,
+        clip_rho_threshold: float = 1.0,
+        clip_c_threshold: float = 1.0,
+        lambda_: float = 0.95,
+        clip_range: ScheduledFloat = 0.2,
+        value_clip_range: float | None = None,
+        value_loss_weight: float = 0.5,
+        entropy_weight: ScheduledFloat = 0.01,
+        exploration: str = "entropy",
+        kl_weight: float = 0.0,
+        target_kl: float | None = None,
+        normalize_advantages: bool = True,
+        target_update_period: int | None = None,
+        clip_target_ratio: float = 2.0,
+    ) -> None:
         super().__init__(policy, name="ppo")
         self._discount = as_schedule("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
         self._use_vtrace = check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
@@ -118,10 +120,10 @@ class PPOAlgorithm(Algorithm):
             self._target_policy = policy.copy()
             self._update_target = TargetUpdater(policy, self._target_policy, period=target_update_period)
 
-    def parameter_groups(self):
+    def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         return group_actor_critic_variables(self.policy)
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience: Experience, state: Nest) -> Experience:
         """Computes the `PPOInfo` with the weights before the first update, and puts it into `info`."""
         before = self.policy.unroll(experience, state)
         behavior = experience.info
@@ -143,7 +145,7 @@ class PPOAlgorithm(Algorithm):
         )
         if self._use_vtrace:
             # The advantages without V-trace's own ratio: the surrogate loss multiplies with the ratio.
-            estimate = returns.vtrace(log_rho[:-1], **unroll, **self._thresholds)
+            estimate: Any = returns.vtrace(log_rho[:-1], **unroll, **self._thresholds)
         else:
             estimate = returns.generalized_advantage(**unroll)
         row_t = [[0, 1], [0, 0]]
@@ -151,10 +153,10 @@ class PPOAlgorithm(Algorithm):
         info = PPOInfo(behavior.raw, proximal, importance, before.value, target, advantage)
         return experience._replace(info=info)
 
-    def train_step(self, experience, state):
+    def train_step(self, experience: Experience, state: Nest) -> ActorCriticInfo:
         return self.policy.unroll(experience, state)
 
-    def calc_loss(self, experience, train_info):
+    def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         actions = self.policy.actions
         weight = experience.weight[:-1]
         mean = functools.partial(losses.weighted_mean, weight=weight)
@@ -189,11 +191,11 @@ class PPOAlgorithm(Algorithm):
         parts["explained_variance"] = losses.explained_variance(value, info.target, weight)
         return LossInfo(loss, {**parts, "clip_range": clip_range, "entropy_weight": entropy_weight})
 
-    def after_update(self, experience, train_info):
+    def after_update(self, experience: Experience, train_info: Nest) -> None:
         if self._target_policy is not None:
             self._update_target()
 
-    def stops_early(self, summary):
+    def stops_early(self, summary: dict[str, Any]) -> Array:
         return tf.constant(False) if self._target_kl is None else summary["kl"] > self._target_kl
 
 

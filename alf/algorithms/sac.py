@@ -4,6 +4,7 @@
 import copy
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gin
@@ -11,10 +12,13 @@ import tensorflow as tf
 
 from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_box
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
-from alf.data_structures import LossInfo
+from alf.annotations import Nest
+from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
 from alf.networks import CriticsNetwork
 from alf.ops import losses, td_losses
+from alf.policies.off_policy import SacPolicy
+from alf.schedules import ScheduledFloat
 
 
 class EvaluatedActions(NamedTuple):
@@ -61,17 +65,17 @@ class SacAlgorithm(Algorithm):
 
     def __init__(
         self,
-        policy,
-        critic_ctor=None,
-        discount=0.99,
-        n_step=1,
-        initial_alpha=1.0,
-        train_alpha=True,
-        target_entropy=None,
-        tau=0.005,
-        target_update_period=1,
-        burn_in=0,
-    ):
+        policy: SacPolicy,
+        critic_ctor: Callable[..., CriticsNetwork] | None = None,
+        discount: ScheduledFloat = 0.99,
+        n_step: int = 1,
+        initial_alpha: float = 1.0,
+        train_alpha: bool = True,
+        target_entropy: float | None = None,
+        tau: float = 0.005,
+        target_update_period: int = 1,
+        burn_in: int = 0,
+    ) -> None:
         super().__init__(policy, name="sac")
         check_number("SacAlgorithm.initial_alpha", initial_alpha, above=0)
         check_number("SacAlgorithm.target_entropy", target_entropy, optional=True)
@@ -88,13 +92,13 @@ class SacAlgorithm(Algorithm):
             target_entropy = 0.98 * math.log(num_actions) if self._is_discrete else -action_size
         self._target_entropy = float(target_entropy)
 
-    def parameter_groups(self):
+    def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
         actor = self.policy.network.trainable_variables + self.policy.actions.trainable_variables
         groups = {"actor": list(actor), "critic": list(self._critic.trainable_variables)}
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience: Experience, state: Nest) -> Experience:
         """Puts the noise of the sampled actions where transitions start and end into `info`.
 
         It is a pair of float32 [L+1, B, D], or of () for discrete actions. XLA may compile `train_step`, and
@@ -105,7 +109,7 @@ class SacAlgorithm(Algorithm):
         shape = (*experience.step_type.shape, self.policy.action_spec.shape.num_elements())
         return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
 
-    def train_step(self, experience, state):
+    def train_step(self, experience: Experience, state: Nest) -> Nest:
         """Returns the `Transitions` [R, B], values, and the `EvaluatedActions` at both their ends.
 
         The values, float32 [num_critics, R, B], are those of the actions that were taken where transitions
@@ -122,17 +126,17 @@ class SacAlgorithm(Algorithm):
         _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
         return transitions, q, actions, next_actions
 
-    def calc_loss(self, experience, train_info):
+    def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         """Computes the sum of the losses of critics, actor and temperature, and the priorities."""
         transitions, q, actions, next_actions = train_info
         alpha = tf.stop_gradient(tf.exp(self._log_alpha))
         entropy = -tf.reduce_sum(actions.prob * actions.log_prob, axis=-1)
-        next_value = td_losses.soft_value(*next_actions, alpha)
+        next_value = td_losses.soft_value(alpha=alpha, **next_actions._asdict())
         target = td_losses.td_target(transitions.reward, transitions.discount, next_value)
         mean = functools.partial(losses.weighted_mean, weight=transitions.weight)
         parts = {
             "critic_loss": mean(td_losses.sac_critic_loss(q, target)),
-            "actor_loss": mean(td_losses.sac_actor_loss(*actions, alpha)),
+            "actor_loss": mean(td_losses.sac_actor_loss(alpha=alpha, **actions._asdict())),
         }
         if self._log_alpha.trainable:
             alpha_loss = td_losses.sac_alpha_loss(self._log_alpha, entropy, self._target_entropy)
@@ -147,7 +151,7 @@ class SacAlgorithm(Algorithm):
         priority = td_losses.mean_priority(td_error, transitions.weight)
         return LossInfo(tf.add_n(list(parts.values())), {**parts, **shown}, priority)
 
-    def after_update(self, experience, train_info):
+    def after_update(self, experience: Experience, train_info: Nest) -> None:
         self._update_target()
 
     def _evaluate_actions(self, critic, features, outputs, noise, taken=None):

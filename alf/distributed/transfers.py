@@ -13,7 +13,7 @@ from alf.distributed.ray_process import first_line, is_ready
 class Request(NamedTuple):
     """One answer that a collector was asked for."""
 
-    index: int  # of the collector
+    index: int  # type: ignore[assignment]  # of the collector
     actor: Any  # Ray's handle of the actor that was asked; its successor has another one
     answer: Any  # Ray's reference of the answer
     node: (

@@ -2,11 +2,14 @@
 """AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import gin
 import tensorflow as tf
 
-from alf.data_structures import count_transitions
+from alf.annotations import Array, Environment
+from alf.data_structures import Experience, LogRecord, count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
 from alf.drivers.collector_thread import CollectorThread
 from alf.drivers.driver import Driver
@@ -20,6 +23,7 @@ from alf.drivers.tf_queues import TFQueues
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner import LearnerGroup
+from alf.learner.learner import Learner
 from alf.nest_utils import add_leading_dims
 from alf.tf_runtime import GraphFunction, check_device, on_device, reserve_threads, single_threaded, trace
 
@@ -82,28 +86,28 @@ class AsyncOffPolicyDriver(Driver):
 
     def __init__(
         self,
-        envs,
-        learner,
-        unroll_length=8,
-        observers=(),
-        metrics=(),
-        num_actor_queues=1,
-        learn_queue_cap=1,
-        actor_queue_cap=1,
-        max_waiting_batches=1,
-        max_unroll_length=None,
-        parameter_update_period=None,
-        actor_device=None,
-        overwrite_policy_output=False,
-        sticky=False,
-        one_env_at_a_time=False,
-        start_spread=0.0,
-        stop_timeout=5.0,
-        stall_timeout=300.0,
-        on_stall="error",
-        statistics_ctor=EpisodeStatistics,
-        collectors=None,
-    ):
+        envs: Sequence[Environment],
+        learner: Learner | LearnerGroup,
+        unroll_length: float = 8,
+        observers: Sequence[Callable[[LogRecord], Any]] = (),
+        metrics: Sequence[Any] = (),
+        num_actor_queues: int = 1,
+        learn_queue_cap: int = 1,
+        actor_queue_cap: int = 1,
+        max_waiting_batches: int = 1,
+        max_unroll_length: int | None = None,
+        parameter_update_period: int | None = None,
+        actor_device: str | None = None,
+        overwrite_policy_output: bool = False,
+        sticky: bool = False,
+        one_env_at_a_time: bool = False,
+        start_spread: float = 0.0,
+        stop_timeout: float = 5.0,
+        stall_timeout: float | None = 300.0,
+        on_stall: str = "error",
+        statistics_ctor: Callable[..., Any] = EpisodeStatistics,
+        collectors: Any = None,
+    ) -> None:
         rest = stop_timeout, stall_timeout, on_stall, statistics_ctor, collectors
         super().__init__(envs, learner, unroll_length, observers, metrics, *rest)
         specs, num_envs = self._specs, len(self._envs)
@@ -150,7 +154,7 @@ class AsyncOffPolicyDriver(Driver):
             self._policy = policy = learner.policy.copy() if copies else learner.policy
         length = self._unroll_length
         if is_group:
-            learn_queue = PolicyQueues(policy, specs, learner, length, max_waiting_batches)
+            learn_queue: Any = PolicyQueues(policy, specs, learner, length, max_waiting_batches)
             self._take = learn_queue.take
         else:
             with_env_info = learner.uses_env_info
@@ -182,10 +186,10 @@ class AsyncOffPolicyDriver(Driver):
                 self._envs, specs, policy, length, ask, clocks, overwrite_policy_output, env_turn, sticky
             )
         self._env_threads = []
-        collector_orders = [] if collectors is None else [queues.collector_orders]
+        collector_orders: list[Any] = [] if collectors is None else [queues.collector_orders]
         self._orders = [*queues.unroll_orders, *collector_orders]
 
-    def start(self):
+    def start(self) -> None:
         """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
 
         Raises:
@@ -242,7 +246,7 @@ class AsyncOffPolicyDriver(Driver):
         self.clocks.collectors.append(clock)
         return CollectorThread(self._coord, self._tf_queues, self._collectors, hand_over, clock, orders)
 
-    def get_training_exps(self):
+    def get_training_exps(self) -> tuple[Experience, Array]:
         """Takes `learn_queue_cap` unrolls from the learn queue; waits for them.
 
         Returns:
@@ -288,11 +292,11 @@ class AsyncOffPolicyDriver(Driver):
                 total += int(steps)
             return total
 
-    def run_async(self):
+    def run_async(self) -> int:
         """Another name of `collect`."""
         return self.collect()
 
-    def run(self):
+    def run(self) -> NoReturn:
         """Refuses: this driver has no synchronous step."""
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
@@ -307,7 +311,7 @@ class AsyncOffPolicyDriver(Driver):
             return super()._count_due_batches()
         return min(self._tf_queues.learn_queue.size() // self._learn_queue_cap, self._max_batches)
 
-    def queue_sizes(self):
+    def queue_sizes(self) -> dict[str, int]:
         return self._tf_queues.sizes()
 
     @tf.function(autograph=False)

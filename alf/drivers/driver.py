@@ -3,22 +3,29 @@
 
 import abc
 import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
 
+from alf.annotations import Environment
 from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
-from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, NumberOfEpisodes
+from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, Metric, NumberOfEpisodes
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
 from alf.errors import ConfigError, check_number
 from alf.learner import LearnerGroup
+from alf.learner.learner import Learner
 from alf.seeds import spawn_seeds
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MAX_DROPPED = 1000  # batches, where a few are expected
 _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
@@ -59,21 +66,21 @@ class Driver(abc.ABC):
         clocks: `StageClocks` of its threads.
     """
 
-    batch_shape = None
+    batch_shape: Any = None
 
     def __init__(
         self,
-        envs,
-        learner,
-        unroll_length=1,
-        observers=(),
-        metrics=(),
-        stop_timeout=5.0,
-        stall_timeout=300.0,
-        on_stall="error",
-        statistics_ctor=EpisodeStatistics,
-        collectors=None,
-    ):
+        envs: Sequence[Environment],
+        learner: Learner | LearnerGroup,
+        unroll_length: float = 1,
+        observers: Sequence[Callable[[LogRecord], Any]] = (),
+        metrics: Sequence[Any] = (),
+        stop_timeout: float = 5.0,
+        stall_timeout: float | None = 300.0,
+        on_stall: str = "error",
+        statistics_ctor: Callable[..., Any] = EpisodeStatistics,
+        collectors: Any = None,
+    ) -> None:
         self._unroll_length, rate = split_unroll_length("unroll_length", unroll_length)
         if rate != 1 and learner.needs_fresh_experience:
             raise ConfigError(
@@ -99,8 +106,8 @@ class Driver(abc.ABC):
         _check_names(self._metrics)
         self._observers = [*counts, statistics, *metrics, *observers]
         self._log_fields = _find_log_fields(self._observers, learner.policy) if specs else ()
-        self._unroller = None  # the `EnvUnroller` of a driver that has environments
         self.clocks = StageClocks()
+        self._unroller: Any = None  # the `EnvUnroller` of a driver that has environments
         self._threads = []
         self._watches = []  # a `StallWatch`, or nothing
         # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
@@ -111,7 +118,9 @@ class Driver(abc.ABC):
         self._raised = None  # the error of a thread that `collect` has raised
 
     @classmethod
-    def from_env_fn(cls, env_fn, num_envs, learner, **kwargs):
+    def from_env_fn(
+        cls, env_fn: Callable[..., Environment], num_envs: int, learner: Learner | LearnerGroup, **kwargs: Any
+    ) -> "Self":
         """Makes the environments, and a driver of them.
 
         Args:
@@ -132,14 +141,14 @@ class Driver(abc.ABC):
             raise
 
     @abc.abstractmethod
-    def start(self):
+    def start(self) -> None:
         """Gets the environments going. Once.
 
         Raises:
             RuntimeError: if called twice, after `stop`, or if `interrupt` was called.
         """
 
-    def collect(self):
+    def collect(self) -> int:
         """Lets the learner observe a batch of unrolls.
 
         Returns:
@@ -152,11 +161,11 @@ class Driver(abc.ABC):
         """
         return self._collect_by(self.learner.observe)
 
-    def sample(self):
+    def sample(self) -> int:
         """Takes a batch of unrolls as `collect` does, but the learner does not observe it: it is dropped."""
         return self._collect_by(lambda experience: None)
 
-    def drop_old_experience(self):
+    def drop_old_experience(self) -> None:
         """Gives actors the learner's weights of now, and drops batches until one is of these weights alone.
 
         For weights that no update made, such as those of another run: `progress.updates` must be a version of
@@ -174,7 +183,7 @@ class Driver(abc.ABC):
             if oldest[-1] >= version:
                 return
 
-    def publish_soon(self):
+    def publish_soon(self) -> None:
         """Lets whoever acts with a copy of the weights get those of now before the next batch is taken."""
         self._publishes_next = True
 
@@ -182,11 +191,11 @@ class Driver(abc.ABC):
     def _collect(self, observe):
         """Calls `observe` with each `Experience` of [Q, T+1, B, ...] that is due; returns the steps."""
 
-    def run(self):
+    def run(self) -> int:
         """Another name of `collect`."""
         return self.collect()
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends all threads and closes the environments; may be repeated, or come before `start`.
 
         It returns or raises within `stop_timeout`. An environment that hangs in a step is closed when it
@@ -212,11 +221,11 @@ class Driver(abc.ABC):
             if complaint is not None:
                 raise complaint
 
-    def interrupt(self):
+    def interrupt(self) -> None:
         """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
         self._end()
 
-    def reseed(self, entropy):
+    def reseed(self, entropy: int | Sequence[int]) -> None:
         """Seeds the environments anew, each with a seed of its own; before `start`.
 
         Environments whose `seed` raises NotImplementedError keep theirs.
@@ -234,35 +243,35 @@ class Driver(abc.ABC):
                 env.seed(seed)
 
     @property
-    def num_restarts(self):
+    def num_restarts(self) -> int:
         """How often worker processes of the environments, and collectors, were replaced, an int."""
         return sum(getattr(part, "num_restarts", 0) for part in [*self._envs, self._collectors])
 
-    def get_step_metrics(self):
+    def get_step_metrics(self) -> list[Metric]:
         """The metrics that count: environment steps and episodes."""
         return self._metrics[:2]
 
-    def get_metrics(self):
+    def get_metrics(self) -> list[Metric]:
         """All metrics: the step metrics, those of `EpisodeStatistics`, and the user's."""
         return self._metrics
 
-    def queue_sizes(self):
+    def queue_sizes(self) -> dict[str, int]:
         """Items that wait in the queues, a dict of ints; empty without queues."""
         return {}
 
-    def get_state(self):
+    def get_state(self) -> Any:
         """What `set_state` needs, as JSON types: metrics, and the fraction of a collection that is due."""
         metrics = {metric.name: metric.get_state() for metric in self._metrics}
         return {"metrics": metrics, "collections": self._collections.get_state()}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         """Restores what `get_state` returned. A metric that is new begins without values."""
         for metric in self._metrics:
             if metric.name in state["metrics"]:
                 metric.set_state(state["metrics"][metric.name])
         self._collections.set_state(state["collections"])
 
-    def copy_episodes(self, state):
+    def copy_episodes(self, state: Any) -> None:
         """Takes the figures of the last episodes from what another driver's `get_state` returned."""
         for metric in self._metrics:
             if isinstance(metric, EpisodeMetric) and metric.name in state["metrics"]:
@@ -391,10 +400,10 @@ class Driver(abc.ABC):
 class OfflineDriver(Driver):
     """Collects nothing: its learner trains from a buffer that is full, see `alf.replay.load_replayer`."""
 
-    def __init__(self, learner):
+    def __init__(self, learner: Learner | LearnerGroup) -> None:
         super().__init__((), learner)
 
-    def start(self):
+    def start(self) -> None:
         pass
 
     def _collect(self, observe):

@@ -4,14 +4,19 @@
 import contextlib
 import copy
 import inspect
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from alf.annotations import Array, Environment
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.environments import as_py_environment
 from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, EnvError, check_int
 from alf.nest_utils import add_leading_dims, to_tensor_spec
+from alf.policies.policy import Policy
+from alf.policies.policy_group import PolicyGroup
 
 
 def name_env(env_index, env):
@@ -91,7 +96,7 @@ class EnvSpecs:
         policies: tuple of texts, whose places are the owners of rows, see `MappedEnvironment`; () without.
     """
 
-    def __init__(self, envs):
+    def __init__(self, envs: Sequence[Environment]) -> None:
         envs = to_py_envs(envs)
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
@@ -116,30 +121,36 @@ class EnvSpecs:
         signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
         self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
 
-    def view(self, group, name):
+    def view(self, group: PolicyGroup, name: str) -> "EnvSpecs":
         """Returns the specs of what one policy of a `PolicyGroup` sees and does."""
         specs = copy.copy(self)
         specs.observation, specs.action = group.view_specs(name)
         specs.time_step = self.time_step._replace(observation=specs.observation, prev_action=specs.action)
         return specs
 
-    def env_ids(self, env_index):
+    def env_ids(self, env_index: Array) -> Array:
         """The ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
 
-    def frame_spec(self, policy):
+    def frame_spec(self, policy: Policy | PolicyGroup) -> Frame:
         """Describes one step of a batched environment, for a policy: `Frame` of specs."""
         frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
         return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
 
-    def reply_spec(self, policy):
+    def reply_spec(self, policy: Policy | PolicyGroup) -> ActionReply:
         """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
         policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
         return ActionReply(policy_step, policy.version_spec(self.batch_size))
 
-    def unroll_spec(self, policy, unroll_length, keep_bounds=True, with_env_info=False):
+    def unroll_spec(
+        self,
+        policy: Policy | PolicyGroup,
+        unroll_length: int,
+        keep_bounds: bool = True,
+        with_env_info: bool = False,
+    ) -> Experience:
         """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
 
         A ConfigError is raised unless T, `unroll_length`, is an integer of at least 1. With `keep_bounds` the
@@ -163,7 +174,7 @@ class EnvSpecs:
         rows = add_leading_dims(rows, unroll_length + 1, self.batch_size, keep_bounds=keep_bounds)
         return rows._replace(state=add_leading_dims(policy.policy_step_spec.state, self.batch_size))
 
-    def record_spec(self, unroll_length, needed=()):
+    def record_spec(self, unroll_length: int, needed: Sequence[str] = ()) -> dict[str, Any]:
         """Describes the `LogRecord` of an unroll of T transitions: specs of [T, B, ...].
 
         It is a dict of those fields that are filled, because `tf.nest` takes 20 us for each empty one.

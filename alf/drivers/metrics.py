@@ -6,11 +6,14 @@ docs/metrics.md has their names and formulas.
 
 import abc
 import collections
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import numpy as np
 
-from alf.data_structures import FIRST, LAST
+from alf.data_structures import FIRST, LAST, LogRecord
 from alf.errors import check_bool, check_int, check_number
 
 
@@ -26,23 +29,23 @@ class Metric(abc.ABC):
         needs: as of any observer, see `Driver`.
     """
 
-    name = None
+    name: Any = None
     needs = ()
 
     @abc.abstractmethod
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         """Takes a `LogRecord` of NumPy arrays."""
 
     @abc.abstractmethod
-    def result(self):
+    def result(self) -> float:
         """Returns the current value, an int or a float; NaN while there is none."""
 
     @abc.abstractmethod
-    def get_state(self):
+    def get_state(self) -> Any:
         """Returns the state for `set_state`, as JSON types."""
 
     @abc.abstractmethod
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         """Restores what `get_state` returned."""
 
 
@@ -65,7 +68,7 @@ class EnvironmentSteps(_Counter):
 
     name = "EnvironmentSteps"
 
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         self._count += int(np.count_nonzero(record.step_type != FIRST))
 
 
@@ -74,7 +77,7 @@ class NumberOfEpisodes(_Counter):
 
     name = "NumberOfEpisodes"
 
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         self._count += int(np.count_nonzero(record.step_type == LAST))
 
 
@@ -87,27 +90,27 @@ class EpisodeMetric(Metric):
         reduce: function from a tuple of floats to a float.
     """
 
-    def __init__(self, name, values, reduce=np.mean):
+    def __init__(self, name: str, values: deque[float], reduce: Callable[..., float] = np.mean) -> None:
         self.name = name
         self._values = values
         self._reduce = reduce
 
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         """Does nothing: `EpisodeStatistics` takes the records."""
 
     @property
-    def full(self):
+    def full(self) -> bool:
         """Whether so many episodes have ended as count."""
         return len(self._values) == self._values.maxlen
 
-    def result(self):
+    def result(self) -> float:
         values = tuple(self._values)
         return float(self._reduce(values)) if values else float("nan")
 
-    def get_state(self):
+    def get_state(self) -> Any:
         return list(self._values)
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         self._values.clear()
         self._values.extend(state)
 
@@ -134,14 +137,14 @@ class EpisodeStatistics:
 
     def __init__(
         self,
-        reward_shape=(),
-        info_keys=(),
-        window=100,
-        discount=0.99,
-        first_value=False,
-        agents=(),
-        policies=(),
-    ):
+        reward_shape: Sequence[int] = (),
+        info_keys: Sequence[str] = (),
+        window: int = 100,
+        discount: float = 0.99,
+        first_value: bool = False,
+        agents: Sequence[str] = (),
+        policies: Sequence[str] = (),
+    ) -> None:
         check_int("EpisodeStatistics.window", window)
         check_number("EpisodeStatistics.discount", discount, at_least=0, at_most=1)
         check_bool("EpisodeStatistics.first_value", first_value)
@@ -187,7 +190,7 @@ class EpisodeStatistics:
             metrics += [EpisodeMetric(f"{label}/{k}", figures[f"{label}/{v}"]) for k, v in shown.items()]
         return metrics
 
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         key = int(record.env_id[0])
         length, batch_size = record.step_type.shape
         # Environment by environment, so that the steps of an episode are neighbours: row t of column b is at

@@ -3,12 +3,14 @@
 
 import copy
 import itertools
+from typing import Any
 
 import tensorflow as tf
 
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
+from alf.annotations import Nest, NestedSpec
 from alf.nest_utils import find_mismatch
 
 _numbers = itertools.count()  # No two queues of a process have the same name.
@@ -28,7 +30,7 @@ class NestFIFOQueue:
         handle: resource tensor of TensorFlow's queue.
     """
 
-    def __init__(self, capacity, spec, name="queue", handle=None):
+    def __init__(self, capacity: int, spec: NestedSpec, name: str = "queue", handle: Any = None) -> None:
         self.spec = spec
         self._name = name
         self._flat_spec = _get_components(spec)
@@ -37,7 +39,7 @@ class NestFIFOQueue:
         # The resource lives as long as this object does. All operations use its handle.
         self._deleter = EagerResourceDeleter(self.handle, "CPU:0")
 
-    def enqueue(self, item):
+    def enqueue(self, item: Nest) -> Any:
         """Appends `item`; blocks while the queue is full. Returns the operation; None in eager mode.
 
         ValueError if structure, dtype or shape differ from the queue's spec; CancelledError if it is closed.
@@ -49,21 +51,21 @@ class NestFIFOQueue:
         components = tf.nest.flatten(item) or [tf.constant(False)]
         return tf.raw_ops.QueueEnqueueV2(handle=self.handle, components=components)
 
-    def dequeue(self):
+    def dequeue(self) -> Nest:
         """Takes the oldest item; waits for one. OutOfRangeError if the queue is closed and empty."""
         components = tf.raw_ops.QueueDequeueV2(handle=self.handle, component_types=self._dtypes)
         return self._pack(components, ())
 
-    def dequeue_many(self, n):
+    def dequeue_many(self, n: int) -> Nest:
         """Takes the `n` oldest items, a nest of [n, ...]; waits for n. OutOfRangeError as in `dequeue`."""
         components = tf.raw_ops.QueueDequeueManyV2(handle=self.handle, n=n, component_types=self._dtypes)
         return self._pack(components, (n,))
 
-    def size(self):
+    def size(self) -> int:
         """Items that wait now, an int."""
         return int(tf.raw_ops.QueueSizeV2(handle=self.handle))
 
-    def close(self):
+    def close(self) -> None:
         """Wakes whoever waits, with an error. May be repeated, from any thread.
 
         Nothing can be appended any more. Items that wait can still be taken, then `dequeue` fails.

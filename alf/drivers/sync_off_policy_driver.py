@@ -2,11 +2,14 @@
 """SyncOffPolicyDriver: the same data as the asynchronous driver's, from one environment at a time."""
 
 import queue
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import tensorflow as tf
 
-from alf.data_structures import count_transitions
+from alf.annotations import Array, Environment
+from alf.data_structures import Experience, LogRecord, count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
 from alf.drivers.driver_thread import DriverThread
@@ -15,6 +18,7 @@ from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.errors import ConfigError
 from alf.learner import LearnerGroup
+from alf.learner.learner import Learner
 from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 
@@ -34,19 +38,19 @@ class SyncOffPolicyDriver(Driver):
 
     def __init__(
         self,
-        envs,
-        learner,
-        unroll_length=8,
-        observers=(),
-        metrics=(),
-        overwrite_policy_output=False,
-        sticky=False,
-        stop_timeout=5.0,
-        stall_timeout=300.0,
-        on_stall="error",
-        statistics_ctor=EpisodeStatistics,
-        collectors=None,
-    ):
+        envs: Sequence[Environment],
+        learner: Learner | LearnerGroup,
+        unroll_length: float = 8,
+        observers: Sequence[Callable[[LogRecord], Any]] = (),
+        metrics: Sequence[Any] = (),
+        overwrite_policy_output: bool = False,
+        sticky: bool = False,
+        stop_timeout: float = 5.0,
+        stall_timeout: float | None = 300.0,
+        on_stall: str = "error",
+        statistics_ctor: Callable[..., Any] = EpisodeStatistics,
+        collectors: Any = None,
+    ) -> None:
         if collectors is not None:
             raise ConfigError(
                 "SyncOffPolicyDriver has no collectors, but num_collectors is not 0: use "
@@ -76,7 +80,7 @@ class SyncOffPolicyDriver(Driver):
         )
         self._handover = Handover()
 
-    def start(self):
+    def start(self) -> None:
         self._check_starts()
         index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
         with single_threaded():
@@ -89,7 +93,7 @@ class SyncOffPolicyDriver(Driver):
         )
         self._take()  # the news that all environments are reset
 
-    def get_training_exps(self):
+    def get_training_exps(self) -> tuple[Experience, Array]:
         """Unrolls all environments; returns as in `AsyncOffPolicyDriver`."""
         self._handover.orders.put(True)
         unrolls = self._take()

@@ -1,12 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """TFAgentsMetric: a metric of TF-Agents as one of a driver."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from tf_agents.metrics import py_metric
 from tf_agents.trajectories import trajectory
 
-from alf.data_structures import FIRST, LAST
+from alf.data_structures import FIRST, LAST, LogRecord
 from alf.drivers.metrics import Metric
 from alf.errors import ConfigError
 
@@ -35,14 +37,14 @@ class TFAgentsMetric(Metric):
         num_rows: N.
     """
 
-    def __init__(self, metric, num_rows):
+    def __init__(self, metric: Any, num_rows: int) -> None:
         self.name = f"tf_agents/{metric.name}"
         self.needs = getattr(metric, "needs", ())
         self._metric = metric
         self._num_rows = num_rows
         self._last_rows = {}  # first env id of a batch -> the last row of its record before
 
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         key = int(record.env_id[0])
         rows = record._replace(env_id=(), env_info=(), first_value=())
         if key in self._last_rows:
@@ -73,13 +75,13 @@ class TFAgentsMetric(Metric):
             discount=spread(later.discount, 1),
         )
 
-    def result(self):
+    def result(self) -> float:
         data = getattr(self._metric, "data", None)
         if data is not None and not len(data):
             return float("nan")
         return np.asarray(self._metric.result()).item()
 
-    def get_state(self):
+    def get_state(self) -> Any:
         data = getattr(self._metric, "data", None)
         if data is not None:
             places = (data._start_index + np.arange(len(data))) % data._maxlen
@@ -87,7 +89,7 @@ class TFAgentsMetric(Metric):
         arrays = self._metric._np_state._trackable_children() if hasattr(self._metric, "_np_state") else {}
         return {name: x.array.item() for name, x in arrays.items() if np.ndim(x.array) == 0}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         if isinstance(state, list):
             self._metric.data.clear()
             self._metric.data.extend(state)

@@ -1,9 +1,19 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """TFQueues: through which environments, actors, learner and log of an asynchronous driver meet."""
 
+from typing import Any
+
 import tensorflow as tf
 
-from alf.data_structures import ActionRequest
+from alf.annotations import Array
+from alf.data_structures import (
+    ActionReply,
+    ActionRequest,
+    Frame,
+    PolicyState,
+    PolicyStep,
+    TimeStep,
+)
 from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues, Semaphore
 
 
@@ -33,28 +43,30 @@ class TFQueues:
 
     def __init__(
         self,
-        frame,
-        reply,
-        learn_queue,
-        record,
-        num_envs,
-        num_actor_queues,
-        actor_queue_cap,
-        log_queue_capacity,
-    ):
+        frame: Frame,
+        reply: ActionReply,
+        learn_queue: Any,
+        record: dict[str, Any],
+        num_envs: int,
+        num_actor_queues: int,
+        actor_queue_cap: int,
+        log_queue_capacity: int,
+    ) -> None:
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
         request = ActionRequest(index, frame.time_step, frame.state)
-        self.actor_queues = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
+        self.actor_queues: Any = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
         self.learn_queue = learn_queue
         self.log_queue = NestFIFOQueue(log_queue_capacity, record, "log_queue")
-        self.unroll_orders = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
+        self.unroll_orders: Any = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
         self.collector_orders = NestFIFOQueue(1, order, "collector_orders")
         self.env_turn = Semaphore(1, "env_turn")
         self.weights = Semaphore(num_actor_queues, "weights")
 
-    def ask_actor(self, env_index, time_step, state):
+    def ask_actor(
+        self, env_index: Array, time_step: TimeStep, state: PolicyState
+    ) -> tuple[PolicyStep, Array]:
         """Sends the request of an environment and waits for the answer, in the graph.
 
         Environment i asks actor i % num_actor_queues. Arguments and result: see `ask` of `EnvUnroller`.
@@ -66,13 +78,13 @@ class TFQueues:
             reply = self.action_return_queues[env_index].dequeue()
         return reply.policy_step, reply.version
 
-    def close(self):
+    def close(self) -> None:
         """Closes every queue and semaphore; may be repeated, from any thread."""
         with tf.init_scope():  # Also in the middle of a trace, a queue is closed now.
             for one in vars(self).values():
                 one.close()
 
-    def sizes(self):
+    def sizes(self) -> dict[str, int]:
         """Items that wait in each kind of queue now, a dict of ints."""
         return {
             "actor_queue": sum(queue.size() for queue in self.actor_queues),

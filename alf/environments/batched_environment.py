@@ -1,10 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The base class of all batched environments, and what else a driver takes for one."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from tf_agents.environments import py_environment, tf_py_environment
 from tf_agents.trajectories import time_step as ts
 
+from alf.annotations import Environment, NestedSpec
 from alf.environments.spaces import sample_actions
 from alf.errors import check_int
 from alf.workers.info import check_info_keys
@@ -36,11 +40,17 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     batched = True
     info_keys = ()
-    render_fps = 30
+    render_fps: Any = 30
 
     def __init__(
-        self, batch_size, observation_spec, action_spec, reward_spec=None, info_keys=(), max_random_steps=0
-    ):
+        self,
+        batch_size: int,
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        reward_spec: NestedSpec = None,
+        info_keys: Sequence[str] = (),
+        max_random_steps: int = 0,
+    ) -> None:
         check_int("batch_size", batch_size)
         self._max_random_steps = check_int("max_random_steps", max_random_steps, at_least=0)
         self.info_keys = check_info_keys("info_keys", info_keys or self.info_keys)
@@ -51,19 +61,19 @@ class BatchedEnvironment(py_environment.PyEnvironment):
         self._reward_spec = super().reward_spec() if reward_spec is None else reward_spec
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self._batch_size
 
-    def observation_spec(self):
+    def observation_spec(self) -> NestedSpec:
         return self._observation_spec
 
-    def action_spec(self):
+    def action_spec(self) -> NestedSpec:
         return self._action_spec
 
-    def reward_spec(self):
+    def reward_spec(self) -> NestedSpec:
         return self._reward_spec
 
-    def render(self, mode="rgb_array"):
+    def render(self, mode: str = "rgb_array") -> np.ndarray:
         """Returns what sub-environment 0 looks like, uint8 [height, width, 3].
 
         Raises:
@@ -99,7 +109,7 @@ class BatchedEnvironment(py_environment.PyEnvironment):
         raise NotImplementedError(f"{type(self).__name__} has no rendering")
 
 
-def as_py_environment(env):
+def as_py_environment(env: Environment) -> Environment | None:
     """Returns `env` if it is a `PyEnvironment`, the one in a `TFPyEnvironment`, or None for anything else."""
     if isinstance(env, tf_py_environment.TFPyEnvironment):
         return env.pyenv

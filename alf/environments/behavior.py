@@ -1,10 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """BehaviorEnvironment: something else than the policy that learns chooses the actions."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 
+from alf.annotations import Environment, Nest, NestedSpec
 from alf.errors import EnvError
 from alf.nest_utils import find_structure_mismatch
 from alf.workers.arrays import MisfitError, fit
@@ -28,12 +31,12 @@ class BehaviorEnvironment(PyEnvironmentBaseWrapper):
         EnvError: in `step`, if the action of the behavior does not fit the specs.
     """
 
-    def __init__(self, env, behavior):
+    def __init__(self, env: Environment, behavior: Callable[..., tuple[Nest, Nest]]) -> None:
         super().__init__(env)
         self._behavior = behavior
         self._state = self._action = None
 
-    def reward_spec(self):
+    def reward_spec(self) -> NestedSpec:
         return self._env.reward_spec()
 
     def _reset(self):
@@ -45,7 +48,7 @@ class BehaviorEnvironment(PyEnvironmentBaseWrapper):
         self._action = self._fit(action)
         return self._env.step(self._action)
 
-    def taken_action(self):
+    def taken_action(self) -> Nest:
         """Returns the actions of the last step, a nest of [B, ...]."""
         return self._action
 

@@ -2,6 +2,8 @@
 """Adapts a Gymnasium vector environment to a batched TF-Agents environment."""
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -37,7 +39,14 @@ class GymnasiumEnvironment(BatchedEnvironment):
         EnvError: from `reset` and `step`, if `env` returns what does not fit its spaces.
     """
 
-    def __init__(self, env, seed=None, copy_observations=True, info_keys=(), max_random_steps=0):
+    def __init__(
+        self,
+        env: Any,
+        seed: Any = None,
+        copy_observations: bool = True,
+        info_keys: Sequence[str] = (),
+        max_random_steps: int = 0,
+    ) -> None:
         # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments
         # of the class share, where the next one overwrites it.
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
@@ -66,28 +75,28 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._bool = self._ended.dtype
 
     @property
-    def gymnasium_env(self):
+    def gymnasium_env(self) -> gymnasium.vector.VectorEnv:
         """The wrapped `gymnasium.vector.VectorEnv`."""
         return self._env
 
     @property
-    def render_fps(self):
+    def render_fps(self) -> float:
         return self._env.metadata.get("render_fps") or super().render_fps
 
-    def seed(self, seed):
+    def seed(self, seed: Any) -> None:
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
         # SyncVectorEnv takes no NumPy integer.
         self._seed = int(seed) if isinstance(seed, np.integer) else seed
         self._has_started = False
 
-    def get_info(self):
+    def get_info(self) -> dict[str, np.ndarray]:
         """Returns a dict with float32 [B] for each of the `info_keys`, see `BatchedEnvironment`."""
         try:
             return {key: read_vector_info(self._infos, key, self._batch_size) for key in self.info_keys}
         except MisfitError as error:
             raise self._name_error(error) from None
 
-    def close(self):
+    def close(self) -> None:
         """Closes the wrapped environment, once."""
         if not self._closed:
             self._closed = True

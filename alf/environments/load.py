@@ -4,11 +4,13 @@
 import difflib
 import functools
 import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import gin
 import gymnasium
 import numpy as np
 
+from alf.configurable import configurable
 from alf.environments.bound_values import bind_values, find_imported, find_lost
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.multi_agent_env import MultiAgentEnvironment
@@ -22,19 +24,19 @@ from alf.workers.info import check_info_keys
 _SCREEN_HEIGHT, _SCREEN_WIDTH, _SCREEN_HZ = 210, 160, 60  # of the Atari 2600
 
 
-@gin.configurable(module="alf.environments")
+@configurable(module="alf.environments")
 def load(
-    name,
-    batch_size,
-    seed=None,
-    max_episode_steps=None,
-    num_workers="auto",
-    info_keys=(),
-    render_mode=None,
-    max_random_steps=None,
-    num_splits=None,
-    **kwargs,
-):
+    name: str | Callable[..., Any],
+    batch_size: int,
+    seed: int | None = None,
+    max_episode_steps: int | None = None,
+    num_workers: int | str = "auto",
+    info_keys: Sequence[str] = (),
+    render_mode: str | None = None,
+    max_random_steps: int | None = None,
+    num_splits: int | None = None,
+    **kwargs: Any,
+) -> Any:
     """Returns B environments `name` as one batched environment, or as `num_splits` of them in a list.
 
     In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
@@ -74,31 +76,35 @@ def load(
     """
     check_int("load.batch_size", batch_size)
     # A setting of `load_atari` and the others counts where this one is not set.
-    wanted = {"info_keys": check_info_keys("load.info_keys", info_keys)} if info_keys != () else {}
+    wanted: dict[str, Any] = {}
+    if info_keys != ():
+        wanted["info_keys"] = check_info_keys("load.info_keys", info_keys)
     if max_random_steps is not None:
         wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
-    splits = {} if num_splits is None else {"num_splits": check_int("load.num_splits", num_splits)}
-    if str(name).startswith("pettingzoo:"):
-        limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+    splits: dict[str, Any] = {}
+    if num_splits is not None:
+        splits["num_splits"] = check_int("load.num_splits", num_splits)
+    limit: dict[str, Any] = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+    text = name if isinstance(name, str) else ""
+    if text.startswith("pettingzoo:"):
         workers = {} if num_workers == "auto" else {"num_workers": num_workers}
         wanted = {**limit, **workers, **wanted, **splits, "render_mode": render_mode}
-        return load_pettingzoo(name.removeprefix("pettingzoo:"), batch_size, seed, **wanted, **kwargs)
-    if str(name).startswith(("ALE/", "envpool:")):
+        return load_pettingzoo(text.removeprefix("pettingzoo:"), batch_size, seed, **wanted, **kwargs)
+    if text.startswith(("ALE/", "envpool:")):
         _check_has_no_workers(name, num_workers, num_splits)
-        if name.startswith("envpool:"):
-            limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
-            game = name.removeprefix("envpool:")
+        if text.startswith("envpool:"):
+            game = text.removeprefix("envpool:")
             return load_envpool(game, batch_size, seed, render_mode=render_mode, **limit, **wanted, **kwargs)
         if max_episode_steps is not None:
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
-        return load_atari(name, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
+        return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
-        env = gymnasium.make_vec(name, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
+        env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     call, makes, constructor = _bind(name, batch_size, kwargs)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
@@ -228,25 +234,25 @@ def _can_import_vector_entry(spec):
     return True
 
 
-@gin.configurable(module="alf.environments")
+@configurable(module="alf.environments")
 def load_atari(
-    name,
-    batch_size,
-    seed=None,
-    frame_skip=4,
-    screen_size=84,
-    grayscale=True,
-    num_stack=4,
-    sticky_actions=0.0,
-    noop_max=30,
-    episodic_life=False,
-    full_action_space=False,
-    max_episode_frames=108_000,
-    num_threads=0,
-    info_keys=(),
-    render_mode=None,
-    max_random_steps=0,
-):
+    name: str,
+    batch_size: int,
+    seed: int | None = None,
+    frame_skip: int = 4,
+    screen_size: int = 84,
+    grayscale: bool = True,
+    num_stack: int = 4,
+    sticky_actions: float = 0.0,
+    noop_max: int = 30,
+    episodic_life: bool = False,
+    full_action_space: bool = False,
+    max_episode_frames: int = 108_000,
+    num_threads: int = 0,
+    info_keys: Sequence[str] = (),
+    render_mode: str | None = None,
+    max_random_steps: int = 0,
+) -> GymnasiumEnvironment:
     """Returns B Atari games as one batched environment of ale-py.
 
     The defaults are the usual protocol (Mnih et al. 2015, Machado et al. 2018, arXiv 1709.06009) without
@@ -335,17 +341,17 @@ class _RenderedAtari(gymnasium.vector.VectorWrapper):
         self.env.close()
 
 
-@gin.configurable(module="alf.environments")
+@configurable(module="alf.environments")
 def load_envpool(
-    name,
-    batch_size,
-    seed=None,
-    num_threads=0,
-    info_keys=(),
-    render_mode=None,
-    max_random_steps=0,
-    **kwargs,
-):
+    name: str,
+    batch_size: int,
+    seed: int | None = None,
+    num_threads: int = 0,
+    info_keys: Sequence[str] = (),
+    render_mode: str | None = None,
+    max_random_steps: int = 0,
+    **kwargs: Any,
+) -> GymnasiumEnvironment:
     """Returns B of EnvPool's environments `name` as one batched environment.
 
     Args:
@@ -409,19 +415,19 @@ class _EnvPoolVectorEnv:
         self._env.close()
 
 
-@gin.configurable(module="alf.environments")
+@configurable(module="alf.environments")
 def load_pettingzoo(
-    name,
-    batch_size,
-    seed=None,
-    max_episode_steps=None,
-    num_workers="auto",
-    info_keys=(),
-    render_mode=None,
-    max_random_steps=None,
-    num_splits=None,
-    **kwargs,
-):
+    name: str | Callable[..., Any],
+    batch_size: int,
+    seed: int | None = None,
+    max_episode_steps: int | None = None,
+    num_workers: int | str = "auto",
+    info_keys: Sequence[str] = (),
+    render_mode: str | None = None,
+    max_random_steps: int | None = None,
+    num_splits: int | None = None,
+    **kwargs: Any,
+) -> Any:
     """Returns G games of PettingZoo with A agents each as one `MultiAgentEnvironment` of G * A rows.
 
     In games where the agents take turns (`AECEnv`) each ply is a step of all agents. What they observe has an

@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """MultiAgentEnvironment: games of several agents as one batched environment, a row for each agent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import FIRST, LAST
 from alf.environments.batched_environment import BatchedEnvironment
+from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
 from alf.nest_utils import find_structure_mismatch
 from alf.workers.games import ACTION_MASK
@@ -39,8 +41,9 @@ class MultiAgentEnvironment(BatchedEnvironment):
         game_ends: bool [G], whether it ended a game.
     """
 
-    def __init__(self, env, info_keys=()):
-        self._env, self._info = env, None
+    def __init__(self, env: PythonEnvironment, info_keys: Sequence[str] = ()) -> None:
+        self._env = env
+        self._info: Any = None
         observations, actions = env.observation_spec()["agents"], env.action_spec()
         self.agents = tuple(observations)
         self.game_begins = self.game_ends = np.zeros(env.batch_size, np.bool_)
@@ -52,42 +55,42 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self.space_names = None if is_one else tuple(self.agents[i] for i in firsts)
         entries = {self.agents[i]: pairs[i] for i in sorted(set(firsts))}
         specs = pairs[0] if is_one else [{x: pair[k] for x, pair in entries.items()} for k in range(2)]
-        super().__init__(np.prod(self._shape), *specs, info_keys=info_keys)
+        super().__init__(int(np.prod(self._shape)), specs[0], specs[1], info_keys=info_keys)
         self._members = {
             name: [i for i, x in enumerate(firsts) if self.agents[x] == name] for name in entries
         }
         self._blanks = {name: _make_blank_entry(*pair) for name, pair in entries.items()}
 
     @property
-    def num_restarts(self):
+    def num_restarts(self) -> int:
         """How often a worker process was restarted, as in `PythonEnvironment`."""
         return self._env.num_restarts
 
     @property
-    def render_fps(self):
+    def render_fps(self) -> float:
         return self._env.render_fps
 
     @property
-    def hold(self):
+    def hold(self) -> NoReturn:
         """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
         raise ConfigError(
             "sticky is True: the agents of a game cannot wait one by one: set AsyncOffPolicyDriver.sticky "
             "or SyncOffPolicyDriver.sticky to False"
         )
 
-    def seed(self, seed):
+    def seed(self, seed: int | None) -> None:
         """Seeds the next reset, as in `PythonEnvironment`."""
         self._env.seed(seed)
 
-    def dump_stacks(self):
+    def dump_stacks(self) -> None:
         """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
         self._env.dump_stacks()
 
-    def get_info(self):
+    def get_info(self) -> dict[str, np.ndarray]:
         """Returns a dict with float32 [B] for each of the `info_keys`: of a row the number of its agent."""
         return {key: self._info[:, :, k].ravel() for k, key in enumerate(self.info_keys)}
 
-    def close(self):
+    def close(self) -> None:
         """Closes the games and ends the workers; may be called again."""
         self._env.close()
 

@@ -1,13 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Which of several policies acts in which row: the choice is made where an episode begins, and then stays."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 from tf_agents.specs import array_spec
 
+from alf.annotations import Environment, NestedSpec
 from alf.data_structures import FIRST, OBSERVATION, OWNER
 from alf.errors import ConfigError, EnvError
 
@@ -21,6 +22,10 @@ class Episode(NamedTuple):
     game: int  # which game of the batched environment; its rows are game * A to game * A + A - 1
     number: int  # episodes of this game before
     rng: Any  # `np.random.Generator` of the batched environment, which follows from its seed
+
+
+# What `check_mapping` takes.
+PolicyMapping = str | Mapping[str, str] | Sequence[str] | Callable[[Episode], Sequence[str]]
 
 
 class MappedEnvironment(PyEnvironmentBaseWrapper):
@@ -49,7 +54,14 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         EnvError: in `reset` and `step`, if a callable `mapping` returns what is no policy for each agent.
     """
 
-    def __init__(self, env, mapping, names, spaces=None, seed=None):
+    def __init__(
+        self,
+        env: Environment,
+        mapping: PolicyMapping,
+        names: Sequence[str],
+        spaces: dict[str, str] | None = None,
+        seed: int | None = None,
+    ) -> None:
         super().__init__(env)
         self.agents = find_agents(env)
         self.policies, self._spaces = tuple(names), spaces
@@ -60,14 +72,14 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         self._owner = np.zeros(env.batch_size, np.int32)
         self._was_first = np.zeros(self.num_games, bool)
 
-    def observation_spec(self):
+    def observation_spec(self) -> NestedSpec:
         owner = array_spec.BoundedArraySpec((), np.int32, 0, len(self.policies) - 1, OWNER)
         return {OBSERVATION: self._env.observation_spec(), OWNER: owner}
 
-    def reward_spec(self):
+    def reward_spec(self) -> NestedSpec:
         return self._env.reward_spec()
 
-    def seed(self, seed):
+    def seed(self, seed: int | None) -> None:
         """Seeds the environment, and the mapping's `Episode.rng`."""
         self._rng = np.random.default_rng(seed)
         return self._env.seed(seed)

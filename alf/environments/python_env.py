@@ -6,6 +6,8 @@ import copy
 import hashlib
 import math
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import cloudpickle
 import gin
@@ -72,22 +74,22 @@ class PythonEnvironment(BatchedEnvironment):
 
     def __init__(
         self,
-        env_fns,
-        seed=None,
-        num_workers="auto",
-        max_random_steps=0,
-        start_timeout=120.0,
-        step_timeout=60.0,
-        max_restarts=3,
-        restart_period=600.0,
-        pin_workers=False,
-        single_threaded=True,
-        info_keys=(),
-        worker_nice=0,
-        max_concurrent_starts=None,
-        heartbeat_interval=20.0,
-        num_splits=1,
-    ):
+        env_fns: Sequence[Callable[[], Any]],
+        seed: int | None = None,
+        num_workers: int | str = "auto",
+        max_random_steps: int = 0,
+        start_timeout: float = 120.0,
+        step_timeout: float = 60.0,
+        max_restarts: int = 3,
+        restart_period: float = 600.0,
+        pin_workers: bool = False,
+        single_threaded: bool = True,
+        info_keys: Sequence[str] = (),
+        worker_nice: int = 0,
+        max_concurrent_starts: int | None = None,
+        heartbeat_interval: float = 20.0,
+        num_splits: int = 1,
+    ) -> None:
         env_fns = list(env_fns)
         check_int("the number of env_fns", len(env_fns))
         check_int("PythonEnvironment.max_random_steps", max_random_steps, at_least=0)
@@ -137,35 +139,35 @@ class PythonEnvironment(BatchedEnvironment):
         self._others = [self._copy_for(batch) for batch in batches[1:]]
 
     @property
-    def splits(self):
+    def splits(self) -> "list[PythonEnvironment]":
         return [self, *self._others]
 
     @property
-    def num_restarts(self):
+    def num_restarts(self) -> int:
         """How often a worker process was restarted, each time counted by one of the `splits`."""
         return self._batch.num_restarts
 
-    def seed(self, seed):
+    def seed(self, seed: int | None) -> None:
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
         self._batch.seed(spawn_seeds(seed, self._batch_size))
 
     @property
-    def render_fps(self):
+    def render_fps(self) -> float:
         return self._batch.render_fps() or super().render_fps
 
-    def dump_stacks(self):
+    def dump_stacks(self) -> None:
         """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
         self._batch.dump_stacks()
 
-    def hold(self, rows):
+    def hold(self, rows: np.ndarray) -> None:
         """Makes the next `step` leave some sub-environments as they are, see `BatchedEnvironment`."""
         self._batch.hold(rows)
 
-    def get_info(self):
+    def get_info(self) -> dict[str, np.ndarray]:
         """Returns a dict with float32 [B] for each of the `info_keys`, see `BatchedEnvironment`."""
         return dict(zip(self.info_keys, self._batch.arrays.info.T.copy(), strict=True))
 
-    def close(self):
+    def close(self) -> None:
         """Closes the environments and ends the workers; may be called again.
 
         In this process the first error of an environment's `close()` is raised after all are closed. In a

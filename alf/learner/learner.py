@@ -3,17 +3,20 @@
 
 import collections
 import re
+from typing import Any
 
 import gin
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
-from alf.data_structures import FIRST
+from alf.annotations import Array
+from alf.data_structures import FIRST, Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int
 from alf.learner.last_values import LastValues
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
 from alf.learner.peers import Peers
+from alf.learner.replay_training import ReplayTraining
 from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
 from alf.nest_utils import list_leaves
@@ -68,18 +71,18 @@ class Learner(tf.Module):
 
     def __init__(
         self,
-        algorithm,
-        optimizer=None,
-        training=None,
-        max_grad_norm=None,
-        max_policy_lag=None,
-        jit_compile=False,
-        strategy=None,
-        train_step_counter=None,
-        device=None,
-        debug_summaries=False,
-        summarize_grads_and_vars=False,
-    ):
+        algorithm: Algorithm,
+        optimizer: Any = None,
+        training: UnrollTraining | ReplayTraining | None = None,
+        max_grad_norm: float | None = None,
+        max_policy_lag: int | None = None,
+        jit_compile: bool = False,
+        strategy: Any = None,
+        train_step_counter: tf.Variable | None = None,
+        device: str | None = None,
+        debug_summaries: bool = False,
+        summarize_grads_and_vars: bool = False,
+    ) -> None:
         super().__init__(name="learner")
         check_device("Learner.device", device)
         check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
@@ -126,23 +129,23 @@ class Learner(tf.Module):
             raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
         if jit_compile:
             compiled = tf.function(self._loss_and_gradients, autograph=False, jit_compile=True)
-            self._loss_and_gradients = compiled
+            self._loss_and_gradients = compiled  # type: ignore[method-assign]
         self._update_statistics = GraphFunction(self._observe_statistics)
         self._summarize_rollout = GraphFunction(self._describe_rollout, reduce_retracing=True)
 
     @property
-    def counters(self):
+    def counters(self) -> list[tf.Variable]:
         """The variables that count what this run has done, a list; all others are what it has learned."""
         own = [] if self._own_counter is None else [self._own_counter]
         return [*self.progress, self.dropped_steps, *own]
 
-    def list_learned(self):
+    def list_learned(self) -> list[tf.Variable]:
         """Lists the variables of what it has learned: all but `counters`, and those of the optimizers."""
         counters = {id(counter) for counter in self.counters}
         learned = [variable for variable in self.variables if id(variable) not in counters]
         return learned + (self._optimizer.list_weights() if self._optimizer else [])
 
-    def copy_from(self, learner):
+    def copy_from(self, learner: "Learner") -> None:
         """Takes over what another learner of the same parts has learned.
 
         The copy counts as an update, because the version of the weights is a new one.
@@ -153,24 +156,24 @@ class Learner(tf.Module):
         self.progress.updates.assign_add(1)
         self.drop_experience()
 
-    def drop_experience(self):
+    def drop_experience(self) -> None:
         """Drops what waits to be trained on, once more or for the first time; a replay buffer stays."""
         if self.needs_fresh_experience:
             self.replayer.clear()
 
     @property
-    def train_step_counter(self):
+    def train_step_counter(self) -> Array:
         """int64 variable that counts updates: `progress.updates`."""
         return self.progress.updates
 
-    def check_batch(self, num_unrolls, unroll_length, batch_size):
+    def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Raises ConfigError if what is observed between two calls of `train` cannot be trained on.
 
         That is `num_unrolls` unrolls of T = `unroll_length` steps of B = `batch_size` environments each.
         """
         self._training.check_batch(self.policy, num_unrolls, unroll_length, batch_size)
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Gives all learner processes the variables of the first one; a driver calls it when it starts.
 
         Raises:
@@ -186,7 +189,7 @@ class Learner(tf.Module):
                 "its root_dir must hold what it has trained before"
             )
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
         with self.peers.watch(), single_threaded():
             if self.policy.data_transformer.has_statistics:
@@ -195,7 +198,7 @@ class Learner(tf.Module):
                 self._rollout_summary = self._summarize_rollout(experience)
             self._training.observe(experience)
 
-    def train(self):
+    def train(self) -> dict[str, Array]:
         """Makes the updates that are due; raises an error in place of one that is not finite.
 
         Returns:
@@ -210,14 +213,14 @@ class Learner(tf.Module):
         """
         return self._train(self._training.train)
 
-    def train_from_replay(self):
+    def train_from_replay(self) -> dict[str, Array]:
         """Makes updates while nothing is collected, see `ReplayTraining.train_from_replay`.
 
         It returns and raises what `train` does. It is not for learners that need fresh experience.
         """
-        return self._train(self._training.train_from_replay)
+        return self._train(self._training.train_from_replay)  # type: ignore[union-attr]
 
-    def histograms(self):
+    def histograms(self) -> dict[str, Any]:
         """Returns what to show as histograms: a dict of arrays by name, see docs/metrics.md.
 
         It is empty without `debug_summaries` and `summarize_grads_and_vars`.
@@ -228,15 +231,15 @@ class Learner(tf.Module):
             arrays |= {f"variables/{name}": variable.numpy() for name, variable in variables}
         return arrays
 
-    def count_env_steps(self, count):
+    def count_env_steps(self, count: Array) -> None:
         """Adds environment steps, in the graph, those of all learner processes; int64 scalar."""
         self.progress.env_steps.assign_add(self.peers.sum(count))
 
-    def get_state(self):
+    def get_state(self) -> Any:
         """The part of the state that no variable holds, as JSON types."""
         return {"training": self._training.get_state(), "replayer": self.replayer.get_state()}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         """Restores what `get_state` returned."""
         self._training.set_state(state["training"])
         self.replayer.set_state(state["replayer"])
@@ -266,7 +269,9 @@ class Learner(tf.Module):
             summary = _add_scalars(summary, self._rollout_summary, "summarize_rollout")
         return summary
 
-    def prepare(self, batch, context=0, weight=1.0):
+    def prepare(
+        self, batch: Experience, context: int = 0, weight: Array = 1.0
+    ) -> tuple[Experience, dict[str, Array]]:
         """Prepares a batch for its updates, in the graph: transforms, weights and preprocesses it.
 
         Args:
@@ -295,7 +300,7 @@ class Learner(tf.Module):
         weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
         return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
 
-    def update(self, batch):
+    def update(self, batch: Experience) -> tuple[dict[str, Array], Array]:
         """Makes one update in the graph, with an `Experience` of [T+1, B, ...] from `prepare`.
 
         Returns a dict of float32 scalars to show, and `LossInfo.priority`.

@@ -1,13 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """LearnerGroup: the learners of several policies, each with its own replayer, optimizer and counters."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from alf.annotations import Array
 from alf.errors import DivergedError
+from alf.learner.learner import Learner
 from alf.learner.peers import Peers
+from alf.policies.policy_group import PolicyGroup
 from alf.replay import SequenceReplayer
+from alf.schedules import Progress
 
 
 class BatchShape(NamedTuple):
@@ -49,7 +54,14 @@ class LearnerGroup(tf.Module):
             one copies another policy. None: `train` raises the error.
     """
 
-    def __init__(self, policy, learners, num_sequences, metrics=(), callbacks=()):
+    def __init__(
+        self,
+        policy: PolicyGroup,
+        learners: dict[str, Learner],
+        num_sequences: dict[str, int],
+        metrics: Sequence[Any] = (),
+        callbacks: Sequence[Any] = (),
+    ) -> None:
         super().__init__(name="learner_group")
         self.metrics, self.callbacks = tuple(metrics), tuple(callbacks)
         self.policy = policy
@@ -64,30 +76,32 @@ class LearnerGroup(tf.Module):
         self.peers = Peers(None)
         self.on_diverged = None
         # New ones take their place: a `tf.Module` saves no dict that changes.
-        self._observed = ()  # the names of those that observed since the last call of `train`, in order
+        self._observed: tuple[
+            str, ...
+        ] = ()  # the names of those that observed since the last call of `train`, in order
         self._summaries = {}  # of each learner's last updates
         self._oldest_versions = {}  # that the policies which have copied others may learn from
 
     @property
-    def progress(self):
+    def progress(self) -> Progress:
         """`Progress` of the sums over the policies that learn, int64 scalars."""
         return self.policy.progress
 
     @property
-    def train_step_counter(self):
+    def train_step_counter(self) -> Array:
         """int64 scalar, the updates of all policies that learn."""
         return self.progress.updates
 
-    def check_batch(self, num_unrolls, unroll_length, batch_size):
+    def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """As `Learner.check_batch`, for the batches of each policy; only `unroll_length` matters."""
         for name, learner in self.learners.items():
             count, splits = self.shapes[name]
             learner.check_batch(*((count, unroll_length, 1) if splits else (1, unroll_length, count)))
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Does nothing: there are no other learner processes."""
 
-    def observe(self, batch):
+    def observe(self, batch: PolicyBatch) -> None:
         """Hands the experience of a `PolicyBatch` to the learner of its policy.
 
         A batch that has a step of the weights from before `copy_policy` is dropped.
@@ -98,7 +112,7 @@ class LearnerGroup(tf.Module):
         self.learners[batch.name].observe(batch.experience)
         self._observed = tuple(dict.fromkeys([*self._observed, batch.name]))
 
-    def train(self):
+    def train(self) -> dict[str, Array]:
         """Lets each learner train that has observed something since the last call.
 
         Returns:
@@ -118,7 +132,7 @@ class LearnerGroup(tf.Module):
         }
         return {**values, **{key: x for key, x in last.items() if key.startswith("policy_lag_")}}
 
-    def histograms(self):
+    def histograms(self) -> dict[str, Any]:
         """As `Learner.histograms`, by "debug/POLICY/reward" and so on."""
         arrays = {}
         for name, learner in self.learners.items():
@@ -127,7 +141,7 @@ class LearnerGroup(tf.Module):
                 arrays[f"{kind}/{name}/{rest}"] = array
         return arrays
 
-    def copy_policy(self, parent, child):
+    def copy_policy(self, parent: str, child: str) -> None:
         """Lets one policy take over what another one has learned, see `Learner.copy_from`.
 
         What its old weights have collected is dropped, unless it goes to a replay buffer. Learners must have
@@ -151,11 +165,11 @@ class LearnerGroup(tf.Module):
             self.on_diverged(name, error)
             return {}
 
-    def get_state(self):
+    def get_state(self) -> Any:
         """As `Learner.get_state`, a dict by policy."""
         return {name: learner.get_state() for name, learner in self.learners.items()}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         """Restores what `get_state` returned. A learner that is new begins without."""
         for name, learner in self.learners.items():
             if name in state:

@@ -1,16 +1,23 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """ReplayTraining: updates from a replay buffer, as often as the settings ask for."""
 
+from typing import TYPE_CHECKING, Any
+
 import gin
 import tensorflow as tf
 
+from alf.annotations import Array, Nest
 from alf.credit import Credit
-from alf.data_structures import PolicyState, count_transitions
+from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner.minibatches import repeat_update, select_part
 from alf.nest_utils import zeros_from_spec
+from alf.policies.policy import Policy
 from alf.replay import SequenceReplayer
 from alf.tf_runtime import GraphFunction
+
+if TYPE_CHECKING:
+    from alf.learner.learner import Learner
 
 
 @gin.configurable(module="alf.learner")
@@ -36,15 +43,15 @@ class ReplayTraining:
 
     def __init__(
         self,
-        replayer,
-        mini_batch_size=256,
-        mini_batch_length=1,
-        initial_collect_steps=0,
-        replay_ratio=None,
-        num_updates_per_train_iter=None,
-        whole_replay_buffer_training=False,
-        clear_replay_buffer=False,
-    ):
+        replayer: SequenceReplayer,
+        mini_batch_size: int = 256,
+        mini_batch_length: int = 1,
+        initial_collect_steps: int = 0,
+        replay_ratio: float | None = None,
+        num_updates_per_train_iter: int | None = None,
+        whole_replay_buffer_training: bool = False,
+        clear_replay_buffer: bool = False,
+    ) -> None:
         self._size = check_int("ReplayTraining.mini_batch_size", mini_batch_size)
         self._length = check_int("ReplayTraining.mini_batch_length", mini_batch_length)
         check_int("ReplayTraining.initial_collect_steps", initial_collect_steps, at_least=0)
@@ -68,20 +75,22 @@ class ReplayTraining:
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
         self._fresh_steps = 0  # observed since the last call of `train`
-        self._start = None  # the environment steps and updates when the initial steps were there
+        self._start: Any = None  # the environment steps and updates when the initial steps were there
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
-        self._source = None  # what `train_from_replay` trains on, once it has found out
-        self._filling_steps = None  # observed while `train` waited for the buffer; None if it did not wait
+        self._source: Any = None  # what `train_from_replay` trains on, once it has found out
+        self._filling_steps: Any = (
+            None  # observed while `train` waited for the buffer; None if it did not wait
+        )
 
-    def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
+    def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Accepts every batch."""
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         """Adds an `Experience` of [Q, T+1, B, ...] to the buffer."""
         self.replayer.observe(experience)
         self._fresh_steps += int(count_transitions(experience.step_type))
 
-    def train(self, learner):
+    def train(self, learner: "Learner") -> tuple[dict[str, Array], Nest]:
         """Makes the updates that are due.
 
         Returns the mean of their summaries, with `replay_ratio`, the updates for each environment step after
@@ -114,7 +123,7 @@ class ReplayTraining:
             summary["replay_ratio"] = updates / steps if steps else float("inf")
         return summary, ()
 
-    def train_from_replay(self, learner):
+    def train_from_replay(self, learner: "Learner") -> tuple[dict[str, Array], Nest]:
         """Makes `num_updates_per_train_iter` updates, while nothing is collected; returns as `train`.
 
         With a replay ratio, which counts collected steps alone, that is one update. `initial_collect_steps`
@@ -175,12 +184,12 @@ class ReplayTraining:
 
         return repeat_update(update, num_updates, order)
 
-    def get_state(self):
+    def get_state(self) -> Any:
         """Returns the credit, and where the replay ratio began to count, as JSON types."""
         credit = None if self._credit is None else self._credit.get_state()
         return {"credit": credit, "start": self._start}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         """Restores what `get_state` returned."""
         credit, self._start = state["credit"], state["start"]
         if self._credit is not None and credit is not None:

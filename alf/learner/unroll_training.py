@@ -1,14 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """UnrollTraining: updates from whole unrolls, most of which train once."""
 
+from typing import TYPE_CHECKING, Any
+
 import gin
 import tensorflow as tf
 
-from alf.data_structures import count_transitions
+from alf.annotations import Array
+from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError, check_int
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
+from alf.policies.policy import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
 from alf.tf_runtime import GraphFunction
+
+if TYPE_CHECKING:
+    from alf.learner.learner import Learner
 
 
 @gin.configurable(module="alf.learner")
@@ -36,7 +43,13 @@ class UnrollTraining:
 
     needs_fresh_experience = True
 
-    def __init__(self, replayer=None, num_epochs=1, num_minibatches=1, recurrence=None):
+    def __init__(
+        self,
+        replayer: UnrollReplayer | None = None,
+        num_epochs: int = 1,
+        num_minibatches: int = 1,
+        recurrence: int | None = None,
+    ) -> None:
         self.replayer = replayer or OneTimeReplayer()
         if not isinstance(self.replayer, UnrollReplayer):
             raise ConfigError(f"UnrollTraining.replayer is {replayer!r}: it must be an UnrollReplayer")
@@ -45,7 +58,7 @@ class UnrollTraining:
         self._recurrence = check_int("UnrollTraining.recurrence", recurrence, optional=True)
         self._train_on = GraphFunction(self._make_updates)
 
-    def check_batch(self, policy, num_unrolls, unroll_length, batch_size):
+    def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Raises ConfigError if the settings do not fit the policy, or the batches.
 
         Args:
@@ -61,11 +74,11 @@ class UnrollTraining:
             )
         self._check_split(self.replayer.divisor(num_unrolls), unroll_length, batch_size)
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         """Keeps an `Experience` of [Q, T+1, B, ...] until `train`."""
         self.replayer.observe(experience)
 
-    def train(self, learner):
+    def train(self, learner: "Learner") -> tuple[dict[str, Array], Experience]:
         """Makes the updates of what the replayer hands out.
 
         Returns the mean of their summaries, a dict of float32 scalars; and the `Experience` of
@@ -111,9 +124,9 @@ class UnrollTraining:
                 f"unrolls of {unroll_length} steps in time"
             )
 
-    def get_state(self):
+    def get_state(self) -> Any:
         """Returns an empty dict: no state outlives a call of `train`."""
         return {}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         """Does nothing: there is no state."""

@@ -2,10 +2,14 @@
 """What `copy.deepcopy` needs to copy networks: Keras alone cannot copy all of its own objects."""
 
 import copy
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from tf_keras.src.engine.functional import Functional
 from tf_keras.src.mixed_precision.autocast_variable import AutoCastVariable, create_autocast_variable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class CopyableModule(tf.Module):
@@ -26,11 +30,11 @@ class CopyableModule(tf.Module):
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return new
 
-    def copy(self):
+    def copy(self) -> "Self":
         """Makes another module that computes the same, with variables of its own of the same values."""
         return copy.deepcopy(self)
 
-    def assign(self, module):
+    def assign(self, module: "CopyableModule") -> list[Any]:
         """Takes the values of all variables from a copy or the original, in the graph; returns the ops."""
         pairs = zip(self.variables, module.variables, strict=True)
         return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]

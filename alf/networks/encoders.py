@@ -7,9 +7,13 @@ An encoder is made by `encoder_ctor(observation_spec, seed=...)`. It has a `size
 An image is uint8 [channels, height, width] or [height, width, channels], see `alf.networks.images`.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import gin
 import tensorflow as tf
 
+from alf.annotations import Array, Nest, NestedSpec
 from alf.errors import ConfigError, check_bool, check_int
 from alf.nest_utils import zeros_from_spec
 from alf.networks.compute_dtype import compute_in
@@ -24,7 +28,7 @@ _NATURE_PIXELS = 36  # what one number after these layers sees of an image, in h
 class _ImageEncoder(CopyableModule):
     """Convolutions, `_convolve` in the subclass, and after them `_dense`, a hidden layer."""
 
-    def __init__(self, observation_spec, channels, standardize):
+    def __init__(self, observation_spec: NestedSpec, channels: str, standardize: bool) -> None:
         super().__init__()
         name = type(self).__name__
         self._standardizes = check_bool(f"{name}.standardize", standardize)
@@ -34,7 +38,7 @@ class _ImageEncoder(CopyableModule):
         self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
 
-    def __call__(self, observation, training=False):
+    def __call__(self, observation: Nest, training: bool = False) -> Array:
         """uint8 [N, *shape of the image] -> float32 [N, size]."""
         # CPUs convolve with the channels last.
         x = observation if self._order == (0, 1, 2, 3) else tf.transpose(observation, self._order)
@@ -66,7 +70,14 @@ class NatureEncoder(_ImageEncoder):
 
     size = 512
 
-    def __init__(self, observation_spec, compute_dtype=None, channels="auto", standardize=True, seed=None):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        compute_dtype: str | None = None,
+        channels: str = "auto",
+        standardize: bool = True,
+        seed: int | None = None,
+    ) -> None:
         super().__init__(observation_spec, channels, standardize)
         if min(self._shape[:2]) < _NATURE_PIXELS:
             raise ConfigError(
@@ -74,17 +85,17 @@ class NatureEncoder(_ImageEncoder):
                 f"{observation_spec.shape}: ImpalaResEncoder takes smaller images"
             )
         *seeds, dense_seed = split_seed(seed, 4)
-        height, width, channels = self._shape
+        height, width, depth = self._shape
         self._convolutions, self._paddings = [], []
         with compute_in("NatureEncoder.compute_dtype", compute_dtype):
             for (filters, size, stride), seed in zip(_NATURE_LAYERS, seeds, strict=True):
                 kwargs = dict(strides=stride, activation="relu")
-                self._convolutions.append(convolution(channels, filters, size, HIDDEN_GAIN, seed, **kwargs))
+                self._convolutions.append(convolution(depth, filters, size, HIDDEN_GAIN, seed, **kwargs))
                 below, right = (-(length - size) % stride for length in (height, width))
                 self._paddings.append((below, right))
                 height, width = (height + below - size) // stride + 1, (width + right - size) // stride + 1
-                channels = filters
-            num_features = height * width * channels
+                depth = filters
+            num_features = height * width * depth
             self._dense = dense(num_features, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
 
     def _convolve(self, x):
@@ -109,15 +120,22 @@ class ImpalaResEncoder(_ImageEncoder):
 
     size = 256
 
-    def __init__(self, observation_spec, compute_dtype=None, channels="auto", standardize=True, seed=None):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        compute_dtype: str | None = None,
+        channels: str = "auto",
+        standardize: bool = True,
+        seed: int | None = None,
+    ) -> None:
         super().__init__(observation_spec, channels, standardize)
-        height, width, channels = self._shape
+        height, width, depth = self._shape
         *seeds, dense_seed = split_seed(seed, 16)
         seeds, self._sections = iter(seeds), []
         with compute_in("ImpalaResEncoder.compute_dtype", compute_dtype):
             for filters in (16, 32, 32):
                 # Its gain is 1: no ReLU is before it.
-                first = convolution(channels, filters, 3, 1.0, next(seeds), padding="same")
+                first = convolution(depth, filters, 3, 1.0, next(seeds), padding="same")
                 # With all gains equal, features would be of order 20: each of 6 blocks doubles their square.
                 gains = (HIDDEN_GAIN, HIDDEN_GAIN / 6**0.5)
                 blocks = [
@@ -125,8 +143,8 @@ class ImpalaResEncoder(_ImageEncoder):
                     for _ in range(2)
                 ]
                 self._sections.append([first, blocks])
-                channels, height, width = filters, (height + 1) // 2, (width + 1) // 2
-            size = height * width * channels
+                depth, height, width = filters, (height + 1) // 2, (width + 1) // 2
+            size = height * width * depth
             self._dense = dense(size, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
 
     def _convolve(self, x):
@@ -159,13 +177,13 @@ class ObservationEncoder(CopyableModule):
 
     def __init__(
         self,
-        observation_spec,
-        image_encoder_ctor=None,
-        max_one_hot=1000,
-        vector_layer_params=None,
-        activation="tanh",
-        seed=None,
-    ):
+        observation_spec: NestedSpec,
+        image_encoder_ctor: Callable[..., Any] | None = None,
+        max_one_hot: int = 1000,
+        vector_layer_params: Sequence[int] | None = None,
+        activation: str = "tanh",
+        seed: int | None = None,
+    ) -> None:
         super().__init__(name="observation_encoder")
         check_int("ObservationEncoder.max_one_hot", max_one_hot, at_least=0)
         specs = tf.nest.flatten(observation_spec)
@@ -187,7 +205,7 @@ class ObservationEncoder(CopyableModule):
             self._parts.append(part)
         self.size = sum(part.size for part in self._parts)
 
-    def __call__(self, observation, training=False):
+    def __call__(self, observation: Nest, training: bool = False) -> Array:
         """Nest of [N, *shape] -> float32 [N, size]."""
         xs = tf.nest.flatten(observation)
         features = [part(x, training) for part, x in zip(self._parts, xs, strict=True)]
@@ -210,7 +228,9 @@ class KerasEncoder(CopyableModule):
         ConfigError: if `model_ctor` makes anything else; in `copy.deepcopy`, if the model cannot be copied.
     """
 
-    def __init__(self, observation_spec, model_ctor, seed=None):
+    def __init__(
+        self, observation_spec: NestedSpec, model_ctor: Callable[..., Any], seed: int | None = None
+    ) -> None:
         del seed
         super().__init__(name="keras_encoder")
         check_ctor("KerasEncoder.model_ctor", model_ctor, "a Keras model", "my_model")
@@ -229,7 +249,7 @@ class KerasEncoder(CopyableModule):
             )
         self.size = features.shape[-1]
 
-    def __call__(self, observation, training=False):
+    def __call__(self, observation: Nest, training: bool = False) -> Array:
         """Nest of [N, *shape] -> float32 [N, size]."""
         # Keras leaves `training` out where `call` does not take it.
         return tf.cast(self._model(observation, training=training), tf.float32)

@@ -4,9 +4,13 @@
 Each has a `state_spec`: nest of unbatched tensor specs of the recurrent state, () if there is none.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import gin
 import tensorflow as tf
 
+from alf.annotations import Array, Nest, NestedSpec
 from alf.errors import check_bool, check_int
 from alf.nest_utils import merge_leading_dims, split_leading_dim
 from alf.networks.compute_dtype import compute_in
@@ -31,18 +35,18 @@ class ActorCriticNetwork(CopyableModule):
 
     def __init__(
         self,
-        observation_spec,
-        num_outputs,
-        fc_layer_params=(64, 64),
-        activation="tanh",
-        share_layers=None,
-        layer_norm=False,
-        spectral_norm=False,
-        encoder_ctor=ObservationEncoder,
-        rnn_ctor=None,
-        compute_dtype="float32",
-        seed=None,
-    ):
+        observation_spec: NestedSpec,
+        num_outputs: int,
+        fc_layer_params: Sequence[int] = (64, 64),
+        activation: str = "tanh",
+        share_layers: bool | None = None,
+        layer_norm: bool = False,
+        spectral_norm: bool = False,
+        encoder_ctor: Callable[..., Any] = ObservationEncoder,
+        rnn_ctor: Callable[..., Any] | None = None,
+        compute_dtype: str = "float32",
+        seed: int | None = None,
+    ) -> None:
         super().__init__(name="actor_critic_network")
         check_bool("share_layers", share_layers, optional=True)
         self._spec, self._num_outputs = observation_spec, num_outputs
@@ -55,7 +59,9 @@ class ActorCriticNetwork(CopyableModule):
         # One product makes both heads where they share layers.
         head_size = num_outputs + 1 if share_layers else num_outputs
         self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)
-        self._value_torso, self._value_head, self.state_spec = None, None, torso.state_spec
+        self._value_torso: Any = None
+        self._value_head: Any = None
+        self.state_spec = torso.state_spec
         self._has_two_states = not share_layers and self.state_spec != ()
         if not share_layers:
             torso = self._value_torso = Torso(*settings, value_seed, *layers)
@@ -64,13 +70,15 @@ class ActorCriticNetwork(CopyableModule):
             self.state_spec = (self.state_spec, torso.state_spec)
 
     @property
-    def value_variables(self):
+    def value_variables(self) -> Sequence[tf.Variable]:
         """The trainable variables that the value alone depends on: none where layers are shared."""
         if self._value_torso is None:
             return ()
         return self._value_torso.trainable_variables + tuple(self._value_head.trainable_variables)
 
-    def __call__(self, observation, state=(), is_first=None, training=True):
+    def __call__(
+        self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
+    ) -> tuple[Array, Array, Nest]:
         """A whole unroll; the arguments are as in a call of `PolicyNetwork`.
 
         Returns float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
@@ -88,7 +96,7 @@ class ActorCriticNetwork(CopyableModule):
             state = state, value_state
         return split_leading_dim(outputs, leading), tf.reshape(value, leading), state
 
-    def policy(self, observation, state=()):
+    def policy(self, observation: Nest, state: Nest = ()) -> tuple[Array, Nest]:
         """One step, to act, as in `PolicyNetwork`; it computes no value."""
         x, leading = merge_leading_dims(observation, self._spec)
         state, value_state = self._split(state)
@@ -100,7 +108,7 @@ class ActorCriticNetwork(CopyableModule):
             outputs = outputs[:, : self._num_outputs]
         return split_leading_dim(outputs, leading), state
 
-    def value(self, observation, state=()):
+    def value(self, observation: Nest, state: Nest = ()) -> Array:
         """The value alone, of one step: nest of [B, *shape] -> float32 [B]. It does not train."""
         x, leading = merge_leading_dims(observation, self._spec)
         state, value_state = self._split(state)
@@ -125,16 +133,16 @@ class _OneHeadNetwork(CopyableModule):
 
     def __init__(
         self,
-        observation_spec,
-        num_outputs,
-        fc_layer_params=(256, 256),
-        activation="relu",
-        layer_norm=False,
-        encoder_ctor=ObservationEncoder,
-        rnn_ctor=None,
-        compute_dtype="float32",
-        seed=None,
-    ):
+        observation_spec: NestedSpec,
+        num_outputs: int,
+        fc_layer_params: Sequence[int] = (256, 256),
+        activation: str = "relu",
+        layer_norm: bool = False,
+        encoder_ctor: Callable[..., Any] = ObservationEncoder,
+        rnn_ctor: Callable[..., Any] | None = None,
+        compute_dtype: str = "float32",
+        seed: int | None = None,
+    ) -> None:
         super().__init__()
         name, layers = type(self).__name__, (fc_layer_params, activation, layer_norm)
         torso = Torso(name, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed, *layers)
@@ -142,7 +150,9 @@ class _OneHeadNetwork(CopyableModule):
         self._torso, self.state_spec = torso, torso.state_spec
         self._head = dense(torso.size, num_outputs, self._head_gain, torso.head_seed)
 
-    def __call__(self, observation, state=(), is_first=None, training=True):
+    def __call__(
+        self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
+    ) -> tuple[Array, Nest]:
         """A whole sequence.
 
         Without a recurrent layer, `state` and `is_first` are ignored, and any leading dimensions will do in
@@ -161,7 +171,7 @@ class _OneHeadNetwork(CopyableModule):
         x, state = self._torso.unroll(x, state, is_first, training)
         return split_leading_dim(self._outputs(x), leading), state
 
-    def policy(self, observation, state=()):
+    def policy(self, observation: Nest, state: Nest = ()) -> tuple[Array, Nest]:
         """One step, to act: nest of [B, *shape] -> float32 [B, num_outputs], and the new state.
 
         `state`, nest of [B, ...], is zeros where an episode begins.
@@ -201,17 +211,17 @@ class QValueNetwork(_OneHeadNetwork):
 
     def __init__(
         self,
-        observation_spec,
-        num_outputs,
-        dueling=True,
-        fc_layer_params=(128, 128),
-        activation="relu",
-        layer_norm=False,
-        encoder_ctor=ObservationEncoder,
-        rnn_ctor=None,
-        compute_dtype="float32",
-        seed=None,
-    ):
+        observation_spec: NestedSpec,
+        num_outputs: int,
+        dueling: bool = True,
+        fc_layer_params: Sequence[int] = (128, 128),
+        activation: str = "relu",
+        layer_norm: bool = False,
+        encoder_ctor: Callable[..., Any] = ObservationEncoder,
+        rnn_ctor: Callable[..., Any] | None = None,
+        compute_dtype: str = "float32",
+        seed: int | None = None,
+    ) -> None:
         check_bool("QValueNetwork.dueling", dueling)
         head_size = num_outputs + 1 if dueling else num_outputs
         layers = fc_layer_params, activation, layer_norm
@@ -243,18 +253,18 @@ class CriticsNetwork(CopyableModule):
 
     def __init__(
         self,
-        observation_spec,
-        action_size,
-        num_outputs=1,
-        num_critics=2,
-        fc_layer_params=(256, 256),
-        activation="relu",
-        layer_norm=False,
-        encoder_ctor=ObservationEncoder,
-        rnn_ctor=None,
-        compute_dtype="float32",
-        seed=None,
-    ):
+        observation_spec: NestedSpec,
+        action_size: int,
+        num_outputs: int = 1,
+        num_critics: int = 2,
+        fc_layer_params: Sequence[int] = (256, 256),
+        activation: str = "relu",
+        layer_norm: bool = False,
+        encoder_ctor: Callable[..., Any] = ObservationEncoder,
+        rnn_ctor: Callable[..., Any] | None = None,
+        compute_dtype: str = "float32",
+        seed: int | None = None,
+    ) -> None:
         super().__init__()
         check_int("num_critics", num_critics)
         self._spec = observation_spec
@@ -267,7 +277,9 @@ class CriticsNetwork(CopyableModule):
                 layers = Mlp(torso.size + action_size, fc_layer_params, activation, layers_seed, layer_norm)
             self._critics.append([layers, dense(layers.size, num_outputs, gain=0.1, seed=head_seed)])
 
-    def features(self, observation, state=(), is_first=None, training=True):
+    def features(
+        self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
+    ) -> tuple[Array, Nest]:
         """What the critics see of a whole sequence, float32 [T, B, F], and the final state.
 
         The arguments are as in a call of `PolicyNetwork`.
@@ -276,14 +288,14 @@ class CriticsNetwork(CopyableModule):
         x, state = self._torso.unroll(x, state, is_first, training)
         return split_leading_dim(x, leading), state
 
-    def advance(self, observation, state):
+    def advance(self, observation: Nest, state: Nest) -> Nest:
         """One step of the recurrent state: nest of [B, *shape], state [B, ...] -> state."""
         if self.state_spec == ():
             return ()
         x, _ = merge_leading_dims(observation, self._spec)
         return self._torso.step(x, state)[1]
 
-    def values(self, features, action=None):
+    def values(self, features: Array, action: Nest = None) -> Array:
         """Q of each critic: features float32 [T, B, F] -> float32 [num_critics, T, B, num_outputs].
 
         `action` is float32 [T, B, action_size], or None if `action_size` is 0.

@@ -5,12 +5,13 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+from alf.annotations import Array, Nest
 from alf.errors import ConfigError, check_int
 from alf.networks.copying import CopyableModule
 from alf.networks.layers import dense, orthogonal, split_seed
 
 
-def gru_step(x, h, kernel, candidate_bias):
+def gru_step(x: Array, h: Array, kernel: Array, candidate_bias: Array) -> tuple[Array, Array]:
     """One step of a GRU: returns h', float32 [B, U], twice, as the output and as the new state.
 
     The reset gate acts after the product, as in `tf.keras.layers.GRU` by default.
@@ -31,7 +32,7 @@ def gru_step(x, h, kernel, candidate_bias):
     return h, h
 
 
-def lstm_step(x, state, kernel):
+def lstm_step(x: Array, state: tuple[Array, Array], kernel: Array) -> tuple[Array, tuple[Array, Array]]:
     """One step of an LSTM: returns the output h', float32 [B, U], and the new state, h' and c'.
 
         i, f, g, o = sigmoid(x_i + h W_i), sigmoid(x_f + h W_f), tanh(x_g + h W_g), sigmoid(x_o + h W_o)
@@ -67,7 +68,7 @@ class Rnn(CopyableModule):
         state_spec: nest of unbatched tensor specs of the state.
     """
 
-    def __init__(self, num_gates, input_size, units, seed):
+    def __init__(self, num_gates: int, input_size: int | None, units: int, seed: int | None) -> None:
         super().__init__()
         name = type(self).__name__
         if input_size is None:
@@ -83,12 +84,12 @@ class Rnn(CopyableModule):
         kernel = orthogonal(1.0, seed)((units, num_gates * units))
         self._weights = [tf.Variable(kernel, name="recurrent_kernel")]
 
-    def step(self, x, state):
+    def step(self, x: Array, state: Nest) -> tuple[Array, Nest]:
         """One step: float32 [B, input_size], state of [B, ...] -> float32 [B, size], and the new state."""
         x, weights = self._project(x)
         return self._step(x, state, *weights)
 
-    def unroll(self, x, state, is_first):
+    def unroll(self, x: Array, state: Nest, is_first: Array) -> tuple[Array, Nest]:
         """T steps, known when this is traced: float32 [T * B, input_size] -> [T * B, size], the final state.
 
         `state`, nest of [B, ...], enters row 0. It becomes zeros before a step where `is_first`, bool [T, B].
@@ -126,7 +127,7 @@ class GRU(Rnn):
 
     _step = staticmethod(gru_step)
 
-    def __init__(self, input_size=None, units=64, seed=None):
+    def __init__(self, input_size: int | None = None, units: int = 64, seed: int | None = None) -> None:
         super().__init__(3, input_size, units, seed)
         self.state_spec = tf.TensorSpec((units,), tf.float32)
         self._weights.append(tf.Variable(tf.zeros(units), name="candidate_bias"))
@@ -143,7 +144,7 @@ class LSTM(Rnn):
 
     _step = staticmethod(lstm_step)
 
-    def __init__(self, input_size=None, units=64, seed=None):
+    def __init__(self, input_size: int | None = None, units: int = 64, seed: int | None = None) -> None:
         super().__init__(4, input_size, units, seed)
         self.state_spec = (tf.TensorSpec((units,), tf.float32),) * 2
         self._input_layer.bias.assign(np.repeat((0.0, 1.0, 0.0, 0.0), units))

@@ -8,6 +8,7 @@ too: reduce with `weighted_mean` and the `weight` of the `Experience`.
 
 import tensorflow as tf
 
+from alf.annotations import Array
 from alf.ops.replicas import mean_over_replicas
 from alf.ops.returns import check_time_major
 
@@ -16,7 +17,7 @@ from alf.ops.returns import check_time_major
 FORBIDDEN_LOGIT = -1e9
 
 
-def policy_gradient_loss(log_prob, advantages):
+def policy_gradient_loss(log_prob: Array, advantages: Array) -> Array:
     """`-advantage * log pi(a)`; its gradient is the policy gradient, negated.
 
     Args:
@@ -27,7 +28,7 @@ def policy_gradient_loss(log_prob, advantages):
     return -tf.stop_gradient(advantages) * log_prob
 
 
-def ppo_policy_loss(log_ratio, advantages, clip_range):
+def ppo_policy_loss(log_ratio: Array, advantages: Array, clip_range: Array) -> Array:
     """PPO's clipped surrogate, negated (arXiv 1707.06347, eq. 7).
 
     `-min(ratio * A, clip(ratio, 1 / (1 + clip_range), 1 + clip_range) * A)`
@@ -48,13 +49,13 @@ def ppo_policy_loss(log_ratio, advantages, clip_range):
     return -tf.stop_gradient(advantages) * tf.exp(clipped)
 
 
-def ppo_clipped(log_ratio, clip_range):
+def ppo_clipped(log_ratio: Array, clip_range: Array) -> Array:
     """Tells where the ratio is outside the limits of `ppo_policy_loss`, for display: bool [T, B]."""
     (log_ratio,) = check_time_major(log_ratio=log_ratio)
     return tf.abs(log_ratio) > tf.math.log1p(tf.convert_to_tensor(clip_range, tf.float32))
 
 
-def value_loss(values, targets):
+def value_loss(values: Array, targets: Array) -> Array:
     """`0.5 * (target - value) ** 2`.
 
     Args:
@@ -65,7 +66,7 @@ def value_loss(values, targets):
     return 0.5 * tf.square(tf.stop_gradient(targets) - values)
 
 
-def clipped_value_loss(values, old_values, targets, clip_range):
+def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip_range: Array) -> Array:
     """The value loss of PPO's reference code, which limits how far a value moves.
 
     `0.5 * max((value - target) ** 2, (clipped - target) ** 2)` with
@@ -85,13 +86,13 @@ def clipped_value_loss(values, old_values, targets, clip_range):
     return 0.5 * tf.maximum(tf.square(values - targets), clipped_error)
 
 
-def entropy_loss(entropy):
+def entropy_loss(entropy: Array) -> Array:
     """`-entropy` of the policy at each observation: minimizing it keeps the policy exploring."""
     (entropy,) = check_time_major(entropy=entropy)
     return -entropy
 
 
-def symmetric_kl_to_uniform(logits):
+def symmetric_kl_to_uniform(logits: Array) -> Array:
     """The divergence of a categorical policy from the uniform one: Sample Factory's exploration loss.
 
     `0.5 * (KL(pi || u) + KL(u || pi))`, where u is uniform over the allowed actions. This is the sum over the
@@ -121,12 +122,12 @@ def symmetric_kl_to_uniform(logits):
     return 0.5 * tf.reduce_sum(tf.where(forbidden, 0.0, terms), axis=-1)
 
 
-def count_allowed(logits):
+def count_allowed(logits: Array) -> Array:
     """Counts the actions whose logits are not `FORBIDDEN_LOGIT`: float32 [..., n] -> int32 [...]."""
     return tf.reduce_sum(tf.cast(logits > 0.1 * FORBIDDEN_LOGIT, tf.int32), axis=-1)
 
 
-def normalize_advantages(advantages, mask):
+def normalize_advantages(advantages: Array, mask: Array) -> Array:
     """Shifts and scales to mean 0 and standard deviation 1 over the mask, bool [T, B]; 0 elsewhere.
 
     `(A - mean) / (std + 1e-8)` with the standard deviation of the population: equal numbers, or a single one,
@@ -144,7 +145,7 @@ def normalize_advantages(advantages, mask):
     return tf.cast(x / (tf.sqrt(variance) + 1e-8), tf.float32)
 
 
-def weighted_mean(x, weight):
+def weighted_mean(x: Array, weight: Array) -> Array:
     """Mean of `weight * x` over the rows whose weight is above 0, float32 scalar; 0 if there are none.
 
     `sum(weight * x) / count(weight > 0)`

@@ -17,9 +17,12 @@ shape is a `ValueError`.
 """
 
 import numbers
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from alf.annotations import Array
 
 
 class Transitions(NamedTuple):
@@ -64,7 +67,9 @@ class VTraceReturns(NamedTuple):
     pg_advantages: tf.Tensor
 
 
-def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
+def check_time_major(
+    shape: Sequence[int | None] = (None, None), dtype: tf.DType = tf.float32, **tensors: Array
+) -> list[Array]:
     """Checks that all `tensors`, by name of the argument, are [rows, B], of one shape and dtype; lists them.
 
     The number of rows must be known when the graph is built, because the recursion is unrolled; B may be
@@ -73,7 +78,7 @@ def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
     Raises:
         ValueError: names the first argument that does not fit.
     """
-    shape = tf.TensorShape(shape)
+    known = tf.TensorShape(shape)
     result = []
     for name, tensor in tensors.items():
         tensor = tf.convert_to_tensor(tensor)
@@ -84,14 +89,14 @@ def check_time_major(shape=(None, None), dtype=tf.float32, **tensors):
                 f"{name} must be of rank 2 (time, batch) with a static number of time steps, not of shape "
                 f"{tensor.shape}"
             )
-        if not tensor.shape.is_compatible_with(shape):
-            raise ValueError(f"{name} must be of shape {shape}, not {tensor.shape}")
-        shape = shape.merge_with(tensor.shape)
+        if not tensor.shape.is_compatible_with(known):
+            raise ValueError(f"{name} must be of shape {known}, not {tensor.shape}")
+        known = known.merge_with(tensor.shape)
         result.append(tensor)
     return result
 
 
-def transitions(is_first):
+def transitions(is_first: Array) -> Transitions:
     """Finds the `Transitions` of an unroll."""
     (is_first,) = check_time_major(dtype=tf.bool, is_first=is_first)
     valid = tf.logical_not(is_first[1:])
@@ -99,7 +104,7 @@ def transitions(is_first):
     return Transitions(valid, tf.logical_and(valid, next_row_valid))
 
 
-def n_step_transitions(r_t, discount_t, is_first, n):
+def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -> NStepTransitions:
     """Summarizes the next n steps of each row as one transition.
 
     There are fewer than n steps where the episode ends (by termination or truncation) or the unroll ends. The
@@ -137,14 +142,14 @@ def n_step_transitions(r_t, discount_t, is_first, n):
     return NStepTransitions(tf.stop_gradient(reward), tf.stop_gradient(discount), end)
 
 
-def take_time_steps(x, index):
+def take_time_steps(x: Array, index: Array) -> Array:
     """Takes `x[index[t, b], b]`: x [T + 1, B, ...] of any dtype, int32 index [R, B] -> [R, B, ...]."""
     batch_size = tf.shape(index)[1]
     rows = tf.reshape(x, (-1, *x.shape[2:]))
     return tf.gather(rows, index * batch_size + tf.range(batch_size))
 
 
-def discounted_return(values, r_t, discount_t, is_first):
+def discounted_return(values: Array, r_t: Array, discount_t: Array, is_first: Array) -> Array:
     """Discounted return that bootstraps at truncations and at the end of the unroll.
 
     `G_t = r_t + discount_t * (G_{t+1} if trace_t else v_t)`
@@ -152,7 +157,9 @@ def discounted_return(values, r_t, discount_t, is_first):
     return lambda_return(values, r_t, discount_t, is_first, lambda_=1.0)
 
 
-def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
+def lambda_return(
+    values: Array, r_t: Array, discount_t: Array, is_first: Array, lambda_: float = 1.0
+) -> Array:
     """TD(lambda) return.
 
     `G_t = r_t + discount_t * ((1 - lambda) * v_t + lambda * G_{t+1})`, with v_t instead of the mixture where
@@ -167,7 +174,9 @@ def lambda_return(values, r_t, discount_t, is_first, lambda_=1.0):
     return tf.stop_gradient(returns)
 
 
-def generalized_advantage(values, r_t, discount_t, is_first, lambda_=1.0):
+def generalized_advantage(
+    values: Array, r_t: Array, discount_t: Array, is_first: Array, lambda_: float = 1.0
+) -> GAEReturns:
     """Generalized advantage estimation (arXiv 1506.02438, eq. 16).
 
     `A_t = delta_t + discount_t * lambda * A_{t+1}` within the episode, with
@@ -185,16 +194,16 @@ def generalized_advantage(values, r_t, discount_t, is_first, lambda_=1.0):
 
 
 def vtrace(
-    log_rho_tm1,
-    values,
-    r_t,
-    discount_t,
-    is_first,
-    lambda_=1.0,
-    clip_rho_threshold=1.0,
-    clip_pg_rho_threshold=1.0,
-    clip_c_threshold=1.0,
-):
+    log_rho_tm1: Array,
+    values: Array,
+    r_t: Array,
+    discount_t: Array,
+    is_first: Array,
+    lambda_: float = 1.0,
+    clip_rho_threshold: float = 1.0,
+    clip_pg_rho_threshold: float = 1.0,
+    clip_c_threshold: float = 1.0,
+) -> VTraceReturns:
     """V-trace targets and advantages (IMPALA, arXiv 1802.01561).
 
     With `rho = exp(log_rho_tm1)`, equation (1) and remark 2 of the paper:

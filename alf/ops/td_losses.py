@@ -7,15 +7,16 @@ coefficients; reduce them with `losses.weighted_mean`. n is the number of action
 
 import tensorflow as tf
 
+from alf.annotations import Array, Nest
 from alf.ops.returns import check_time_major
 
 
-def value_of_action(q, action):
+def value_of_action(q: Array, action: Nest) -> Array:
     """Q of the action that was taken: float32 q [..., T, B, n], int action [T, B] -> float32 [..., T, B]."""
     return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)
 
 
-def greedy_value(target_q, q=None):
+def greedy_value(target_q: Array, q: Array = None) -> Array:
     """The target network's value of the greedy action.
 
     `max_a target_q(a)`, or with `q` the double estimate (arXiv 1509.06461): `target_q(argmax_a q(a))`.
@@ -29,7 +30,7 @@ def greedy_value(target_q, q=None):
     return value_of_action(target_q, tf.argmax(q, axis=-1))
 
 
-def soft_value(prob, log_prob, q, alpha):
+def soft_value(prob: Array, log_prob: Array, q: Array, alpha: Array) -> Array:
     """Value of a state with the bonus for entropy (arXiv 1812.05905, eq. 3).
 
     `sum_n prob * (q - alpha * log_prob)`: over all actions (arXiv 1910.07207, eq. 10), or over samples, each
@@ -42,7 +43,7 @@ def soft_value(prob, log_prob, q, alpha):
     return tf.reduce_sum(prob * (q - alpha * log_prob), axis=-1)
 
 
-def td_target(reward, discount, value):
+def td_target(reward: Array, discount: Array, value: Array) -> Array:
     """`reward + discount * value`; passes no gradient.
 
     Args:
@@ -53,7 +54,7 @@ def td_target(reward, discount, value):
     return tf.stop_gradient(reward + tf.math.multiply_no_nan(value, discount))
 
 
-def td_loss(td_error, huber_delta=None):
+def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
     """`0.5 * td_error ** 2`, or Huber's loss, which is linear beyond delta.
 
     Huber's loss is `delta * (|td_error| - 0.5 * delta)` where `|td_error| > delta`. `huber_delta` is a float
@@ -67,7 +68,7 @@ def td_loss(td_error, huber_delta=None):
     return near * (size - 0.5 * near)
 
 
-def sac_critic_loss(q, target):
+def sac_critic_loss(q: Array, target: Array) -> Array:
     """`0.5 * (q - target) ** 2`, summed over the critics (arXiv 1812.05905, eq. 5).
 
     Args:
@@ -78,7 +79,7 @@ def sac_critic_loss(q, target):
     return 0.5 * tf.reduce_sum(tf.square(q - tf.stop_gradient(target)), axis=0)
 
 
-def sac_actor_loss(prob, log_prob, q, alpha):
+def sac_actor_loss(prob: Array, log_prob: Array, q: Array, alpha: Array) -> Array:
     """`alpha * log_prob - q`, of the policy's own actions (arXiv 1812.05905, eq. 9; 1910.07207, eq. 12).
 
     Args:
@@ -90,7 +91,7 @@ def sac_actor_loss(prob, log_prob, q, alpha):
     return -soft_value(prob, log_prob, q, tf.stop_gradient(alpha))
 
 
-def sac_alpha_loss(log_alpha, entropy, target_entropy):
+def sac_alpha_loss(log_alpha: Array, entropy: Array, target_entropy: Array) -> Array:
     """`log_alpha * (entropy - target_entropy)`: alpha grows where there is too little entropy.
 
     This is arXiv 1812.05905, eq. 18, with log alpha instead of alpha: so a small alpha moves as easily as a
@@ -105,7 +106,7 @@ def sac_alpha_loss(log_alpha, entropy, target_entropy):
     return log_alpha * tf.stop_gradient(entropy - target_entropy)
 
 
-def mean_priority(td_error, weight):
+def mean_priority(td_error: Array, weight: Array) -> Array:
     """Priority of each sequence: the mean of `|td_error|` over its transitions that train.
 
     Args:

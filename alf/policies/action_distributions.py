@@ -13,10 +13,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import gin
 import numpy as np
 import tensorflow as tf
 
+from alf.configurable import configurable
 from alf.errors import ConfigError, check_number
 from alf.nest_utils import BoundedTensorSpec
 from alf.ops import losses
@@ -471,7 +471,7 @@ class NestedActions(ActionDistribution):
 _CONTINUOUS = {"gaussian": GaussianActions, "tanh_gaussian": TanhGaussianActions, "beta": BetaActions}
 
 
-@gin.configurable(module="alf.policies")
+@configurable(module="alf.policies")
 def make_action_distribution(
     action_spec,
     continuous="gaussian",

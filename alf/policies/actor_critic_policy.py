@@ -1,15 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """ActorCriticPolicy: a network and the distribution of the actions, as actor-critic algorithms use them."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gin
 import tensorflow as tf
 
-from alf.data_structures import FIRST, PolicyStep
+from alf.annotations import Array, Nest, NestedSpec
+from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
 from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
+from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 
 
@@ -35,13 +38,13 @@ class ActorCriticPolicy(Policy):
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        network_ctor=ActorCriticNetwork,
-        action_ctor=make_action_distribution,
-        action_mask_key=None,
-        data_transformer=None,
-    ):
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        network_ctor: Callable[..., Any] = ActorCriticNetwork,
+        action_ctor: Callable[..., Any] = make_action_distribution,
+        action_mask_key: str | None = None,
+        data_transformer: Pipeline | None = None,
+    ) -> None:
         actions = action_ctor(action_spec)
         network_spec, mask_spec = split_mask(observation_spec, action_mask_key)
         if mask_spec is not None:  # A mask that does not fit is an error here rather than in an actor thread.
@@ -54,14 +57,14 @@ class ActorCriticPolicy(Policy):
         self._action_mask_key = action_mask_key
 
     @property
-    def value_variables(self):
+    def value_variables(self) -> Sequence[tf.Variable]:
         """The trainable variables that only the value depends on; () where all layers are shared."""
         return self._network.value_variables
 
-    def rollout_step(self, time_step, state):
+    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         return self._choose(self.actions.sample, time_step, state)
 
-    def predict_step(self, time_step, state):
+    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         return self._choose(self.actions.mode, time_step, state)
 
     def _choose(self, choose, time_step, state):
@@ -71,7 +74,7 @@ class ActorCriticPolicy(Policy):
         raw = choose(params)
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
 
-    def first_value(self, time_step):
+    def first_value(self, time_step: TimeStep) -> Array:
         """Computes the value of the observations with which episodes begin.
 
         `time_step` is a `TimeStep` of [B, ...] as the environment gave it, taken to be FIRST in every row.
@@ -83,14 +86,14 @@ class ActorCriticPolicy(Policy):
         observation, _ = split_mask(time_step.observation, self._action_mask_key)
         return self._network.value(observation, state.train)
 
-    def unroll(self, experience, state):
+    def unroll(self, experience: Experience, state: Nest) -> ActorCriticInfo:
         """Computes the `ActorCriticInfo` of an `Experience` [T+1, B, ...]; `state` [B, ...] entered row 0."""
         observation, mask = split_mask(experience.observation, self._action_mask_key)
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, state, is_first)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
 
-    def final_state(self, experience, state):
+    def final_state(self, experience: Experience, state: Nest) -> Nest:
         """Computes the recurrent state after the last row; arguments as in `unroll`. It does not train."""
         observation, _ = split_mask(experience.observation, self._action_mask_key)
         is_first = tf.equal(experience.step_type, FIRST)

@@ -9,6 +9,7 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.util.nest import flatten_up_to
 
+from alf.annotations import Array, Nest
 from alf.data_structures import FIRST, MID, TimeStep
 from alf.errors import check_bool
 from alf.nest_utils import (
@@ -18,6 +19,8 @@ from alf.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
+from alf.policies.policy import Policy
+from alf.policies.policy_group import PolicyGroup
 from alf.tf_runtime import single_threaded
 from alf.workers.arrays import MisfitError, fit
 
@@ -66,7 +69,7 @@ class Agent:
         observation_spec, action_spec: nests of unbatched tensor specs, with bounds if there are any.
     """
 
-    def __init__(self, policy):
+    def __init__(self, policy: Policy | PolicyGroup) -> None:
         self.policy = policy
         self.observation_spec = policy.time_step_spec.observation
         self.action_spec = policy.action_spec
@@ -77,7 +80,13 @@ class Agent:
             specs = (*signature, add_leading_dims(self._state_specs[is_greedy], None))
             self._functions[is_greedy] = tf.function(act, input_signature=specs, autograph=False)
 
-    def predict(self, observation, state=None, deterministic=True, episode_start=None):
+    def predict(
+        self,
+        observation: Nest,
+        state: AgentState | None = None,
+        deterministic: bool = True,
+        episode_start: Any = None,
+    ) -> tuple[Nest, AgentState]:
         """Chooses actions for one observation, or for a batch of them.
 
         Args:
@@ -108,7 +117,15 @@ class Agent:
         action, state = self.act(step_type, reward, discount, observation, state, deterministic)
         return action if is_batch else tf.nest.map_structure(lambda x: x[0], action), state
 
-    def act(self, step_type, reward, discount, observation, state=None, deterministic=True):
+    def act(
+        self,
+        step_type: Array,
+        reward: Array,
+        discount: Array,
+        observation: Nest,
+        state: AgentState | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Nest, AgentState]:
         """Chooses actions for a time step of B environments, whose fields are as in `TimeStep`.
 
         `state` and `deterministic`, and what is returned, are as in `predict`; `reward` is what came with the
@@ -124,10 +141,10 @@ class Agent:
             )
         signals = step_type, np.asarray(reward, np.float32), np.asarray(discount, np.float32)
         with single_threaded():
-            action, state = self._functions[deterministic](*signals, observation, state)
-        return tf.nest.map_structure(lambda x: x.numpy(), action), state
+            action, next_state = self._functions[deterministic](*signals, observation, state)
+        return tf.nest.map_structure(lambda x: x.numpy(), action), next_state
 
-    def initial_state(self, batch_size, deterministic=True):
+    def initial_state(self, batch_size: int, deterministic: bool = True) -> AgentState:
         """Returns the state with which episodes begin, of `batch_size` environments; see `predict`."""
         return zeros_from_spec(self._state_specs[deterministic], batch_size)
 

@@ -8,17 +8,20 @@ specs of observations, and a tensor spec of rewards. It raises `ConfigError` if 
 """
 
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST
+from alf.annotations import Array, Nest, NestedSpec
+from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError, check_int, check_number
 from alf.nest_utils import list_leaves
 from alf.networks.images import channel_axis
 from alf.ops.replicas import sum_over_peers
-from alf.schedules import Progress, as_schedule
+from alf.schedules import Progress, ScheduledFloat, as_schedule
 
 _BEGINNING = Progress(0, 0)
 
@@ -37,31 +40,37 @@ class DataTransformer(tf.Module):
     """
 
     has_statistics = False  # whether `observe` does anything
-    info_keys = ()  # the keys of `Experience.env_info` that `unroll` reads
+    info_keys: tuple[str, ...] = ()  # the keys of `Experience.env_info` that `unroll` reads
 
-    def __init__(self, observation_spec, reward_spec, state_spec=(), context=0):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        state_spec: NestedSpec = (),
+        context: int = 0,
+    ) -> None:
         super().__init__()
         self.context = context
         self.observation_spec = observation_spec
         self.reward_spec = reward_spec
         self.state_spec = state_spec
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         """Changes `data`, a `TimeStep` or an `Experience` with any leading dimensions."""
         raise NotImplementedError
 
-    def step(self, time_step, state):
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         """Transforms a `TimeStep` of [B, ...]; returns it and the next state."""
         return self.transform(time_step), state
 
-    def unroll(self, experience, state):
+    def unroll(self, experience: Experience, state: Nest) -> Experience:
         """Transforms an `Experience` of [T+1, B, ...] as `step` did; `state` [B, ...] entered row 0."""
         return self.transform(experience)
 
-    def observe(self, experience, state):
+    def observe(self, experience: Experience, state: Nest) -> None:
         """Updates the statistics with an unroll. Each unroll comes once, before `unroll` transforms it."""
 
-    def use_progress(self, progress):
+    def use_progress(self, progress: Progress) -> None:
         """Takes the policy's `Progress` of variables, for schedules."""
 
 
@@ -76,7 +85,13 @@ class Pipeline(DataTransformer):
             constructor makes one, the pipeline does. It does not apply that one: the learner does.
     """
 
-    def __init__(self, observation_spec, reward_spec, ctors=(), action_spec=None):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        ctors: Sequence[Callable[..., DataTransformer]] = (),
+        action_spec: NestedSpec = None,
+    ) -> None:
         self.input_observation_spec, self.input_reward_spec = observation_spec, reward_spec
         self._parts = []
         for ctor in ctors:
@@ -103,27 +118,27 @@ class Pipeline(DataTransformer):
         self.info_keys = tuple(dict.fromkeys(key for part in self._parts for key in part.info_keys))
 
     @property
-    def reward_weighting(self):
+    def reward_weighting(self) -> Any:
         found = (part for part in self._parts if isinstance(part, RewardWeighting))
         return next(found, self._sum_of_rewards)
 
-    def use_progress(self, progress):
+    def use_progress(self, progress: Progress) -> None:
         for part in self._parts:
             part.use_progress(progress)
 
-    def step(self, time_step, state):
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         states = []
         for part, part_state in zip(self._parts, state, strict=True):
             time_step, part_state = part.step(time_step, part_state)
             states.append(part_state)
         return time_step, tuple(states)
 
-    def unroll(self, experience, state):
+    def unroll(self, experience: Experience, state: Nest) -> Experience:
         for part, part_state in zip(self._parts, state, strict=True):
             experience = part.unroll(experience, part_state)
         return experience
 
-    def observe(self, experience, state):
+    def observe(self, experience: Experience, state: Nest) -> None:
         for part, part_state in zip(self._parts, state, strict=True):
             part.observe(experience, part_state)
             experience = part.unroll(experience, part_state)
@@ -147,7 +162,14 @@ class FrameStacker(DataTransformer):
             if an image and its stack do not show the same axis.
     """
 
-    def __init__(self, observation_spec, reward_spec, num_frames=4, keys=None, channels="auto"):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        num_frames: int = 4,
+        keys: Sequence[str] | None = None,
+        channels: str = "auto",
+    ) -> None:
         check_int("FrameStacker.num_frames", num_frames, at_least=2)
         self._num_frames = num_frames
         self._chosen = _find_leaves("FrameStacker.keys", keys, observation_spec)
@@ -163,7 +185,7 @@ class FrameStacker(DataTransformer):
         stack_spec = tf.nest.pack_sequence_as(observation_spec, leaves)
         super().__init__(stack_spec, reward_spec, tuple(state_spec), context=num_frames - 1)
 
-    def step(self, time_step, state):
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         def stack(newest, past, axis):
             is_first = tf.reshape(time_step.is_first(), (-1, *[1] * newest.shape.rank))
             newest = newest[:, tf.newaxis]
@@ -173,7 +195,7 @@ class FrameStacker(DataTransformer):
         observation, state = self._map(stack, time_step.observation, state)
         return time_step._replace(observation=observation), state
 
-    def unroll(self, experience, state):
+    def unroll(self, experience: Experience, state: Nest) -> Experience:
         positions = self._find_positions(experience.step_type)
 
         def stack(x, past, axis):
@@ -255,14 +277,14 @@ class RunningStatistics(tf.Module):
     processes a batch is that of all of them.
     """
 
-    def __init__(self, shape):
+    def __init__(self, shape: Sequence[int]) -> None:
         super().__init__(name="running_statistics")
         zero, zeros = tf.zeros((), tf.float64), tf.zeros(shape, tf.float64)
         self._count = tf.Variable(zero, trainable=False, name="count")
         self._mean = tf.Variable(zeros, trainable=False, name="mean")
         self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
 
-    def update(self, x, mask):
+    def update(self, x: Array, mask: Array) -> None:
         """Adds the elements of `x`, float [..., *shape] of any dtype, where `mask`, bool [...], is True."""
         x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
         added = sum_over_peers(tf.cast(tf.shape(x)[0], tf.float64))
@@ -278,11 +300,11 @@ class RunningStatistics(tf.Module):
             self._mean.assign_add(delta * weight)
             self._count.assign(count)
 
-    def mean(self):
+    def mean(self) -> Array:
         """Returns the mean, float64 [*shape]; 0 before the first update."""
         return tf.identity(self._mean)
 
-    def std(self, epsilon=1e-8):
+    def std(self, epsilon: float = 1e-8) -> Array:
         """Returns sqrt(variance + epsilon), float64 [*shape]; 1 before the second element."""
         std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
         return tf.where(self._count < 2, tf.ones_like(std), std)
@@ -302,7 +324,9 @@ class ObservationNormalizer(DataTransformer):
 
     has_statistics = True
 
-    def __init__(self, observation_spec, reward_spec, clip=10.0):
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, clip: float | None = 10.0
+    ) -> None:
         check_number("ObservationNormalizer.clip", clip, above=0, optional=True)
         self._clip = clip
         leaves = tf.nest.flatten(observation_spec)
@@ -313,7 +337,7 @@ class ObservationNormalizer(DataTransformer):
         spec = tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype, s.name), observation_spec)
         super().__init__(spec, reward_spec)
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         def normalize(x, statistics):
             if statistics is None:
                 return x
@@ -330,7 +354,7 @@ class ObservationNormalizer(DataTransformer):
         leaves = [normalize(x, statistics) for x, statistics in pairs]
         return data._replace(observation=tf.nest.pack_sequence_as(data.observation, leaves))
 
-    def observe(self, experience, state):
+    def observe(self, experience: Experience, state: Nest) -> None:
         is_first = tf.equal(experience.step_type, FIRST)
         # Row T is row 0 of the next unroll. FIRST rows in a row are the same one: the environment waits.
         is_counted = ~(is_first[:-1] & is_first[1:])
@@ -354,7 +378,13 @@ class RewardNormalizer(DataTransformer):
 
     has_statistics = True
 
-    def __init__(self, observation_spec, reward_spec, discount=0.99, clip=10.0):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        discount: float = 0.99,
+        clip: float | None = 10.0,
+    ) -> None:
         check_number("RewardNormalizer.discount", discount, at_least=0, at_most=1)
         check_number("RewardNormalizer.clip", clip, above=0, optional=True)
         self._discount = discount
@@ -362,17 +392,17 @@ class RewardNormalizer(DataTransformer):
         self._statistics = RunningStatistics(reward_spec.shape)
         super().__init__(observation_spec, reward_spec, tf.TensorSpec(reward_spec.shape, tf.float32))
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         # Nothing is subtracted here, so float32 is exact enough.
         reward = data.reward / tf.cast(self._statistics.std(), tf.float32)
         if self._clip is not None:
             reward = tf.clip_by_value(reward, -self._clip, self._clip)
         return data._replace(reward=reward)
 
-    def step(self, time_step, state):
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         return self.transform(time_step), self._add_reward(state, (time_step.reward, time_step.step_type))
 
-    def observe(self, experience, state):
+    def observe(self, experience: Experience, state: Nest) -> None:
         sums = tf.scan(self._add_reward, (experience.reward, experience.step_type), state)
         # Row 0 was row T of the unroll before. A FIRST row has no reward.
         self._statistics.update(sums[1:], tf.not_equal(experience.step_type[1:], FIRST))
@@ -393,15 +423,17 @@ class RewardScaling(DataTransformer):
         scale: number or `Schedule`.
     """
 
-    def __init__(self, observation_spec, reward_spec, scale=1.0):
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, scale: ScheduledFloat = 1.0
+    ) -> None:
         self._scale = as_schedule("RewardScaling.scale", scale)
         self._progress = _BEGINNING
         super().__init__(observation_spec, reward_spec)
 
-    def use_progress(self, progress):
+    def use_progress(self, progress: Progress) -> None:
         self._progress = progress
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         return data._replace(reward=data.reward * self._scale(self._progress))
 
 
@@ -420,7 +452,9 @@ class RewardShaping(DataTransformer):
         weights: dict from keys to numbers or `Schedule`s, such as {"energy": -0.1}.
     """
 
-    def __init__(self, observation_spec, reward_spec, weights):
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, weights: dict[str, ScheduledFloat]
+    ) -> None:
         if not isinstance(weights, dict) or not weights:
             raise ConfigError(
                 f"RewardShaping.weights is {weights!r}: it must be a dict from keys of the info to numbers"
@@ -434,13 +468,13 @@ class RewardShaping(DataTransformer):
         self.info_keys = tuple(weights)
         super().__init__(observation_spec, reward_spec)
 
-    def use_progress(self, progress):
+    def use_progress(self, progress: Progress) -> None:
         self._progress = progress
 
-    def step(self, time_step, state):
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         return time_step, state
 
-    def unroll(self, experience, state):
+    def unroll(self, experience: Experience, state: Nest) -> Experience:
         env_info = experience.env_info or {}
         missing = [key for key in self.info_keys if key not in env_info]
         if missing:
@@ -466,7 +500,13 @@ class RewardClipping(DataTransformer):
         maximum: number, the largest one.
     """
 
-    def __init__(self, observation_spec, reward_spec, minimum=-1.0, maximum=1.0):
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        minimum: float = -1.0,
+        maximum: float = 1.0,
+    ) -> None:
         check_number("RewardClipping.minimum", minimum)
         check_number("RewardClipping.maximum", maximum)
         if minimum >= maximum:
@@ -474,7 +514,7 @@ class RewardClipping(DataTransformer):
         self._minimum, self._maximum = minimum, maximum
         super().__init__(observation_spec, reward_spec)
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         return data._replace(reward=tf.clip_by_value(data.reward, self._minimum, self._maximum))
 
 
@@ -492,21 +532,24 @@ class RewardWeighting(DataTransformer):
         weights: list or tuple of R numbers. None is for weights of 1: the plain sum.
     """
 
-    def __init__(self, observation_spec, reward_spec, weights=None):
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, weights: Sequence[float] | None = None
+    ) -> None:
         super().__init__(observation_spec, tf.TensorSpec((), tf.float32))
         self._weights = tf.Variable(tf.ones(reward_spec.shape), trainable=False, name="reward_weights")
         if weights is not None or reward_spec.shape.rank != 1:
             self.set_weights(weights)
 
     @property
-    def weights(self):
+    def weights(self) -> Array:
         """The weights now, float32 [R]."""
         return tf.identity(self._weights)
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Sequence[float] | None) -> None:
         """Changes the weights, also during training; they are in the checkpoint."""
-        array, shape = np.asarray(weights, object), self._weights.shape
-        for i, weight in enumerate(array if array.ndim == 1 else ()):
+        array: Any = np.asarray(weights, object)
+        shape = self._weights.shape
+        for i, weight in enumerate(array if array.ndim == 1 else []):
             check_number(f"RewardWeighting.weights[{i}]", weight)
         if array.shape != shape or array.ndim != 1:
             raise ConfigError(
@@ -515,5 +558,5 @@ class RewardWeighting(DataTransformer):
             )
         self._weights.assign(array.astype(np.float32))
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         return data._replace(reward=tf.linalg.matvec(data.reward, self._weights))

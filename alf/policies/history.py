@@ -6,12 +6,14 @@ a new dict first. The encoders of networks take such observations as they are, s
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import gin
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST
+from alf.annotations import Nest, NestedSpec
+from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import BoundedTensorSpec, zero_where
 from alf.policies.data_transformers import DataTransformer
@@ -32,7 +34,9 @@ class PreviousAction(DataTransformer):
         action_spec: nest of unbatched tensor specs of the actions, which `Pipeline` gives.
     """
 
-    def __init__(self, observation_spec, reward_spec, action_spec):
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, action_spec: NestedSpec
+    ) -> None:
         if action_spec is None:
             raise ConfigError("PreviousAction needs the action_spec: give it to the Pipeline")
         self._parts = [_make_encoding(spec) for spec in tf.nest.flatten(action_spec)]
@@ -40,7 +44,7 @@ class PreviousAction(DataTransformer):
         entry_spec = tf.nest.pack_sequence_as(action_spec, leaves)
         super().__init__(_add_to_spec(observation_spec, "prev_action", entry_spec), reward_spec)
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         actions = tf.nest.flatten(data.prev_action)
         encoded = [encode(x) for (_, encode), x in zip(self._parts, actions, strict=True)]
         encoded = zero_where(tf.equal(data.step_type, FIRST), encoded)
@@ -60,11 +64,11 @@ class PreviousReward(DataTransformer):
         observation_spec, reward_spec: as in `DataTransformer`.
     """
 
-    def __init__(self, observation_spec, reward_spec):
+    def __init__(self, observation_spec: NestedSpec, reward_spec: NestedSpec) -> None:
         spec = tf.TensorSpec(reward_spec.shape, tf.float32)
         super().__init__(_add_to_spec(observation_spec, "prev_reward", spec), reward_spec)
 
-    def transform(self, data):
+    def transform(self, data: Any) -> Any:
         reward = zero_where(tf.equal(data.step_type, FIRST), data.reward)
         return data._replace(observation=_add(data.observation, "prev_reward", reward))
 
@@ -82,16 +86,16 @@ class EpisodeStep(DataTransformer):
         limit: int, at least 1: the number of steps from which on the entry is 1.
     """
 
-    def __init__(self, observation_spec, reward_spec, limit=1000):
+    def __init__(self, observation_spec: NestedSpec, reward_spec: NestedSpec, limit: int = 1000) -> None:
         self._limit = check_int("EpisodeStep.limit", limit)
         spec = _add_to_spec(observation_spec, "episode_step", tf.TensorSpec((), tf.float32))
         super().__init__(spec, reward_spec, tf.TensorSpec((), tf.int32), context=limit)
 
-    def step(self, time_step, state):
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         count = tf.where(time_step.is_first(), 0, state)
         return self._add_count(time_step, count), tf.minimum(count + 1, self._limit)
 
-    def unroll(self, experience, state):
+    def unroll(self, experience: Experience, state: Nest) -> Experience:
         length = experience.step_type.shape[0]
         row = tf.range(length)[:, tf.newaxis]
         # In which row the episode of each row began; `state` rows before row 0 if it began there.

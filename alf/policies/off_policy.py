@@ -1,19 +1,24 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Policies of algorithms that learn from replay: epsilon-greedy on action values, and SAC's actor."""
 
+from collections.abc import Callable
+from typing import Any
+
 import gin
 import tensorflow as tf
 
-from alf.data_structures import PolicyStep
+from alf.annotations import Array, Nest, NestedSpec
+from alf.data_structures import PolicyStep, TimeStep
 from alf.errors import ConfigError
-from alf.networks import PolicyNetwork, QValueNetwork
+from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies.action_distributions import (
     CategoricalActions,
     TanhGaussianActions,
     make_action_distribution,
 )
+from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
-from alf.schedules import as_schedule
+from alf.schedules import ScheduledFloat, as_schedule
 
 
 @gin.configurable(module="alf")
@@ -30,8 +35,13 @@ class EpsilonGreedyPolicy(Policy):
     """
 
     def __init__(
-        self, observation_spec, action_spec, network_ctor=QValueNetwork, epsilon=0.05, data_transformer=None
-    ):
+        self,
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        network_ctor: Callable[..., Any] = QValueNetwork,
+        epsilon: ScheduledFloat = 0.05,
+        data_transformer: Pipeline | None = None,
+    ) -> None:
         if not _is_one_integer(action_spec):
             raise ConfigError(f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one bounded integer")
         actions = CategoricalActions(action_spec)
@@ -41,15 +51,15 @@ class EpsilonGreedyPolicy(Policy):
         self._actions = actions
         self._epsilon = as_schedule("EpsilonGreedyPolicy.epsilon", epsilon, at_least=0, at_most=1)
 
-    def epsilon(self):
+    def epsilon(self) -> Array:
         """The probability of a random action now, float32 scalar."""
         return self._epsilon(self.progress)
 
-    def predict_step(self, time_step, state):
+    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         q, state = self.network.policy(time_step.observation, state)
         return PolicyStep(self._actions.action(self._actions.mode(q)), state)
 
-    def rollout_step(self, time_step, state):
+    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         q, state = self.network.policy(time_step.observation, state)
         is_random = tf.random.uniform(tf.shape(q)[:1]) < self.epsilon()
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
@@ -79,12 +89,12 @@ class SacPolicy(Policy):
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        network_ctor=PolicyNetwork,
-        recurrent_critic_ctor=None,
-        data_transformer=None,
-    ):
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        network_ctor: Callable[..., Any] = PolicyNetwork,
+        recurrent_critic_ctor: Callable[..., CriticsNetwork] | None = None,
+        data_transformer: Pipeline | None = None,
+    ) -> None:
         actions = _make_actions(action_spec)
         is_discrete = isinstance(actions, CategoricalActions)
         critic_sizes = (0, actions.num_outputs) if is_discrete else (action_spec.shape.num_elements(), 1)
@@ -106,17 +116,17 @@ class SacPolicy(Policy):
         self.critic_sizes = critic_sizes
         self.recurrent_critic = critic
 
-    def predict_step(self, time_step, state):
+    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         return PolicyStep(*self._choose(self.actions.mode, time_step, state))
 
-    def rollout_step(self, time_step, state):
+    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         actor_state, critic_state = self.split_state(state)
         action, actor_state = self._choose(self.actions.sample, time_step, actor_state)
         if self.recurrent_critic is not None:
             critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
         return PolicyStep(action, (actor_state, critic_state) if state else ())
 
-    def split_state(self, state):
+    def split_state(self, state: Nest) -> tuple[Nest, Nest]:
         """The recurrent states of the actor and of the critics."""
         return state or ((), ())
 

@@ -5,6 +5,7 @@ import abc
 
 import tensorflow as tf
 
+from alf.annotations import Array, Nest, NestedSpec
 from alf.data_structures import PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.nest_utils import add_leading_dims, find_mismatch, zero_where
@@ -39,14 +40,14 @@ class Policy(CopyableModule, abc.ABC):
 
     def __init__(
         self,
-        observation_spec,
-        action_spec,
-        state_spec=(),
-        info_spec=(),
-        data_transformer=None,
-        name="policy",
-        predict_state_spec=None,
-    ):
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        state_spec: NestedSpec = (),
+        info_spec: NestedSpec = (),
+        data_transformer: Pipeline | None = None,
+        name: str = "policy",
+        predict_state_spec: NestedSpec | None = None,
+    ) -> None:
         super().__init__(name=name)
         self.observation_spec = observation_spec
         self.action_spec = action_spec
@@ -62,7 +63,7 @@ class Policy(CopyableModule, abc.ABC):
         self.data_transformer.use_progress(self.progress)
 
     @property
-    def time_step_spec(self):
+    def time_step_spec(self) -> TimeStep:
         """`TimeStep` of unbatched tensor specs: what the environment gives, before the data transformer."""
         transformer, index = self.data_transformer, tf.TensorSpec((), tf.int32)
         reward, discount = transformer.input_reward_spec, tf.TensorSpec((), tf.float32)
@@ -71,31 +72,31 @@ class Policy(CopyableModule, abc.ABC):
         )
 
     @property
-    def policy_step_spec(self):
+    def policy_step_spec(self) -> PolicyStep:
         """`PolicyStep` of unbatched tensor specs, whose state is a `PolicyState`: what `rollout` returns."""
         state = PolicyState(self.data_transformer.state_spec, self.state_spec)
         return PolicyStep(self.action_spec, state, self.info_spec)
 
     @property
-    def predict_step_spec(self):
+    def predict_step_spec(self) -> PolicyStep:
         """As `policy_step_spec`, of what `predict` returns."""
         state = PolicyState(self.data_transformer.state_spec, self.predict_state_spec)
         return PolicyStep(self.action_spec, state)
 
     @property
-    def info_keys(self):
+    def info_keys(self) -> tuple[str, ...]:
         """The keys of the environment's info that the data transformer needs, a tuple of texts."""
         return self.data_transformer.info_keys
 
-    def version_spec(self, batch_size):
+    def version_spec(self, batch_size: int) -> tf.TensorSpec:
         """Describes what `read_version` returns for so many rows."""
         return tf.TensorSpec((), tf.int64)
 
-    def read_version(self, time_step):
+    def read_version(self, time_step: TimeStep) -> Array:
         """How many updates the weights have seen that answer a `TimeStep` of [B, ...], int64 scalar."""
         return self.progress.updates.read_value()
 
-    def rollout(self, time_step, state):
+    def rollout(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts to collect experience: `rollout_step` of the transformed time step.
 
         It returns a `PolicyStep` of [B, ...] like `policy_step_spec`, or raises `ConfigError` while tracing.
@@ -106,7 +107,7 @@ class Policy(CopyableModule, abc.ABC):
         """
         return self._act(self.rollout_step, time_step, state, self.policy_step_spec)
 
-    def predict(self, time_step, state):
+    def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts as well as it can: like `rollout`, with `predict_step` and `predict_step_spec`."""
         return self._act(self.predict_step, time_step, state, self.predict_step_spec, drops_info=True)
 
@@ -125,7 +126,7 @@ class Policy(CopyableModule, abc.ABC):
         return policy_step
 
     @abc.abstractmethod
-    def rollout_step(self, time_step, state):
+    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         """Acts to collect experience. Runs inside a `tf.function`, in actor threads while the learner trains.
 
         Args:
@@ -136,7 +137,7 @@ class Policy(CopyableModule, abc.ABC):
             `PolicyStep` of [B, ...]: action, state and info like `action_spec`, `state_spec` and `info_spec`.
         """
 
-    def predict_step(self, time_step, state):
+    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         """Acts as well as it can, for example greedily; otherwise as `rollout_step`, which is the default.
 
         The state is like `predict_state_spec`. A subclass must override this where that is not `state_spec`.

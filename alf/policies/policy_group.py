@@ -1,11 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PolicyGroup: several policies, each of which acts in rows of its own."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import tensorflow as tf
 
-from alf.data_structures import OBSERVATION, OWNER, PolicyStep
+from alf.annotations import Array, NestedSpec
+from alf.data_structures import OBSERVATION, OWNER, PolicyState, PolicyStep, TimeStep
 from alf.nest_utils import find_mismatch, zeros_from_spec
 from alf.networks.copying import CopyableModule
+from alf.policies.policy import Policy
 from alf.schedules import Progress
 
 
@@ -31,7 +36,15 @@ class PolicyGroup(CopyableModule):
         info_keys: tuple of texts; the keys of the environment's info that data transformers need.
     """
 
-    def __init__(self, policies, observation_spec, action_spec, spaces=None, frozen=(), name="policy_group"):
+    def __init__(
+        self,
+        policies: dict[str, Policy],
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        spaces: dict[str, str] | None = None,
+        frozen: Sequence[str] = (),
+        name: str = "policy_group",
+    ) -> None:
         super().__init__(name=name)
         self.names = tuple(policies)
         self.policies = dict(policies)
@@ -43,49 +56,49 @@ class PolicyGroup(CopyableModule):
         self.info_keys = tuple(dict.fromkeys(key for p in policies.values() for key in p.info_keys))
 
     @property
-    def progress(self):
+    def progress(self) -> Progress:
         """`Progress` of the sums over the policies that learn, int64 scalars."""
         counts = zip(*(self.policies[name].progress for name in self._learning), strict=True)
         return Progress(*(tf.add_n([count.read_value() for count in same]) for same in counts))
 
     @property
-    def time_step_spec(self):
+    def time_step_spec(self) -> TimeStep:
         """As `Policy.time_step_spec`."""
         one = self.policies[self.names[0]].time_step_spec
         return one._replace(observation=self.observation_spec, prev_action=self.action_spec)
 
     @property
-    def policy_step_spec(self):
+    def policy_step_spec(self) -> PolicyStep:
         """As `Policy.policy_step_spec`; state and info are dicts."""
         return PolicyStep(self.action_spec, self._gather_states("policy_step_spec"), self.info_spec)
 
     @property
-    def predict_step_spec(self):
+    def predict_step_spec(self) -> PolicyStep:
         """As `Policy.predict_step_spec`; the state is a dict."""
         return PolicyStep(self.action_spec, self._gather_states("predict_step_spec"))
 
-    def version_spec(self, batch_size):
+    def version_spec(self, batch_size: int) -> tf.TensorSpec:
         """Describes what `read_version` returns for so many rows."""
         return tf.TensorSpec((batch_size,), tf.int64)
 
-    def read_version(self, time_step):
+    def read_version(self, time_step: TimeStep) -> Array:
         """How many updates the weights of each row's policy have seen, int64 [B]."""
         updates = [policy.progress.updates.read_value() for policy in self.policies.values()]
         return tf.gather(tf.stack(updates), time_step.observation[OWNER])
 
-    def rollout(self, time_step, state):
+    def rollout(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts to collect experience, as `Policy.rollout` does."""
         return self._act("rollout", time_step, state, self.policy_step_spec)
 
-    def predict(self, time_step, state):
+    def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts as well as it can, as `Policy.predict` does."""
         return self._act("predict", time_step, state, self.predict_step_spec)
 
-    def view_specs(self, name):
+    def view_specs(self, name: str) -> tuple[NestedSpec, NestedSpec]:
         """The specs of the observation and of the action of one policy, two nests of unbatched specs."""
         return self._view_observation(name, self.observation_spec), self._view_action(name, self.action_spec)
 
-    def view(self, name, rows):
+    def view(self, name: str, rows: Any) -> Any:
         """What concerns one policy: a `TimeStep`, an `Experience` or an `ActionRequest`-like tuple of it.
 
         Of `observation`, `prev_action` and, where there are such fields, `action`, `info` and `state`, it

@@ -2,7 +2,9 @@
 """Replayers: where observed experience waits until it is trained on."""
 
 import inspect
+from typing import Any
 
+from alf.data_structures import Experience
 from alf.errors import ConfigError
 from alf.replay.buffer_file import find_files, read_row_spec
 from alf.replay.buffer_replayer import UniformReplayer, load_replayer
@@ -16,7 +18,7 @@ from alf.replay.unroll_replayers import (
     OneTimeReplayer,
 )
 
-_KINDS = (
+_KINDS: Any = (
     OneTimeReplayer,
     CyclicOneTimeReplayer,
     MixInReplayer,
@@ -27,7 +29,9 @@ _KINDS = (
 _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
 
 
-def make_replayer(name, unroll_spec, num_envs, context=0):
+def make_replayer(
+    name: Any, unroll_spec: Experience, num_envs: int, context: int = 0
+) -> UnrollReplayer | SequenceReplayer:
     """Makes a replayer for a driver. Settings that are not arguments here are those that gin binds.
 
     ConfigError says that no replayer has that name, or that a setting is wrong.
@@ -41,7 +45,7 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
             bounded: files of the buffer keep the bounds.
         num_envs, context: as in `BufferReplayer`.
     """
-    settings = dict(unroll_spec=unroll_spec, num_envs=num_envs, context=context)
+    settings: dict[str, Any] = dict(unroll_spec=unroll_spec, num_envs=num_envs, context=context)
     replayer = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
     if callable(replayer):
         replayer = replayer(**{key: settings[key] for key in _list_arguments(replayer, settings)})
@@ -55,7 +59,7 @@ def make_replayer(name, unroll_spec, num_envs, context=0):
     return replayer
 
 
-def is_of_sequences(name):
+def is_of_sequences(name: Any) -> bool:
     """Whether what `make_replayer` takes as a name, class or object stands for a `SequenceReplayer`."""
     kind = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
     return issubclass(kind, SequenceReplayer) if inspect.isclass(kind) else isinstance(kind, SequenceReplayer)

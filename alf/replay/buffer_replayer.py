@@ -1,10 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What keeps the newest time steps of every environment, and sequences drawn uniformly from them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import gin
 import tensorflow as tf
 
-from alf.data_structures import PolicyState
+from alf.annotations import Array
+from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay import buffer_file
@@ -17,6 +21,7 @@ from alf.replay.storage import (
     read_at,
     write_at,
 )
+from alf.schedules import Progress
 
 
 class BufferReplayer(SequenceReplayer):
@@ -55,9 +60,11 @@ class BufferReplayer(SequenceReplayer):
         states: nest of variables [num_envs * unrolls * B, ...] of the recurrent state.
     """
 
-    _tree = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
+    _tree: Any = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
 
-    def __init__(self, unroll_spec, num_envs, context=0, capacity=1_000_000):
+    def __init__(
+        self, unroll_spec: Experience, num_envs: int, context: int = 0, capacity: int = 1_000_000
+    ) -> None:
         kind = type(self).__name__
         check_int(f"{kind}.num_envs", num_envs)
         check_int(f"{kind}.context", context, at_least=0)
@@ -88,7 +95,7 @@ class BufferReplayer(SequenceReplayer):
             )
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         check_experience(experience, self._unroll_spec)
         num_unrolls = tf.shape(experience.step_type)[0]
 
@@ -111,17 +118,17 @@ class BufferReplayer(SequenceReplayer):
 
         tf.while_loop(lambda q: q < num_unrolls, write_unroll, [tf.constant(0)], parallel_iterations=1)
 
-    def num_steps(self):
+    def num_steps(self) -> Array:
         return tf.reduce_sum(self.steps - self.oldest()) * self.batch_size
 
-    def oldest(self):
+    def oldest(self) -> Array:
         """Position of the oldest time step that it holds, int64 [num_envs]."""
         return tf.maximum(self.first, self.steps - self.max_steps)
 
-    def clear(self):
+    def clear(self) -> None:
         self.first.assign(self.steps)  # positions go on
 
-    def check_fits(self, unroll_spec, num_envs, context):
+    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
         check_unroll_spec(self.name, self._unroll_spec, unroll_spec)
         for argument, ours, needed in (
             ("num_envs", self.num_envs, num_envs),
@@ -131,17 +138,17 @@ class BufferReplayer(SequenceReplayer):
                 made = f"exp_replayer is a {self.name!r} replayer that was made with {argument} = {ours}"
                 raise ConfigError(f"{made}: {argument} = {needed} is needed")
 
-    def row_of(self, env, column, position):
+    def row_of(self, env: Array, column: Array, position: Array) -> Array:
         """The row of a time step; int64 arguments, broadcast."""
         slot = position % (self.max_steps + 1)
         return (env * (self.max_steps + 1) + slot) * self.batch_size + column
 
-    def state_row_of(self, env, column, position):
+    def state_row_of(self, env: Array, column: Array, position: Array) -> Array:
         """The index in `states` of the state that entered the unroll at a position; int64, broadcast."""
         slot = position // self.unroll_length % self._max_states
         return (env * self._max_states + slot) * self.batch_size + column
 
-    def sequences_at(self, rows):
+    def sequences_at(self, rows: Array) -> Sequences:
         """The `Sequences` that start at rows, int64 [N]."""
         columns, slots = self.batch_size, self.max_steps + 1
         env = rows // (slots * columns)
@@ -149,7 +156,7 @@ class BufferReplayer(SequenceReplayer):
         newest = tf.gather(self.steps, env)
         return Sequences(env, rows % columns, newest - (newest - slot) % slots)
 
-    def starts(self, length):
+    def starts(self, length: int) -> tuple[Array, Array]:
         """Says where sequences of `length` steps, an int or int64 scalar, may start: low and high.
 
         They may start at `start_stride` times low, low + 1, ... high - 1, int64 [num_envs]: nowhere if the
@@ -159,7 +166,7 @@ class BufferReplayer(SequenceReplayer):
         high = (self.steps - length) // self.start_stride + 1
         return low, tf.maximum(low, high)
 
-    def list_sequences(self, low, high, stride=1):
+    def list_sequences(self, low: Array, high: Array, stride: int = 1) -> Sequences:
         """Lists `Sequences` of all columns at `start_stride` times low, low + stride, ... below high.
 
         `low` and `high`, int64 [num_envs], are as `starts` returns them; `stride` is an int64 scalar.
@@ -171,12 +178,12 @@ class BufferReplayer(SequenceReplayer):
         column = tf.tile(tf.range(self.batch_size, dtype=tf.int64), tf.shape(env))
         return Sequences(tf.repeat(env, self.batch_size), column, tf.repeat(start, self.batch_size))
 
-    def num_sequences(self, length):
+    def num_sequences(self, length: int) -> Array:
         self._check_length(length)
         low, high = self.starts(length)
         return tf.reduce_sum(high - low) * self.batch_size
 
-    def all_sequences(self, length):
+    def all_sequences(self, length: int) -> Sequences:
         self._check_length(length)
         low, high = self.starts(length)
         stride = -(-length // self.start_stride)
@@ -184,10 +191,10 @@ class BufferReplayer(SequenceReplayer):
         low = tf.where(high > low, low + (high - 1 - low) % stride, high)
         return self.list_sequences(low, high, stride)
 
-    def gather(self, sequences, length):
+    def gather(self, sequences: Sequences, length: int) -> Experience:
         return self.read(sequences, self._context, length)
 
-    def read(self, sequences, before, after):
+    def read(self, sequences: Sequences, before: int, after: int) -> Experience:
         """Reads from `before` time steps before the starts of sequences to `after` time steps after them.
 
         Returns `Experience` of [before + 1 + after, N, ...]; `state.train` [N, ...] entered at the starts,
@@ -206,10 +213,10 @@ class BufferReplayer(SequenceReplayer):
             ),
         )
 
-    def save(self, path, compress=False):
+    def save(self, path: str, compress: bool = False) -> None:
         buffer_file.save(path, self, self._tree, compress)
 
-    def load(self, path):
+    def load(self, path: str) -> None:
         buffer_file.load(path, self, self._tree)
 
     def _check_length(self, length):
@@ -232,7 +239,7 @@ class UniformReplayer(BufferReplayer):
 
     name = "uniform"
 
-    def sample(self, batch_size, length, progress):
+    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
         del progress
         self._check_length(length)
         low, high = self.starts(length)
@@ -247,7 +254,7 @@ class UniformReplayer(BufferReplayer):
         return self.gather(sequences, length), sequences, tf.ones(batch_size)
 
 
-def load_replayer(paths, context=0, length=None):
+def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = None) -> UniformReplayer:
     """Makes a `UniformReplayer` that holds the experience of files. It needs no environments.
 
     Its `row_spec` has the specs of the files, which must agree; their numbers of environments may differ. Its

@@ -1,13 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """HybridReplayer: fresh experience and that of a file, mixed."""
 
+from typing import Any
+
 import gin
 import tensorflow as tf
 
-from alf.data_structures import PolicyState
+from alf.annotations import Array
+from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError, check_number
 from alf.nest_utils import concat, find_mismatch
 from alf.replay.replayer import SequenceReplayer, Sequences
+from alf.schedules import Progress
 
 
 @gin.configurable(module="alf.replay")
@@ -24,7 +28,9 @@ class HybridReplayer(SequenceReplayer):
         offline_proportion: number in (0, 1), of each batch; at least one sequence comes from each replayer.
     """
 
-    def __init__(self, online, offline, offline_proportion=0.5):
+    def __init__(
+        self, online: SequenceReplayer, offline: SequenceReplayer, offline_proportion: float = 0.5
+    ) -> None:
         check_number("HybridReplayer.offline_proportion", offline_proportion, above=0, at_most=1)
         if offline_proportion == 1:
             raise ConfigError(
@@ -45,26 +51,26 @@ class HybridReplayer(SequenceReplayer):
         self.offline = offline
         self._proportion = offline_proportion
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         self._online.observe(experience)
 
-    def check_fits(self, unroll_spec, num_envs, context):
+    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
         self._online.check_fits(unroll_spec, num_envs, context)
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         return self._online.counts()
 
-    def num_steps(self):
+    def num_steps(self) -> Array:
         return self._online.num_steps()
 
-    def num_sequences(self, length):
+    def num_sequences(self, length: int) -> Array:
         return self._online.num_sequences(length)
 
-    def all_sequences(self, length):
+    def all_sequences(self, length: int) -> Sequences:
         offline = _flip_env(self.offline.all_sequences(length))
         return concat([self._online.all_sequences(length), offline], axis=0)
 
-    def gather(self, sequences, length):
+    def gather(self, sequences: Sequences, length: int) -> Experience:
         order = tf.argsort(tf.cast(sequences.env < 0, tf.int32), stable=True)
         num_online = tf.math.count_nonzero(sequences.env >= 0)
         parts = order[:num_online], order[num_online:]
@@ -74,7 +80,7 @@ class HybridReplayer(SequenceReplayer):
         time_steps = tf.nest.map_structure(lambda x: tf.gather(x, order, axis=1), batch._replace(state=()))
         return time_steps._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, order), batch.state))
 
-    def sample(self, batch_size, length, progress):
+    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
         if batch_size < 2:
             raise ConfigError(
                 f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
@@ -85,24 +91,24 @@ class HybridReplayer(SequenceReplayer):
         drawn = concat([online_drawn, [_flip_env(sequences), weight]], axis=0)
         return _join(online, offline), *drawn
 
-    def update_priorities(self, sequences, priorities):
+    def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         is_online = sequences.env >= 0
         online = Sequences(*(tf.boolean_mask(x, is_online) for x in sequences))
         self._online.update_priorities(online, tf.boolean_mask(priorities, is_online))
 
-    def clear(self):
+    def clear(self) -> None:
         self._online.clear()
 
-    def get_state(self):
+    def get_state(self) -> Any:
         return self._online.get_state()
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         self._online.set_state(state)
 
-    def save(self, path, compress=False):
+    def save(self, path: str, compress: bool = False) -> None:
         self._online.save(path, compress)
 
-    def load(self, path):
+    def load(self, path: str) -> None:
         self._online.load(path)
 
 

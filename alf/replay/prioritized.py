@@ -4,10 +4,13 @@
 import gin
 import tensorflow as tf
 
+from alf.annotations import Array
+from alf.data_structures import Experience
 from alf.errors import check_number
 from alf.replay.buffer_replayer import BufferReplayer
+from alf.replay.replayer import Sequences
 from alf.replay.storage import read_at
-from alf.schedules import as_schedule
+from alf.schedules import Progress, ScheduledFloat, as_schedule
 
 _FANOUT = 32  # children of a node of a SumTree: few levels, so few operations
 
@@ -30,8 +33,15 @@ class PrioritizedReplayer(BufferReplayer):
     name = "prioritized"
 
     def __init__(
-        self, unroll_spec, num_envs, context=0, capacity=1_000_000, alpha=0.6, beta=0.4, epsilon=1e-6
-    ):
+        self,
+        unroll_spec: Experience,
+        num_envs: int,
+        context: int = 0,
+        capacity: int = 1_000_000,
+        alpha: float = 0.6,
+        beta: ScheduledFloat = 0.4,
+        epsilon: float = 1e-6,
+    ) -> None:
         check_number("PrioritizedReplayer.alpha", alpha, at_least=0)
         check_number("PrioritizedReplayer.epsilon", epsilon, above=0)
         self._beta = as_schedule("PrioritizedReplayer.beta", beta, at_least=0, at_most=1)
@@ -46,7 +56,7 @@ class PrioritizedReplayer(BufferReplayer):
             self._length = tf.Variable(1, trainable=False, dtype=tf.int64)
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         old_low, old_high = self.starts(self._length)
         super().observe(experience)
         low, high = self.starts(self._length)
@@ -55,11 +65,11 @@ class PrioritizedReplayer(BufferReplayer):
         new = self.row_of(*self.list_sequences(tf.maximum(old_high, low), high))
         self._tree.update(new, tf.fill(tf.shape(new), self._largest.read_value()))
 
-    def clear(self):
+    def clear(self) -> None:
         super().clear()
         self._fill_tree(self._length)
 
-    def sample(self, batch_size, length, progress):
+    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
         self._check_length(length)
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
         total = self._tree.total()
@@ -72,7 +82,7 @@ class PrioritizedReplayer(BufferReplayer):
         sequences = self.sequences_at(rows)
         return self.gather(sequences, length), sequences, tf.cast(weight, tf.float32)
 
-    def update_priorities(self, sequences, priorities):
+    def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         # Some sequences may have been overwritten since they were drawn: they are ignored.
         rows = self.row_of(*sequences)
         held = (self._tree.get(rows) > 0.0) & tf.equal(self.sequences_at(rows).start, sequences.start)
@@ -85,7 +95,7 @@ class PrioritizedReplayer(BufferReplayer):
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
-    def load(self, path):
+    def load(self, path: str) -> None:
         try:
             super().load(path)
             self._largest.assign(tf.maximum(self._largest, tf.reduce_max(self._tree.numbers())))

@@ -8,6 +8,10 @@ experience and hands out sequences of time steps, as often as it is asked.
 import abc
 from typing import Any, NamedTuple
 
+from alf.annotations import Array
+from alf.data_structures import Experience
+from alf.schedules import Progress
+
 
 class Sequences(NamedTuple):
     """Names sequences of time steps in a `SequenceReplayer`.
@@ -35,35 +39,35 @@ class Replayer(abc.ABC):
         name: str; what `make_replayer` calls it.
     """
 
-    name = None
+    name: Any = None
 
     @abc.abstractmethod
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         """Adds `Experience` of [Q, T+1, B, ...], Q unrolls in the order of time.
 
         ConfigError says that it does not have the specs of the replayer.
         """
 
     @abc.abstractmethod
-    def num_steps(self):
+    def num_steps(self) -> Array:
         """Counts the environment steps that it holds now; int64 scalar. Steps to a FIRST step count too."""
 
     @abc.abstractmethod
-    def clear(self):
+    def clear(self) -> None:
         """Forgets all experience."""
 
-    def check_fits(self, unroll_spec, num_envs, context):  # noqa: B027
+    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:  # noqa: B027
         """Raises ConfigError unless it was made for these arguments, which are as in `make_replayer`."""
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """Returns what to show, a dict of ints by name, of all runs in a root_dir; here an empty one."""
         return {}
 
-    def get_state(self):
+    def get_state(self) -> Any:
         """Returns the Python state that a checkpoint must hold: a dict of JSON types, here an empty one."""
         return {}
 
-    def set_state(self, state):  # noqa: B027
+    def set_state(self, state: Any) -> None:  # noqa: B027
         """Restores what `get_state` returned. An empty dict changes nothing."""
 
 
@@ -74,17 +78,17 @@ class UnrollReplayer(Replayer):
         has_more: bool, whether `replay_all` has more to hand out before anything else is observed.
     """
 
-    has_more = False
+    has_more: Any = False
 
     @abc.abstractmethod
-    def replay_all(self):
+    def replay_all(self) -> tuple[Experience, int]:
         """Returns `Experience` of [Q', T+1, B, ...] to train on, and an int: the number of fresh unrolls.
 
         These come first; no call has handed them out before. RuntimeError says that nothing was observed
         since the last call, and there is no more.
         """
 
-    def divisor(self, num_unrolls):
+    def divisor(self, num_unrolls: int) -> int:
         """Returns a number that divides Q' whenever `num_unrolls` were observed since the last call."""
         return num_unrolls
 
@@ -102,14 +106,15 @@ class SequenceReplayer(Replayer):
         offline: `SequenceReplayer` of a part that was full from the beginning, or None.
     """
 
-    offline = None
+    row_spec: Experience
+    offline: Any = None
 
     @abc.abstractmethod
-    def num_sequences(self, length):
+    def num_sequences(self, length: int) -> Array:
         """Counts the sequences that `sample` chooses from; int64 scalar. They overlap."""
 
     @abc.abstractmethod
-    def sample(self, batch_size, length, progress):
+    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
         """Draws `batch_size` (int) sequences with replacement; `progress` is `alf.schedules.Progress`.
 
         InvalidArgumentError says that it holds no whole sequence yet; `num_sequences` tells before.
@@ -124,7 +129,7 @@ class SequenceReplayer(Replayer):
         """
 
     @abc.abstractmethod
-    def all_sequences(self, length):
+    def all_sequences(self, length: int) -> Sequences:
         """Lists `Sequences` that cover the experience without overlap, for one pass over it.
 
         Those of one environment are in the order of time. The oldest steps are left out: `context` of each
@@ -132,10 +137,10 @@ class SequenceReplayer(Replayer):
         """
 
     @abc.abstractmethod
-    def gather(self, sequences, length):
+    def gather(self, sequences: Sequences, length: int) -> Experience:
         """Reads `Sequences` of [N]; returns `Experience` of [context + length + 1, N, ...], as `sample`."""
 
-    def update_priorities(self, sequences, priorities):
+    def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         """Sets how much there is to learn from `Sequences` of [N]. Kinds without priorities ignore it.
 
         `priorities` is float32 [N], for example the size of TD errors. InvalidArgumentError says that one
@@ -143,14 +148,14 @@ class SequenceReplayer(Replayer):
         """
 
     @abc.abstractmethod
-    def save(self, path, compress=False):
+    def save(self, path: str, compress: bool = False) -> None:
         """Writes the experience to a file, compressed or not, see `alf.replay.buffer_file.save`.
 
         Another thread may observe meanwhile. OSError says that it failed.
         """
 
     @abc.abstractmethod
-    def load(self, path):
+    def load(self, path: str) -> None:
         """Replaces the experience by that of a file. A smaller replayer keeps the newest part.
 
         ConfigError says that the file is damaged or does not fit; the replayer has not changed then.

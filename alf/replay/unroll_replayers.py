@@ -1,11 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The replayers of whole unrolls, and the memory for those that must not grow."""
 
+from typing import Any
+
 import gin
 import tensorflow as tf
 
+from alf.annotations import Array
 from alf.credit import Credit
-from alf.data_structures import FIRST
+from alf.data_structures import FIRST, Experience
 from alf.errors import check_int, check_number
 from alf.nest_utils import concat
 from alf.replay.replayer import UnrollReplayer
@@ -20,23 +23,23 @@ class OneTimeReplayer(UnrollReplayer):
 
     name = "one_time"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._observed = []
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         self._observed.append(experience)
 
-    def replay_all(self):
+    def replay_all(self) -> tuple[Experience, int]:
         if not self._observed:
             raise RuntimeError(_NOTHING_OBSERVED)
         observed, self._observed = self._observed, []
         experience = observed[0] if len(observed) == 1 else concat(observed, axis=0)
         return experience, experience.step_type.shape[0]
 
-    def num_steps(self):
+    def num_steps(self) -> Array:
         return _count_steps(self._observed)
 
-    def clear(self):
+    def clear(self) -> None:
         self._observed = []
 
 
@@ -57,14 +60,14 @@ class CyclicOneTimeReplayer(UnrollReplayer):
 
     name = "cyclic_one_time"
 
-    def __init__(self, unroll_spec, max_unrolls=100):
+    def __init__(self, unroll_spec: Experience, max_unrolls: int = 100) -> None:
         self._ring = _UnrollRing("CyclicOneTimeReplayer.max_unrolls", unroll_spec, max_unrolls)
         num_time_steps, batch_size = unroll_spec.step_type.shape
         self._steps_per_unroll = (num_time_steps - 1) * batch_size
         self.num_dropped = self.num_dropped_steps = 0
         self._waiting = []  # the environment steps of each unroll in the ring
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         self._ring.write(experience)
         steps = tf.math.count_nonzero(tf.not_equal(experience.step_type[:, 1:], FIRST), axis=(1, 2))
         self._waiting += steps.numpy().tolist()
@@ -73,7 +76,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self.num_dropped_steps += sum(self._waiting[:num_dropped])
         del self._waiting[:num_dropped]
 
-    def replay_all(self):
+    def replay_all(self) -> tuple[Experience, int]:
         num_fresh = self._ring.count - self._ring.first
         if not num_fresh:
             raise RuntimeError(_NOTHING_OBSERVED)
@@ -81,26 +84,26 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self.clear()
         return experience, num_fresh
 
-    def divisor(self, num_unrolls):
+    def divisor(self, num_unrolls: int) -> int:
         return min(num_unrolls, self._ring.max_unrolls)
 
-    def num_steps(self):
+    def num_steps(self) -> Array:
         return tf.constant((self._ring.count - self._ring.first) * self._steps_per_unroll, tf.int64)
 
-    def clear(self):
+    def clear(self) -> None:
         self._ring.clear()
         self._waiting = []
 
-    def check_fits(self, unroll_spec, num_envs, context):
+    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
         self._ring.check_fits(self.name, unroll_spec)
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         return {"dropped_steps": self.num_dropped_steps}
 
-    def get_state(self):
+    def get_state(self) -> Any:
         return {"dropped": [self.num_dropped, self.num_dropped_steps]}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         if "dropped" in state:
             self.num_dropped, self.num_dropped_steps = state["dropped"]
 
@@ -119,13 +122,15 @@ class MixInReplayer(OneTimeReplayer):
 
     name = "mix_in"
 
-    def __init__(self, unroll_spec, max_unrolls=100, replay_proportion=0.5):
+    def __init__(
+        self, unroll_spec: Experience, max_unrolls: int = 100, replay_proportion: float = 0.5
+    ) -> None:
         super().__init__()
         check_number("MixInReplayer.replay_proportion", replay_proportion, at_least=0)
         self._older = _UnrollRing("MixInReplayer.max_unrolls", unroll_spec, max_unrolls)
         self._credit = Credit(replay_proportion)
 
-    def replay_all(self):
+    def replay_all(self) -> tuple[Experience, int]:
         fresh, num_fresh = super().replay_all()
         experience = fresh
         if self._older.count > self._older.first:
@@ -137,20 +142,20 @@ class MixInReplayer(OneTimeReplayer):
         self._older.write(fresh)
         return experience, num_fresh
 
-    def divisor(self, num_unrolls):
+    def divisor(self, num_unrolls: int) -> int:
         return 1
 
-    def clear(self):
+    def clear(self) -> None:
         super().clear()
         self._older.clear()
 
-    def check_fits(self, unroll_spec, num_envs, context):
+    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
         self._older.check_fits(self.name, unroll_spec)
 
-    def get_state(self):
+    def get_state(self) -> Any:
         return {"credit": self._credit.get_state()}
 
-    def set_state(self, state):
+    def set_state(self, state: Any) -> None:
         if "credit" in state:
             self._credit.set_state(state["credit"])
 
@@ -174,18 +179,20 @@ class MultiPassReplayer(OneTimeReplayer):
 
     name = "multi_pass"
 
-    def __init__(self, num_batches=2, num_passes=2):
+    def __init__(self, num_batches: int = 2, num_passes: int = 2) -> None:
         super().__init__()
         check_int("MultiPassReplayer.num_batches", num_batches)
         self._num_passes = check_int("MultiPassReplayer.num_passes", num_passes)
-        self._slots = [None] * num_batches  # pairs of an `Experience` and the passes over it so far
+        self._slots: list[Any] = [
+            None
+        ] * num_batches  # pairs of an `Experience` and the passes over it so far
         self._turn = 0
 
     @property
-    def has_more(self):
+    def has_more(self) -> bool:
         return self._slots[self._turn] is not None
 
-    def replay_all(self):
+    def replay_all(self) -> tuple[Experience, int]:
         if self.has_more:
             (experience, passes), num_fresh = self._slots[self._turn], 0
         else:
@@ -195,11 +202,11 @@ class MultiPassReplayer(OneTimeReplayer):
         self._turn = (self._turn + 1) % len(self._slots)
         return experience, num_fresh
 
-    def num_steps(self):
+    def num_steps(self) -> Array:
         held = [slot[0] for slot in self._slots if slot is not None]
         return super().num_steps() + _count_steps(held)
 
-    def clear(self):
+    def clear(self) -> None:
         super().clear()
         self._slots = [None] * len(self._slots)
 

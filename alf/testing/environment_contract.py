@@ -7,21 +7,23 @@ class TestCartPole(EnvironmentContract):
 """
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
+from alf.annotations import Environment, Nest
 from alf.data_structures import FIRST, LAST
 from alf.environments.spaces import sample_actions
 
 
-def sample_action(env, rng):
+def sample_action(env: Environment, rng: np.random.RandomState) -> Nest:
     """Returns a random nest of actions [B, ...] of a batched `PyEnvironment`, see `sample_actions`."""
     return sample_actions(env.action_spec(), env.batch_size, rng)
 
 
-def rollout(env, num_steps, action_seed=0):
+def rollout(env: Environment, num_steps: int, action_seed: int = 0) -> list[Any]:
     """Returns the `num_steps + 1` TF-Agents `TimeStep`s of a reset and of random steps, by `action_seed`."""
     rng = np.random.RandomState(action_seed)
     return [env.reset()] + [env.step(sample_action(env, rng)) for _ in range(num_steps)]
@@ -36,28 +38,29 @@ class EnvironmentContract:
         ends: bool, whether an episode ends within `num_steps`.
     """
 
+    env: Environment
     num_steps = 200
     random = True
     ends = True
 
-    def make_env(self, seed):
+    def make_env(self, seed: int) -> Environment:
         """Returns a new batched environment; `seed` is an int."""
         raise NotImplementedError
 
     # All tests but those of seeds and of `close` share one environment.
     @classmethod
-    def setup_class(cls):
+    def setup_class(cls) -> None:
         cls.env = cls().make_env(seed=0)
 
     @classmethod
-    def teardown_class(cls):
+    def teardown_class(cls) -> None:
         cls.env.close()
 
-    def test_is_batched(self):
+    def test_is_batched(self) -> None:
         assert self.env.batched
         assert self.env.batch_size >= 1
 
-    def test_time_steps_match_their_specs(self):
+    def test_time_steps_match_their_specs(self) -> None:
         step_type_spec = array_spec.BoundedArraySpec((), np.int32, FIRST, LAST, "step_type")
         spec = self.env.time_step_spec()._replace(step_type=step_type_spec)
         for time_step in rollout(self.env, self.num_steps):
@@ -71,7 +74,7 @@ class EnvironmentContract:
                     in_bounds = np.all(x >= s.minimum) and np.all(x <= s.maximum)
                     assert in_bounds, f"{s.name} is out of bounds: {x}"
 
-    def test_reset_is_first_with_no_reward(self):
+    def test_reset_is_first_with_no_reward(self) -> None:
         for _ in range(2):
             time_step = self.env.reset()
             np.testing.assert_array_equal(time_step.step_type, FIRST)
@@ -79,25 +82,25 @@ class EnvironmentContract:
             np.testing.assert_array_equal(time_step.discount, 1)
             self.env.step(sample_action(self.env, np.random.RandomState(0)))
 
-    def test_first_follows_last_and_nothing_else(self):
+    def test_first_follows_last_and_nothing_else(self) -> None:
         step_types = np.stack([t.step_type for t in rollout(self.env, self.num_steps)])
         np.testing.assert_array_equal(step_types[:-1] == LAST, step_types[1:] == FIRST)
         assert np.any(step_types == LAST) == self.ends, f"ends is {self.ends}"
 
-    def test_reset_in_the_middle_of_episodes_forgets_them(self):
+    def test_reset_in_the_middle_of_episodes_forgets_them(self) -> None:
         for num_steps in (3, self.num_steps):
             rollout(self.env, num_steps)  # leaves some episodes in the middle
             np.testing.assert_array_equal(self.env.reset().step_type, FIRST)
             time_step = self.env.step(sample_action(self.env, np.random.RandomState(0)))
             assert not np.any(time_step.step_type == FIRST), time_step.step_type
 
-    def test_reward_and_discount_fit_the_step_type(self):
+    def test_reward_and_discount_fit_the_step_type(self) -> None:
         for t in rollout(self.env, self.num_steps):
             np.testing.assert_array_equal(t.reward[t.step_type == FIRST], 0)
             np.testing.assert_array_equal(t.discount[t.step_type != LAST], 1)
             assert np.isin(t.discount[t.step_type == LAST], (0, 1)).all(), t
 
-    def test_the_info_has_a_number_for_each_key(self):
+    def test_the_info_has_a_number_for_each_key(self) -> None:
         keys = getattr(self.env, "info_keys", ())
         self.env.reset()
         for seed in range(3):
@@ -107,7 +110,7 @@ class EnvironmentContract:
                 assert x.shape == (self.env.batch_size,) and x.dtype == np.float32, key
             self.env.step(sample_action(self.env, np.random.RandomState(seed)))
 
-    def test_returned_arrays_are_not_written_later(self):
+    def test_returned_arrays_are_not_written_later(self) -> None:
         rng = np.random.RandomState(0)
         kept, copies = [], []
         for i in range(21):
@@ -119,7 +122,7 @@ class EnvironmentContract:
         self.env.reset()
         tf.nest.map_structure(np.testing.assert_array_equal, kept, copies)
 
-    def test_actions_are_not_written(self):
+    def test_actions_are_not_written(self) -> None:
         rng = np.random.RandomState(0)
         self.env.reset()
         for _ in range(20):
@@ -128,7 +131,7 @@ class EnvironmentContract:
             self.env.step(action)
             tf.nest.map_structure(np.testing.assert_array_equal, action, copy)
 
-    def test_the_seed_decides_the_steps(self):
+    def test_the_seed_decides_the_steps(self) -> None:
         runs = []
         for seed in (3, 3, 1003):
             with contextlib.closing(self.make_env(seed=seed)) as env:
@@ -138,7 +141,7 @@ class EnvironmentContract:
         differs = not all(map(np.array_equal, tf.nest.flatten(one), tf.nest.flatten(other)))
         assert differs == self.random, f"random is {self.random}, but seeds say {differs}"
 
-    def test_close_twice(self):
+    def test_close_twice(self) -> None:
         env = self.make_env(seed=0)
         env.reset()
         env.close()

@@ -4,11 +4,14 @@
 import collections
 import functools
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
+from alf.annotations import Array, Environment, Nest, NestedSpec
 from alf.data_structures import FIRST, LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
 from alf.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
@@ -18,12 +21,18 @@ from alf.replay import OneTimeReplayer, UnrollReplayer
 from alf.testing.toy_environments import CountingEnvironment
 
 
-def make_counting_envs(num_envs, batch_size=2, episode_length=4, cls=CountingEnvironment, **kwargs):
+def make_counting_envs(
+    num_envs: int,
+    batch_size: int = 2,
+    episode_length: int = 4,
+    cls: type[CountingEnvironment] = CountingEnvironment,
+    **kwargs: Any,
+) -> list[Any]:
     """Makes counting environments whose ids are those that a driver gives them."""
     return [cls(batch_size, episode_length, env_index=i, **kwargs) for i in range(num_envs)]
 
 
-def check_nest(what, nest, spec, *leading_dims):
+def check_nest(what: str, nest: Nest, spec: NestedSpec, *leading_dims: int | None) -> None:
     """Raises AssertionError unless the tensors of `nest` are statically what `spec` says."""
     mismatch = find_mismatch(nest, add_leading_dims(spec, *leading_dims))
     assert not mismatch, f"{what}: {mismatch}"
@@ -31,13 +40,13 @@ def check_nest(what, nest, spec, *leading_dims):
         assert x.shape.is_fully_defined(), f"{what}: {x.shape} is not static"
 
 
-def in_a_row(unrolls):
+def in_a_row(unrolls: Sequence[Experience]) -> Experience:
     """Joins consecutive unrolls of an environment. Of a row that is there twice it keeps the answered one."""
     rows = [u._replace(state=()) for u in unrolls]
     return tf.nest.map_structure(lambda *x: np.concatenate([*(y[:-1] for y in x), x[-1][-1:]]), *rows)
 
 
-def assert_equal_nests(a, b):
+def assert_equal_nests(a: Nest, b: Nest) -> None:
     """Raises AssertionError unless two nests of arrays are the same, bit for bit."""
     tf.nest.map_structure(functools.partial(np.testing.assert_array_equal, strict=True), a, b)
 
@@ -59,7 +68,14 @@ class FrozenPolicy(Policy):
         rows: how many rows each trace of `rollout_step` had, a deque.
     """
 
-    def __init__(self, env, counts_steps=False, change=None, info_spec=None, data_transformer=None):
+    def __init__(
+        self,
+        env: Environment,
+        counts_steps: bool = False,
+        change: Callable[[PolicyStep], PolicyStep] | None = None,
+        info_spec: dict[str, Any] | None = None,
+        data_transformer: Pipeline | None = None,
+    ) -> None:
         observation_spec = to_tensor_spec(env.observation_spec())
         action_spec = to_tensor_spec(env.action_spec())
         reward_spec = tf.TensorSpec(env.reward_spec().shape, tf.float32)
@@ -76,7 +92,7 @@ class FrozenPolicy(Policy):
         self._change = change
         self.rows = collections.deque()
 
-    def rollout_step(self, time_step, state):
+    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         assert isinstance(time_step, TimeStep)
         rows = time_step.step_type.shape[0]
         assert rows is not None, "the number of rows must be static"
@@ -118,20 +134,20 @@ class RecordingLearner:
     uses_env_info = False
     metrics = ()
 
-    def __init__(self, policy, replayer=None):
+    def __init__(self, policy: Policy, replayer: Any = None) -> None:
         self.policy = policy
         self.progress = policy.progress
         self.replayer = replayer or OneTimeReplayer()
         self.observed = collections.deque()
 
     @property
-    def needs_fresh_experience(self):
+    def needs_fresh_experience(self) -> bool:
         return isinstance(self.replayer, UnrollReplayer)
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         pass
 
-    def observe(self, experience):
+    def observe(self, experience: Experience) -> None:
         assert isinstance(experience, Experience)
         policy = self.policy
         num_unrolls, length, batch_size = experience.step_type.shape
@@ -143,10 +159,10 @@ class RecordingLearner:
         check_nest("state", experience.state, policy.policy_step_spec.state, num_unrolls, batch_size)
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 
-    def train(self):
+    def train(self) -> dict[str, Array]:
         return {}
 
-    def unrolls(self, num_envs):
+    def unrolls(self, num_envs: int) -> list[list[Experience]]:
         """What was observed, a list per environment of `Experience`s of [T+1, B, ...]."""
         unrolls = [[] for _ in range(num_envs)]
         for experience in self.observed:
@@ -164,12 +180,12 @@ class RecordingObserver:
         threads: set of the names of the threads that called.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.records = []
         self.threads = set()
         self._changed = threading.Condition()
 
-    def __call__(self, record):
+    def __call__(self, record: LogRecord) -> None:
         assert isinstance(record, LogRecord)
         assert all(isinstance(x, np.ndarray) for x in tf.nest.flatten(record))
         assert [x.dtype for x in record[:4]] == [np.int32, np.float32, np.float32, np.int32]
@@ -181,11 +197,11 @@ class RecordingObserver:
             self.records.append(record)
             self._changed.notify_all()
 
-    def of_env(self, env_index):
+    def of_env(self, env_index: int) -> list[LogRecord]:
         """The records of one batched environment."""
         return [r for r in self.records if r.env_id[0] // len(r.env_id) == env_index]
 
-    def wait_for(self, condition, timeout=20.0):
+    def wait_for(self, condition: Callable[[], bool], timeout: float = 20.0) -> bool:
         """Waits up to `timeout` seconds until `condition()` holds; returns whether it does."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
@@ -198,11 +214,11 @@ class FakeEnvironment(CountingEnvironment):
         num_steps, num_resets, num_closes: calls so far.
     """
 
-    def __init__(self, batch_size, episode_length=4, env_index=0):
+    def __init__(self, batch_size: int, episode_length: int = 4, env_index: int = 0) -> None:
         super().__init__(batch_size, episode_length, env_index)
         self.num_steps = self.num_resets = self.num_closes = 0
 
-    def answer(self, number, time_step):
+    def answer(self, number: int, time_step: Any) -> Any:
         """Returns what step `number` (from 1) returns; 0 is the reset. A subclass fails or waits here."""
         return time_step
 
@@ -217,14 +233,21 @@ class FakeEnvironment(CountingEnvironment):
         self.num_steps += 1
         return self.answer(self.num_steps, super()._step(action))
 
-    def close(self):
+    def close(self) -> None:
         self.num_closes += 1
 
 
 class SpecEnvironment(BatchedEnvironment):
     """Random, seeded time steps of any specs. An episode ends at each step with probability 0.2."""
 
-    def __init__(self, batch_size, observation_spec, action_spec, reward_spec, seed=0):
+    def __init__(
+        self,
+        batch_size: int,
+        observation_spec: NestedSpec,
+        action_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        seed: int | None = 0,
+    ) -> None:
         super().__init__(batch_size, observation_spec, action_spec, reward_spec)
         self._rng = np.random.default_rng(seed)
 

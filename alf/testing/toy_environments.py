@@ -78,7 +78,9 @@ class CountingEnvironment(_ToyEnvironment):
         seed: ignored; it is here because other environments have it.
     """
 
-    def __init__(self, batch_size, episode_length=10, env_index=0, seed=None):
+    def __init__(
+        self, batch_size: int, episode_length: int = 10, env_index: int = 0, seed: int | None = None
+    ) -> None:
         del seed
         row = np.arange(batch_size)
         observation_spec = array_spec.BoundedArraySpec((3,), np.float32, 0.0, name="observation")
@@ -115,7 +117,14 @@ class MatchObservationEnvironment(_ToyEnvironment):
         seed: int or None, for the targets.
     """
 
-    def __init__(self, batch_size, num_actions=3, episode_length=10, continuous=False, seed=0):
+    def __init__(
+        self,
+        batch_size: int,
+        num_actions: int = 3,
+        episode_length: int = 10,
+        continuous: bool = False,
+        seed: int | None = 0,
+    ) -> None:
         size, low, action_spec = num_actions, 0.0, _discrete_action(num_actions)
         if continuous:
             size, low = 1, -1.0
@@ -155,7 +164,7 @@ class RememberEnvironment(_ToyEnvironment):
 
     _terminates = True
 
-    def __init__(self, batch_size, delay=3, seed=0):
+    def __init__(self, batch_size: int, delay: int = 3, seed: int | None = 0) -> None:
         observation_spec = array_spec.BoundedArraySpec((2,), np.float32, 0.0, 1.0, "observation")
         super().__init__(batch_size, delay, observation_spec, _discrete_action(2))
         self._rng = np.random.default_rng(seed)
@@ -182,7 +191,7 @@ class NullEnvironment(BatchedEnvironment):
         episode_length: int, transitions until all episodes end together by a time limit; None for never.
     """
 
-    def __init__(self, batch_size, observation_dim=4, episode_length=None):
+    def __init__(self, batch_size: int, observation_dim: int = 4, episode_length: int | None = None) -> None:
         observation_spec = array_spec.ArraySpec((observation_dim,), np.float32, "observation")
         super().__init__(batch_size, observation_spec, _discrete_action(2))
         check_int("episode_length", episode_length, optional=True)

@@ -1,9 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Callback: the user's code that runs at moments of a training run."""
 
+from typing import TYPE_CHECKING, Any
+
 from absl import logging
 
 from alf.errors import ConfigError
+
+if TYPE_CHECKING:
+    from alf.training.evaluator import Evaluation
+    from alf.training.trainer import Trainer
 
 
 class Callback:
@@ -16,25 +22,25 @@ class Callback:
     In gin: `Trainer.callbacks = (@MyCallback(),)`, where MyCallback is decorated with `@gin.configurable`.
     """
 
-    def on_check(self, trainer):
+    def on_check(self, trainer: "Trainer") -> None:
         """Before anything is written or restored; ConfigError if the run has not what the callback needs."""
 
-    def on_begin(self, trainer):
+    def on_begin(self, trainer: "Trainer") -> None:
         """Before the first train iteration; what a checkpoint has is restored."""
 
-    def on_train_iter(self, trainer, summary):
+    def on_train_iter(self, trainer: "Trainer", summary: dict[str, Any]) -> None:
         """After each train iteration.
 
         `summary` is what `Learner.train` returned: a dict of float32 scalars, empty if no update was due.
         """
 
-    def on_evaluation(self, trainer, evaluation):
+    def on_evaluation(self, trainer: "Trainer", evaluation: "Evaluation") -> None:
         """After each evaluation, with its `alf.training.evaluator.Evaluation`."""
 
-    def on_checkpoint(self, trainer, path):
+    def on_checkpoint(self, trainer: "Trainer", path: str) -> None:
         """After each checkpoint, with its path, which ends in "ckpt-N"."""
 
-    def on_end(self, trainer, reason):
+    def on_end(self, trainer: "Trainer", reason: str) -> None:
         """Once, at the end of `Trainer.train`, after the last checkpoint.
 
         `reason` is the text that `train` returns. After an error it is the error's type and text, and an

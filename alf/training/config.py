@@ -6,34 +6,35 @@ import os
 import re
 import sys
 import tokenize
+from collections.abc import Sequence
 
 import gin
 
 from alf.errors import ConfigError
-from alf.training.gin_files import collect_used_macros, look_beside_includes
+from alf.training.gin_files import collect_used_macros, find_gin_file, look_beside_includes
 from alf.training.gin_hints import check_bindings, explain, explain_call, find_unused_macros, find_used_macros
 from alf.training.run_description import find_import_paths, is_installed
 
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 
 
-def parse_config(gin_files, gin_params, params_name="--gin_param"):
+def parse_config(
+    gin_files: Sequence[str], gin_params: Sequence[str] = (), params_name: str = "--gin_param"
+) -> None:
     """Reads gin files and bindings into gin's configuration; raises ConfigError if one is wrong.
 
-    `params_name` says where the bindings come from.
-
-    A gin file may import Python modules beside it, and include gin files beside it. That of a run,
-    `operative_config.gin`, may also import what the run could import.
+    Args:
+        gin_files: paths; "alf:NAME.gin" is the file of that name among ALF's examples. A gin file may import
+            Python modules beside it, and include gin files beside it. That of a run, `operative_config.gin`,
+            may also import what the run could import.
+        gin_params: texts "NAME = VALUE", which count where a file says something else.
+        params_name: says in errors where these come from.
     """
-    for path in gin_files:
-        if not os.path.isfile(path):  # gin would say so too, after a line of its own
-            raise ConfigError(f"--gin_file: there is no file {path!r}")
+    found = [find_gin_file(path) for path in gin_files]
     look_beside_includes()
-    beside = [os.path.dirname(os.path.abspath(path)) for path in gin_files]
-    sys.path[:0] = [folder for folder in beside if folder not in sys.path]
-    of_runs = [path for folder in beside for path in find_import_paths(folder)]
+    of_runs = [folder for path in found for folder in find_import_paths(os.path.dirname(path))]
     sys.path += [folder for folder in dict.fromkeys(of_runs) if folder not in sys.path]
-    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in gin_files]
+    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in found]
     with collect_used_macros() as used_macros:
         used_macros |= find_used_macros()
         for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:

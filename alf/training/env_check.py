@@ -5,7 +5,8 @@ import dataclasses
 import functools
 import os
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -67,17 +68,17 @@ class EnvReport:
 
 
 def check_env(
-    env,
-    num_steps=1000,
-    batch_size=32,
-    max_episode_steps=None,
-    info_keys=(),
-    seed=0,
-    max_seconds=60.0,
-    step_timeout=60.0,
-    start_timeout=120.0,
-    **kwargs,
-):
+    env: Any,
+    num_steps: int = 1000,
+    batch_size: int = 32,
+    max_episode_steps: int | None = None,
+    info_keys: Sequence[str] = (),
+    seed: int = 0,
+    max_seconds: float = 60.0,
+    step_timeout: float = 60.0,
+    start_timeout: float = 120.0,
+    **kwargs: Any,
+) -> EnvReport:
     """Steps an environment at random, in a worker process, and returns an `EnvReport`.
 
     It takes `num_steps` steps, and then the same ones again from the same seed, to compare the results. An
@@ -111,7 +112,8 @@ def check_env(
     settings = WorkerSettings(start_timeout=start_timeout, step_timeout=step_timeout, max_restarts=0)
     make_inspector = functools.partial(Inspector, make, seed, () if _is_game(env) else info_keys)
     if lost is None and can_pickle(make):
-        stays, start = "", functools.partial(WorkerPool, [make_inspector], [seed], 1, settings=settings)
+        stays = ""
+        start: Any = functools.partial(WorkerPool, [make_inspector], [seed], 1, settings=settings)
     else:
         stays = f"a worker would lose {lost}" if lost else "cloudpickle cannot pickle the environment"
         start = functools.partial(WatchedThread, functools.partial(make_inspector, keeps=is_made), settings)

@@ -5,6 +5,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gin
@@ -12,6 +13,8 @@ from absl import logging
 
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.errors import ConfigError, check_bool, check_int, check_number, contain
+from alf.policies.policy import Policy
+from alf.policies.policy_group import PolicyGroup
 from alf.training.evaluation_session import ClusterSession, ProcessSession, Session
 
 _PLACES = ("thread", "process", "cluster")
@@ -27,7 +30,7 @@ class Evaluation(NamedTuple):
     seconds: float  # that it took
     video: Any = None  # `alf.training.video.Gif`, if there is one
 
-    def scalars(self):
+    def scalars(self) -> dict[str, float]:
         """The numbers for TensorBoard, a dict by name: "eval/return_mean", for example."""
         figures = self.figures.items()
         values = {f"eval/{name}_{key}": x for name, parts in figures for key, x in parts.items()}
@@ -65,18 +68,18 @@ class Evaluator:
 
     def __init__(
         self,
-        interval_steps=None,
-        interval_seconds=None,
-        num_episodes=20,
-        batch_size=5,
-        deterministic=True,
-        seed=None,
-        place="thread",
-        env_ctor=None,
-        cluster_ctor=RayEvaluator,
-        video_interval=None,
-        video_frames=200,
-    ):
+        interval_steps: int | None = None,
+        interval_seconds: float | None = None,
+        num_episodes: int = 20,
+        batch_size: int = 5,
+        deterministic: bool = True,
+        seed: int | None = None,
+        place: str = "thread",
+        env_ctor: Callable[..., Any] | None = None,
+        cluster_ctor: Callable[..., Any] = RayEvaluator,
+        video_interval: int | None = None,
+        video_frames: int = 200,
+    ) -> None:
         if interval_steps is None and interval_seconds is None:
             raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
         check_number("Evaluator.interval_steps", interval_steps, above=0, optional=True)
@@ -105,19 +108,21 @@ class Evaluator:
             video_interval=check_int("Evaluator.video_interval", video_interval, optional=True),
             video_frames=check_int("Evaluator.video_frames", video_frames),
         )
-        self._session = self._thread = None
-        self._policy = self._remote = None  # `_remote`: the `RayEvaluator`, if there is one
+        self._session: Any = None
+        self._thread: Any = None
+        self._policy: Any = None
+        self._remote: Any = None  # the `RayEvaluator`, if there is one
         self._is_busy = False
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
 
-    def open(self, policy):
+    def open(self, policy: Policy | PolicyGroup) -> None:
         """Makes the environments, which shows whether they can be made. `policy` learns; it is copied."""
         self._policy = policy.copy()
         if self._place == "cluster":
             self._remote = self._cluster_ctor()
         self._session = Session(self._policy, **self._settings, env_ctor=self._env_ctor)
 
-    def run(self, root_dir, env_steps):
+    def run(self, root_dir: str, env_steps: int) -> None:
         """Begins to count the intervals; after `open`.
 
         Args:
@@ -134,7 +139,7 @@ class Evaluator:
         self._thread = threading.Thread(target=self._work, name="Evaluator", daemon=True)
         self._thread.start()
 
-    def is_due(self, env_steps):
+    def is_due(self, env_steps: int) -> bool:
         """Whether an evaluation should begin now. `env_steps`: as in `run`."""
         if self._is_busy:
             return False
@@ -142,12 +147,12 @@ class Evaluator:
         is_due = steps is not None and env_steps - self._last_steps >= steps
         return is_due or (seconds is not None and time.monotonic() - self._last_time >= seconds)
 
-    def start(self, path, env_steps):
+    def start(self, path: str, env_steps: int) -> None:
         """Begins to evaluate a checkpoint, whose files must stay until the result is there."""
         self._last_steps, self._last_time, self._is_busy = env_steps, time.monotonic(), True
         self._jobs.put((path, env_steps))
 
-    def poll(self, timeout=0.0):
+    def poll(self, timeout: float = 0.0) -> Evaluation | None:
         """Returns the `Evaluation` that has ended since the last call, or None.
 
         It waits at most `timeout` seconds for one that has begun. It raises what the environments raised, or
@@ -164,7 +169,7 @@ class Evaluator:
             raise result
         return result
 
-    def close(self):
+    def close(self) -> None:
         """Ends the evaluation that goes on, and closes the environments; may be repeated.
 
         It returns within 5 seconds, with a warning in the log if the environments do not.

@@ -2,18 +2,21 @@
 """Experiment: the parts of a run, made one from another."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import tensorflow as tf
 
 from alf import replay
 from alf.algorithms import ImpalaAlgorithm
+from alf.annotations import Environment, NestedSpec
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
-from alf.drivers.driver import split_unroll_length
+from alf.drivers.driver import Driver, split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_int
@@ -21,6 +24,8 @@ from alf.learner import Learner, LearnerGroup, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
+from alf.policies.policy import Policy
+from alf.policies.policy_group import PolicyGroup
 from alf.seeds import spawn_seeds
 from alf.tf_runtime import check_device, global_seed, on_device, set_intra_op_threads
 from alf.training.policies import Policies
@@ -73,26 +78,26 @@ class Experiment:
 
     def __init__(
         self,
-        env_ctor=load,
-        num_envs=2,
-        data_transformers=(),
-        policy_ctor=ActorCriticPolicy,
-        algorithm_ctor=ImpalaAlgorithm,
-        exp_replayer="one_time",
-        offline_buffer=None,
-        offline_buffer_length=None,
-        learner_ctor=Learner,
-        driver_ctor=AsyncOffPolicyDriver,
-        unroll_length=8,
-        behavior_ctor=None,
-        num_collectors=0,
-        collectors_ctor=RayCollectors,
-        policies=None,
-        seed=None,
-        intra_op_threads=None,
-        learner_device=None,
-        strategy_ctor=None,
-    ):
+        env_ctor: Callable[..., Any] = load,
+        num_envs: int = 2,
+        data_transformers: Any = (),
+        policy_ctor: Any = ActorCriticPolicy,
+        algorithm_ctor: Any = ImpalaAlgorithm,
+        exp_replayer: Any = "one_time",
+        offline_buffer: str | Sequence[str] | None = None,
+        offline_buffer_length: int | None = None,
+        learner_ctor: Any = Learner,
+        driver_ctor: Callable[..., Driver] = AsyncOffPolicyDriver,
+        unroll_length: float = 8,
+        behavior_ctor: Callable[[], Any] | None = None,
+        num_collectors: int = 0,
+        collectors_ctor: Callable[..., Any] = RayCollectors,
+        policies: Policies | None = None,
+        seed: int | None = None,
+        intra_op_threads: int | None = None,
+        learner_device: str | None = None,
+        strategy_ctor: Callable[[], Any] | None = None,
+    ) -> None:
         check_int("Experiment.num_envs", num_envs, at_least=0)
         check_int("Experiment.num_collectors", num_collectors, at_least=0)
         if not num_envs and not num_collectors and offline_buffer is None:
@@ -138,7 +143,7 @@ class Experiment:
                 "@MultiWorkerMirroredStrategy without parentheses"
             )
 
-    def make_driver(self):
+    def make_driver(self) -> Driver:
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
 
         Returns the driver; it owns the environments, and has the other parts: `driver.learner.policy` and so
@@ -172,7 +177,7 @@ class Experiment:
             close_all(envs)
             raise
 
-    def make_collector(self, index, num_restarts, num_envs, **kwargs):
+    def make_collector(self, index: int, num_restarts: int, num_envs: int, **kwargs: Any) -> Collector:
         """Makes a `Collector` with environments of its own, in the process where it works.
 
         Args:
@@ -196,7 +201,9 @@ class Experiment:
             close_all(envs)
             raise
 
-    def make_policy(self, observation_spec, action_spec, reward_spec):
+    def make_policy(
+        self, observation_spec: NestedSpec, action_spec: NestedSpec, reward_spec: NestedSpec
+    ) -> Policy | PolicyGroup:
         """Makes the policy alone, or a `PolicyGroup`, for environments of these specs.
 
         They are nests of unbatched tensor specs.
@@ -206,7 +213,7 @@ class Experiment:
         make = functools.partial(self._make_policy, reward_spec=reward_spec)
         return self._policies.make_group(make, observation_spec, action_spec)
 
-    def wrap_env(self, env, seed):
+    def wrap_env(self, env: Environment, seed: int | None) -> Environment:
         """Returns a batched environment as policies see it; `seed` is an int or None."""
         return env if self._policies is None else self._policies.wrap(env, seed)
 

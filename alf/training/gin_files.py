@@ -1,18 +1,48 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Gin files as they are read: where those are looked for that others include, and what each sets by itself.
+"""Where gin files are: those of ALF itself, and those that others include.
 
-An included file is looked for in the current directory, then beside the file that includes it.
+"alf:NAME.gin" is the gin file NAME.gin of ALF's examples, wherever ALF is installed. An included file is in
+the current directory, or else beside the file that includes it.
 """
 
 import contextlib
 import os
+import sys
 
 import gin
 
+import alf
+from alf.errors import ConfigError
 from alf.training.gin_hints import check_file, find_used_macros
+
+EXAMPLES = "alf:"  # the prefix; alone it stands for the folder in `run.json`
 
 _folders = []  # of the gin files that are being read; the innermost one is last
 _macros = []  # sets, see `collect_used_macros`
+
+
+def find_examples():
+    """The folder of ALF's examples, a path: inside the installed package, or beside it in the source tree."""
+    package = os.path.dirname(os.path.realpath(alf.__file__))
+    inside = os.path.join(package, "examples")
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "examples")
+
+
+def list_examples():
+    """The names of the gin files that ALF brings, a sorted list; empty if it was installed without them."""
+    folder = find_examples()
+    return sorted(x for x in os.listdir(folder) if x.endswith(".gin")) if os.path.isdir(folder) else []
+
+
+def find_gin_file(path):
+    """Returns the path of a gin file that a user names; ConfigError if there is none.
+
+    `path` is a path, or "alf:NAME.gin".
+    """
+    found = _without_prefix(path)
+    if not os.path.isfile(found):  # gin would say so too, after a line of its own
+        raise ConfigError(f"--gin_file: there is no file {path!r}")
+    return found
 
 
 def look_beside_includes():
@@ -24,6 +54,16 @@ def look_beside_includes():
     reader = (_open, _can_find)
     if reader not in gin.config._FILE_READERS:
         gin.config._FILE_READERS.insert(0, reader)
+
+
+def _without_prefix(path):
+    """Returns the path of "alf:NAME.gin", any other path as it is; ConfigError if ALF has no such file."""
+    if not path.startswith(EXAMPLES):
+        return path
+    found = os.path.join(find_examples(), path.removeprefix(EXAMPLES))
+    if not os.path.isfile(found):
+        raise ConfigError(f"ALF has no gin file {path!r}, but {', '.join(list_examples()) or 'none at all'}")
+    return found
 
 
 @contextlib.contextmanager
@@ -43,7 +83,10 @@ def collect_used_macros():
 def _open(path):
     found = _find(path)
     check_file(found)
-    _folders.append(os.path.dirname(os.path.abspath(found)))
+    folder = os.path.dirname(os.path.abspath(found))
+    if folder not in sys.path:  # the file may import modules beside it
+        sys.path.insert(0, folder)
+    _folders.append(folder)
     try:
         with open(found, encoding="utf-8") as file:
             yield file
@@ -59,5 +102,6 @@ def _can_find(path):
 
 def _find(path):
     """The path of the file, or None if there is none."""
+    path = _without_prefix(path)
     beside = [os.path.join(folder, path) for folder in _folders[-1:]]
     return next(filter(os.path.isfile, [path, *beside]), None)

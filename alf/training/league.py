@@ -4,11 +4,14 @@
 import os
 import re
 import zipfile
+from collections.abc import Callable, Sequence
 
 import gin
 import numpy as np
 from absl import logging
 
+from alf.annotations import Environment
+from alf.drivers.metrics import Metric
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, check_int, check_number
 from alf.files import replace_file
@@ -50,15 +53,15 @@ class League(Policies):
 
     def __init__(
         self,
-        num_opponents=4,
-        self_play=0.5,
-        snapshot_interval=1000,
-        draw_interval=100,
-        sampling="uniform",
-        max_versions=100,
-        num_sequences=None,
-        elo_ctor=EloRating,
-    ):
+        num_opponents: int = 4,
+        self_play: float = 0.5,
+        snapshot_interval: int = 1000,
+        draw_interval: int = 100,
+        sampling: str = "uniform",
+        max_versions: int = 100,
+        num_sequences: int | dict[str, int] | None = None,
+        elo_ctor: Callable[..., EloRating] = EloRating,
+    ) -> None:
         check_int("League.num_opponents", num_opponents)
         self._self_play = check_number("League.self_play", self_play, at_least=0, at_most=1)
         self._snapshot_interval = check_int("League.snapshot_interval", snapshot_interval)
@@ -72,14 +75,14 @@ class League(Policies):
         names = (MAIN, *self._opponents)
         super().__init__(names, self._draw_seats, self._opponents, num_sequences=num_sequences)
 
-    def wrap(self, env, seed):
+    def wrap(self, env: Environment, seed: int | None) -> Environment:
         """As `Policies.wrap`; a ConfigError if there is nobody to play against."""
         env = super().wrap(env, seed)
         if len(env.agents) < 2:
             raise ConfigError("Experiment.policies is a League: the environment must have two agents or more")
         return env
 
-    def make_watchers(self, agents):
+    def make_watchers(self, agents: Sequence[str]) -> tuple[Sequence[Metric], Sequence[Callback]]:
         """As in `Policies`: the ratings, and what keeps the versions."""
         elo = self._elo_ctor(num_agents=len(agents))
         settings = self._snapshot_interval, self._draw_interval, self._sampling, self._max_versions

@@ -2,13 +2,18 @@
 """Policies: says that several policies act and learn in the same environments, and which one acts where."""
 
 import re
+from collections.abc import Callable, Sequence
 
 import gin
 
+from alf.annotations import Environment, NestedSpec
 from alf.data_structures import OBSERVATION
-from alf.environments.policy_mapping import MappedEnvironment
+from alf.drivers.metrics import Metric
+from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping
 from alf.errors import ConfigError, check_int
 from alf.policies import PolicyGroup
+from alf.policies.policy import Policy
+from alf.training.callback import Callback
 
 
 @gin.configurable(module="alf.training")
@@ -35,7 +40,14 @@ class Policies:
         names, frozen, learning: tuples of texts; those that learn are not frozen.
     """
 
-    def __init__(self, names, mapping=None, frozen=(), spaces=None, num_sequences=None):
+    def __init__(
+        self,
+        names: Sequence[str],
+        mapping: PolicyMapping | None = None,
+        frozen: Sequence[str] = (),
+        spaces: dict[str, str] | None = None,
+        num_sequences: int | dict[str, int] | None = None,
+    ) -> None:
         self.names, self.frozen = _check_names(names), tuple(frozen)
         for name in self.frozen:
             if name not in self.names:
@@ -51,7 +63,7 @@ class Policies:
                 f"Policies.spaces is {spaces!r}: it must be a dict with an entry for each of {self.names}"
             )
 
-    def wrap(self, env, seed):
+    def wrap(self, env: Environment, seed: int | None) -> Environment:
         """Makes a `MappedEnvironment` of a batched environment; `seed` is an int or None."""
         known = getattr(env, "space_names", None)
         if known is None and self._spaces is not None:
@@ -65,7 +77,9 @@ class Policies:
             )
         return MappedEnvironment(env, self._mapping, self.names, self._spaces, seed)
 
-    def make_group(self, make_policy, observation_spec, action_spec):
+    def make_group(
+        self, make_policy: Callable[..., Policy], observation_spec: NestedSpec, action_spec: NestedSpec
+    ) -> PolicyGroup:
         """Makes the `PolicyGroup`.
 
         Args:
@@ -82,7 +96,7 @@ class Policies:
                 policies[name] = make_policy(name, observation, action)
         return PolicyGroup(policies, observation_spec, action_spec, spaces, self.frozen)
 
-    def make_watchers(self, agents):
+    def make_watchers(self, agents: Sequence[str]) -> tuple[Sequence[Metric], Sequence[Callback]]:
         """Makes what watches over the training: `metrics` and `callbacks` of a `LearnerGroup`.
 
         Args:
@@ -90,7 +104,7 @@ class Policies:
         """
         return (), ()
 
-    def resolve_num_sequences(self, num_rows):
+    def resolve_num_sequences(self, num_rows: int) -> dict[str, int]:
         """Returns `num_sequences` as a dict by name, for batched environments of so many rows."""
         value, setting = self._num_sequences, f"{type(self).__name__}.num_sequences"
         if value is None:

@@ -2,7 +2,8 @@
 """RunDescription: what re-creates a run's policy, besides its gin configuration, as the file `run.json`.
 
 The file is JSON: `observation_spec`, `action_spec` and `reward_spec` of the environments, see
-`alf.spec_json`; `import_paths`, the folders where the run's own modules were found; `versions` of packages;
+`alf.spec_json`; `import_paths`, the folders where the run's own modules were found, where "alf:" stands for
+that of ALF's examples, wherever ALF is installed; `versions` of packages;
 `git`, the repository of the user's own code: its `root`, its `commit`, and whether it is `dirty`, that is,
 files that it tracks were changed since. It is null without a repository, or without `Trainer.save_git_state`.
 """
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from alf.errors import ConfigError
 from alf.spec_json import nest_from_json, nest_to_json
+from alf.training.gin_files import EXAMPLES, find_examples
 from alf.version import __version__
 
 RUN_FILE = "run.json"
@@ -42,8 +44,10 @@ class RunDescription(NamedTuple):
 
     def to_json(self):
         """Returns the text of the file."""
-        specs = {k: nest_to_json(v) for k, v in self._asdict().items() if k.endswith("_spec")}
-        return json.dumps({**self._asdict(), **specs}, indent=1) + "\n"
+        values = self._asdict()
+        values |= {k: nest_to_json(v) for k, v in values.items() if k.endswith("_spec")}
+        values["import_paths"] = [EXAMPLES if x == find_examples() else x for x in self.import_paths]
+        return json.dumps(values, indent=1) + "\n"
 
 
 def describe_run(policy, git_state=None):
@@ -65,7 +69,8 @@ def read_description(root_dir):
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
-        return RunDescription(**{**values, **specs})
+        paths = [find_examples() if x == EXAMPLES else x for x in values["import_paths"]]
+        return RunDescription(**{**values, **specs, "import_paths": paths})
     except FileNotFoundError:
         raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -80,9 +85,13 @@ def find_import_paths(root_dir):
 
 
 def is_installed(path):
-    """Whether a path is one of Python's, or of installed packages."""
-    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
-    return os.path.realpath(path).startswith(tuple(os.path.join(os.path.realpath(p), "") for p in prefixes))
+    """Whether a path is one of Python's, or of installed packages.
+
+    ALF's examples are not: a gin file imports the modules among them as it imports the user's.
+    """
+    folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
+    path = os.path.join(os.path.realpath(path), "")
+    return path.startswith(tuple(folders)) and not path.startswith(os.path.join(find_examples(), ""))
 
 
 def list_own_paths():

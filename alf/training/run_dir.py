@@ -167,8 +167,9 @@ def may_change(name):
 
 def _list_own_folders():
     """Where the user's own code may be: the folders of gin files and modules, then the current directory."""
-    alf_root = os.path.dirname(os.path.dirname(os.path.realpath(alf.__file__)))
-    return [path for path in list_own_paths() if path != alf_root] + [os.getcwd()]
+    package = os.path.dirname(os.path.realpath(alf.__file__))
+    of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
+    return [path for path in list_own_paths() if path not in of_alf] + [os.getcwd()]
 
 
 def git_revision():

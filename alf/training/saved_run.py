@@ -6,14 +6,19 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Callable
 
 import gin
 import tensorflow as tf
 from absl import logging
 
+from alf.annotations import FilePath, Nest
+from alf.configurable import configurable
 from alf.errors import ConfigError, check_bool
 from alf.nest_utils import add_leading_dims, find_mismatch
 from alf.policies.agent import Agent
+from alf.policies.policy import Policy
+from alf.policies.policy_group import PolicyGroup
 from alf.training import checkpoint_files as files
 from alf.training.config import own_config, parse_config
 from alf.training.experiment import Experiment
@@ -142,7 +147,12 @@ def restore_policy(policy, path):
     files.read_into(tf.train.Checkpoint(learner=learner), path, "policy")
 
 
-def load_agent(root_dir, checkpoint="newest", policy=None, name=None):
+def load_agent(
+    root_dir: FilePath,
+    checkpoint: str | int = "newest",
+    policy: Policy | PolicyGroup | None = None,
+    name: str | None = None,
+) -> Agent:
     """Loads what was trained: an `Agent`, without environments. Nothing in the run's directory changes.
 
     The run may go on meanwhile. Gin's configuration is the same afterwards; no other thread may use gin
@@ -169,8 +179,10 @@ def load_agent(root_dir, checkpoint="newest", policy=None, name=None):
     return Agent(selected)
 
 
-@gin.configurable(module="alf.training")
-def load_behavior(root_dir, checkpoint="newest", deterministic=True):
+@configurable(module="alf.training")
+def load_behavior(
+    root_dir: FilePath, checkpoint: str | int = "newest", deterministic: bool = True
+) -> Callable[..., tuple[Nest, Nest]]:
     """Loads what another run trained, to act in the environments of this run.
 
     In gin: `Experiment.behavior_ctor = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. A run

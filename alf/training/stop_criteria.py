@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import gin
 
+from alf.drivers.metrics import EpisodeMetric
 from alf.errors import check_number
 from alf.training.run_report import format_number
 
@@ -40,7 +41,14 @@ class StopCriteria:
             above = None if name.startswith("target") else 0
             check_number(f"StopCriteria.{name}", limit, above=above, optional=True)
 
-    def reached(self, num_iterations, num_env_steps, max_seconds, average_return, eval_return=None):
+    def reached(
+        self,
+        num_iterations: int,
+        num_env_steps: int,
+        max_seconds: float,
+        average_return: EpisodeMetric,
+        eval_return: float | None = None,
+    ) -> str | None:
         """Returns a text that names the criterion reached or None.
 
         The first three are the fields of a `Position`. `average_return` is an `EpisodeMetric`, `eval_return`
@@ -59,7 +67,7 @@ class StopCriteria:
             return f"target_eval_return={target} reached: {format_number(eval_return)}"
         return None
 
-    def estimate_end(self, first, now):
+    def estimate_end(self, first: Position, now: Position) -> tuple[float, float] | None:
         """Estimates when the first criterion will be reached, from the progress between two `Position`s.
 
         Returns the fraction of it that is done, and the seconds that are left. None if nothing can be said:

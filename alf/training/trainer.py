@@ -6,17 +6,22 @@ import functools
 import math
 import os
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 from absl import logging
 
+from alf.annotations import FilePath
+from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import TRAIN
 from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
 from alf.learner import LearnerGroup
-from alf.training.callback import call_back, check_callbacks, end_callbacks
+from alf.training.callback import Callback, call_back, check_callbacks, end_callbacks
 from alf.training.checkpointer import Checkpointer
 from alf.training.collection import Collection
 from alf.training.config import check_dead_bindings
+from alf.training.evaluator import Evaluator
 from alf.training.experiment import seed_continued_run
 from alf.training.hyperparameters import read_hyperparameters
 from alf.training.machine import MachineMeter
@@ -75,22 +80,22 @@ class Trainer:
 
     def __init__(
         self,
-        root_dir,
-        driver,
-        stop_criteria_ctor=StopCriteria,
-        batches_per_train_iter=1,
-        summary_interval=2.0,
-        checkpoint_interval=300.0,
-        checkpoint_replay_buffer=False,
-        evaluator_ctor=None,
-        max_to_keep=3,
-        initial_checkpoint=None,
-        callbacks=(),
-        save_git_state=True,
-        collect_from_iteration=0,
-        collect_until_env_steps=None,
-        custom_summary=None,
-    ):
+        root_dir: FilePath,
+        driver: Driver,
+        stop_criteria_ctor: Callable[[], StopCriteria] = StopCriteria,
+        batches_per_train_iter: int = 1,
+        summary_interval: float = 2.0,
+        checkpoint_interval: float = 300.0,
+        checkpoint_replay_buffer: bool | str = False,
+        evaluator_ctor: Callable[[], Evaluator] | None = None,
+        max_to_keep: int = 3,
+        initial_checkpoint: str | None = None,
+        callbacks: Sequence[Callback] = (),
+        save_git_state: bool = True,
+        collect_from_iteration: int = 0,
+        collect_until_env_steps: int | None = None,
+        custom_summary: Callable[[Any], None] | None = None,
+    ) -> None:
         self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
         self.driver = driver
         self.learner = driver.learner
@@ -98,8 +103,9 @@ class Trainer:
         self._interrupted = self._stopped = None  # the reasons
         self._first_trained = None  # when the first train step was over
         self._is_training = False  # whether `train` was called
-        self._run_dir = self._evaluator = self._eval_return = None
         self._evaluation_x = None  # where the last evaluation began, see `_find_x`
+        self._run_dir: Any = None
+        self._evaluator = self._eval_return = None
         with self._stop_on_error():
             check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
             if not isinstance(checkpoint_replay_buffer, bool) and checkpoint_replay_buffer != "compressed":
@@ -158,22 +164,22 @@ class Trainer:
             )
 
     @property
-    def counters(self):
+    def counters(self) -> dict[str, int]:
         """Dict of `iterations` and `env_steps` over all runs in the root_dir."""
         env_steps = int(self.learner.progress.env_steps)
         return {"iterations": self._checkpointer.iterations, "env_steps": env_steps}
 
-    def add_callback(self, callback):
+    def add_callback(self, callback: Callback) -> None:
         """Adds a `Callback` to those of the constructor; before `train`."""
         self._callbacks.append(callback)
 
-    def save(self):
+    def save(self) -> str:
         """Writes a checkpoint, see `Checkpointer.save`; from the thread that trains. Returns its path."""
         path = self._checkpointer.save()
         self._call_back("on_checkpoint", path)
         return path
 
-    def copy_from(self, path):
+    def copy_from(self, path: str) -> None:
         """Goes on from what another run of the same parts has learned, see `Checkpointer.copy_from`.
 
         What this run's old weights have collected is dropped, unless it goes to a replay buffer. From the
@@ -188,28 +194,28 @@ class Trainer:
             self.driver.drop_old_experience()
 
     @property
-    def evaluates(self):
+    def evaluates(self) -> bool:
         """Whether there is an `Evaluator`."""
         return self._evaluator is not None
 
-    def close(self):
+    def close(self) -> None:
         """Ends a trainer whose `train` is not called: closes the environments, gives the root_dir back."""
         if self._evaluator is not None:
             self._evaluator.close()
         self.driver.stop()
         self._run_dir.close()
 
-    def stop(self, reason):
+    def stop(self, reason: str) -> None:
         """Makes `train` save and return (True, reason) after the present train iteration; from any thread."""
         self._stopped = reason
 
-    def interrupt(self, reason):
+    def interrupt(self, reason: str) -> None:
         """Makes `train` save and return (False, reason) soon; from any thread."""
         self._interrupted = reason
         if self.learner.peers.count == 1:  # else all learner processes end after the same train iteration
             self.driver.interrupt()
 
-    def train(self):
+    def train(self) -> tuple[bool, str]:
         """Trains until a stop criterion holds, or `stop` or `interrupt` is called, then saves.
 
         Returns (finished, reason): whether a stop criterion holds or `stop` was called, and which or why, as

@@ -12,7 +12,7 @@ import signal
 import socket
 import struct
 import sys
-from multiprocessing.pool import ExceptionWithTraceback
+from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
 
 import cloudpickle
 

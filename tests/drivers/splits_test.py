@@ -19,6 +19,7 @@ from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
 from alf.training.saved_run import make_env
+from tests.extras import NEEDS_ENVPOOL
 from tests.workers import envs
 from tests.workers.envs import CountEnv
 
@@ -151,7 +152,7 @@ def test_the_replay_buffer_has_rows_for_all_splits():
         driver.stop()
 
 
-@pytest.mark.parametrize("name", ["ALE/Pong-v5", "envpool:CartPole-v1"])
+@pytest.mark.parametrize("name", ["ALE/Pong-v5", pytest.param("envpool:CartPole-v1", marks=NEEDS_ENVPOOL)])
 def test_environments_without_workers_are_refused(name):
     with pytest.raises(ConfigError, match=f"load.num_splits does not apply to '{name}'.*Experiment.num_envs"):
         load(name, 2, num_splits=2)

@@ -15,6 +15,7 @@ from alf.errors import ConfigError
 from alf.testing import EnvironmentContract, rollout
 from alf.training.saved_run import make_env
 from tests.environments.gymnasium_env_test import NO, ReplayVectorEnv
+from tests.extras import NEEDS_ENVPOOL
 from tests.workers.envs import CountEnv
 
 SEED, STEP = 1, 3  # of the observation of `CountEnv`
@@ -84,7 +85,7 @@ KINDS = [
     ("CartPole-v1", "auto"),
     ("CartPole-v1", 0),
     ("ALE/Pong-v5", "auto"),
-    ("envpool:CartPole-v1", "auto"),
+    pytest.param("envpool:CartPole-v1", "auto", marks=NEEDS_ENVPOOL),
 ]
 
 
@@ -101,7 +102,9 @@ def test_it_reaches_every_kind_of_environment(name, num_workers):
     np.testing.assert_array_equal(first(40), first(40))
 
 
-@pytest.mark.parametrize("adapter", ["load_atari", "load_envpool", "PythonEnvironment"])
+@pytest.mark.parametrize(
+    "adapter", ["load_atari", pytest.param("load_envpool", marks=NEEDS_ENVPOOL), "PythonEnvironment"]
+)
 def test_what_the_adapter_says_counts_where_load_says_nothing(adapter):
     gin.bind_parameter(f"alf.environments.{adapter}.max_random_steps", -1)
     name = {"load_atari": "ALE/Pong-v5", "load_envpool": "envpool:CartPole-v1"}.get(adapter, CountEnv)

@@ -14,6 +14,7 @@ from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, load
 from alf.errors import ConfigError
 from alf.testing.environment_contract import sample_action
 from alf.testing.toy_environments import NullEnvironment
+from tests.extras import NEEDS_ENVPOOL
 
 
 def frames_of(env, num_steps, num_resets=1):
@@ -36,7 +37,7 @@ def frames_of(env, num_steps, num_resets=1):
         ("Pendulum-v1", (500, 500, 3), 30, {}),
         ("ALE/Pong-v5", (210, 160, 3), 15, {}),
         ("ALE/Pong-v5", (210, 160, 3), 30, {"frame_skip": 2}),
-        ("envpool:Pong-v5", (210, 160, 3), 30, {}),
+        pytest.param("envpool:Pong-v5", (210, 160, 3), 30, {}, marks=NEEDS_ENVPOOL),
     ],
 )
 def test_frames_of_an_id(name, shape, fps, settings):
@@ -208,6 +209,7 @@ def test_what_cannot_be_sent_to_a_worker_is_rendered_here(register):
     assert [frame.max() for frame in frames] == [0, 1, 2]
 
 
+@NEEDS_ENVPOOL
 def test_mujoco_of_envpool_is_refused():
     with pytest.raises(ConfigError, match=r"EnvPool cannot render 'HalfCheetah-v4'.* Gymnasium's"):
         load("envpool:HalfCheetah-v4", 1, render_mode="rgb_array")

@@ -11,6 +11,7 @@ from alf.data_structures import LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, load_atari
 from alf.errors import ConfigError
 from alf.testing import EnvironmentContract, rollout
+from tests.extras import NEEDS_ENVPOOL
 
 
 class TestAtari(EnvironmentContract):
@@ -20,11 +21,13 @@ class TestAtari(EnvironmentContract):
         return load("ALE/Pong-v5", 2, seed=seed, max_episode_frames=120)
 
 
+@NEEDS_ENVPOOL
 class TestEnvPool(EnvironmentContract):
     def make_env(self, seed):
         return load("envpool:CartPole-v1", 3, seed=seed)
 
 
+@NEEDS_ENVPOOL
 def test_envpool_is_made_again_with_another_seed():
     def observe(seed, *others):
         env = load("envpool:CartPole-v1", 3, seed=seed)
@@ -39,19 +42,26 @@ def test_envpool_is_made_again_with_another_seed():
     assert not np.array_equal(observe(1), observe(2))
 
 
-def test_info_of_native_environments():
+@pytest.mark.parametrize(
+    "name, key, per_step",
+    [
+        ("ALE/Pong-v5", "episode_frame_number", 4),
+        pytest.param("envpool:CartPole-v1", "elapsed_step", 1, marks=NEEDS_ENVPOOL),
+    ],
+)
+def test_info_of_native_environments(name, key, per_step):
     """The frames or steps of each episode, counted in C++."""
-    for name, key in (("ALE/Pong-v5", "episode_frame_number"), ("envpool:CartPole-v1", "elapsed_step")):
-        env = load(name, 2, seed=0, info_keys=(key, "no"))
-        env.reset()
-        start = env.get_info()[key]
-        for _ in range(3):
-            env.step(np.zeros(2, np.int64))
-        np.testing.assert_array_equal(env.get_info()[key], start + (12 if "ALE" in name else 3))
-        assert np.isnan(env.get_info()["no"]).all()
-        env.close()
+    env = load(name, 2, seed=0, info_keys=(key, "no"))
+    env.reset()
+    start = env.get_info()[key]
+    for _ in range(3):
+        env.step(np.zeros(2, np.int64))
+    np.testing.assert_array_equal(env.get_info()[key], start + 3 * per_step)
+    assert np.isnan(env.get_info()["no"]).all()
+    env.close()
 
 
+@NEEDS_ENVPOOL
 class TestEnvPoolContinuous(EnvironmentContract):
     num_steps = 30
 
@@ -148,7 +158,12 @@ def test_missing_mujoco_is_said_with_its_extra(monkeypatch):
     "name, settings, message",
     [
         ("ALE/Pongg-v5", {}, "no Atari game 'ALE/Pongg-v5'"),
-        ("envpool:CartPol-v1", {}, "EnvPool has no 'CartPol-v1'. Close matches: .*CartPole-v1"),
+        pytest.param(
+            "envpool:CartPol-v1",
+            {},
+            "EnvPool has no 'CartPol-v1'. Close matches: .*CartPole-v1",
+            marks=NEEDS_ENVPOOL,
+        ),
         ("ALE/Pong-v5", {"num_workers": 2}, "num_workers does not apply to 'ALE/Pong-v5'"),
         ("ALE/Pong-v5", {"max_episode_steps": 2}, "set max_episode_frames"),
         ("ALE/Pong-v5", {"frame_skip": 0}, "load_atari.frame_skip is 0"),

@@ -1,0 +1,10 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Marks of tests that need an extra which `make install` leaves out."""
+
+import importlib.util
+
+import pytest
+
+NEEDS_ENVPOOL = pytest.mark.skipif(
+    importlib.util.find_spec("envpool") is None, reason="EnvPool is not installed: make install-envpool"
+)
