@@ -28,11 +28,11 @@ from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
 from tests.programs import ForkServer, environment
 
-NUM_NOT_RUN = 20  # blocks that say why they are not run
+NUM_NOT_RUN = 24  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text"}
 COMMANDS = {
     f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
-    for name in ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot", "check_env")
+    for name in ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check_env")
 }
 ALONE = "alf.bin.plot"  # its flag --output is another one than that of alf-export
 BLOCKS = {path: read_blocks(path) for path in PAGES}
