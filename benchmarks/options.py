@@ -6,6 +6,7 @@ Markdown table: whether it reached the example's target within a number of envir
 and in what time; medians over the seeds.
 """
 
+import os
 import statistics
 from typing import NamedTuple
 
@@ -75,11 +76,10 @@ EXAMPLES = {
 
 
 def make_config(example, option):
-    """The text of the example's gin file with the settings of an option."""
-    with open(example.gin_file) as file:
-        text = file.read()
+    """The text of a gin file that includes the example's, with the settings of an option."""
+    included = f'include "{os.path.abspath(example.gin_file)}"'
     changes = (*example.options[option], f"StopCriteria.num_env_steps = {example.max_env_steps}")
-    return "\n".join((text, *changes)) + "\n"
+    return "\n".join((included, *changes)) + "\n"
 
 
 def row(algorithm, option, runs, settings):

@@ -204,9 +204,8 @@ def _read_bindings(path):
                 if isinstance(statement, config_parser.BindingStatement):
                     yield statement
         except tokenize.TokenError:
-            raise ConfigError(
-                f"{path}: a bracket or a quotation mark is not closed, which is opened after line {number}"
-            ) from None
+            where = f", which is opened after line {number}" if number else ""
+            raise ConfigError(f"{path}: a bracket or a quotation mark is not closed{where}") from None
 
 
 def check_bindings():

@@ -104,7 +104,7 @@ def test_a_run_gives_its_configuration_and_its_policy(bench, root_of, learners):
         ({}, "name either --gin_file, or --root_dir"),
         ({"config": KINDS["cartpole"], "root_dir": "anywhere"}, "name either --gin_file, or --root_dir"),
         ({"root_dir": "/no/such/run"}, "holds no run"),
-        ({"config": KINDS["cartpole"] + "\nExperiment.num_envs = 0"}, "num_envs is 0"),
+        ({"config": KINDS["cartpole"], "gin_param": ["Experiment.num_envs = 0"]}, "num_envs is 0"),
         ({"config": KINDS["cartpole"], "gin_param": ["RMSprop.rho = 0.5"]}, "nothing reads .*RMSprop.rho"),
         ({"config": KINDS["cartpole"], "gin_param": ["Experiment.no = 0.5"]}, "Experiment"),
     ],

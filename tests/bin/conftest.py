@@ -130,6 +130,7 @@ KINDS = {
 }
 for _kind in ("dqn", "sac"):  # nothing reads it
     KINDS[_kind] = KINDS[_kind].replace("ActorCriticNetwork.fc_layer_params = (8,)\n", "")
+KINDS["sac"] = KINDS["sac"].replace("alf.Learner.optimizer = @Adam()\n", "")  # it has three
 
 
 def write_config(folder, kind):

@@ -39,7 +39,9 @@ StopCriteria.num_iterations = None
 
 def write_study(folder, settings=SETTINGS):
     path = write_config(folder, "cartpole")
-    path.write_text(path.read_text() + settings)
+    replaced = {line.partition(" = ")[0] for line in settings.splitlines()} - {""}
+    kept = [line for line in path.read_text().splitlines() if line.partition(" = ")[0] not in replaced]
+    path.write_text("\n".join(kept) + settings)
     return path
 
 

@@ -157,7 +157,7 @@ def test_the_rating_of_a_policy_that_learns_rises_and_shows(tmp_path):
     # The first version has every result with the probability 1/3; the best action never loses.
     assert metrics["league/Elo"].result() > 1200.0
     assert 0.5 <= metrics["league/Score"].result() <= 1.0
-    assert "metrics/league/Elo" in trainer._values({}, {})
+    assert "metrics/league/Elo" in trainer._values({})
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=str)

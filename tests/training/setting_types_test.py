@@ -39,8 +39,9 @@ KINDS = {
 
 def is_of(value, kind):
     """Whether a value is of a type as the list of settings writes it."""
-    plain = re.sub(r"\[.*\]", "", kind)  # of "Sequence[int] or None" what counts is "Sequence or None"
-    heads = plain.split(" or ")
+    while "[" in kind:  # of "Sequence[int] or None" what counts is "Sequence or None"
+        kind = re.sub(r"\[[^][]*\]", "", kind)
+    heads = kind.split(" or ")
     known = [
         KINDS.get(head, lambda x, head=head: head in (y.__name__ for y in type(x).__mro__)) for head in heads
     ]
