@@ -94,9 +94,11 @@ def test_no_point_is_there_twice_or_missing(tmp_path):
     assert True in seen and not seen[-1], "this run shows nothing"
     events = read_events(tmp_path / "train")
     assert {len(points) for points in events.values()} == {1}
-    assert "train/loss" in events and events["train/iterations"] == [(trainer.counters["env_steps"], 8)]
-    rows = read_rows(tmp_path / "progress.csv")[1]
-    assert len(rows) == 1
+    assert (
+        "train/loss" in events and events["metrics/NumberOfEpisodes"][0][0] == trainer.counters["env_steps"]
+    )
+    columns, (row,) = read_rows(tmp_path / "progress.csv")
+    assert row[columns.index("train/iterations")] == "8"
 
 
 def test_points_without_collection_have_places_of_their_own(tmp_path):
@@ -104,7 +106,7 @@ def test_points_without_collection_have_places_of_their_own(tmp_path):
     make_dqn_trainer(tmp_path, 20, **phases, checkpoint_replay_buffer=True).train()
     trainer = make_dqn_trainer(tmp_path, 25, **phases, checkpoint_replay_buffer=True)
     trainer.train()
-    steps = [step for step, _ in read_events(tmp_path / "train")["train/iterations"]]
+    steps = [step for step, _ in read_events(tmp_path / "train")["metrics/NumberOfEpisodes"]]
     env_steps = trainer.counters["env_steps"]
     assert len(set(steps)) == 25 and steps == sorted(steps)
     still = steps.index(env_steps)  # the last iteration that collected
@@ -168,7 +170,8 @@ def test_a_custom_summary_is_called_at_each_summary(tmp_path):
     stop = {"num_iterations": 4}
     make_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=summarize).train()
     events = read_events(tmp_path / "train")
-    assert events["my/updates"] == events["train/iterations"] and len(events["my/updates"]) == 4
+    steps = [step for step, _ in events["train/loss"]]
+    assert events["my/updates"] == list(zip(steps, (1, 2, 3, 4), strict=True))
     assert read_kinds(tmp_path / "train")["my/values"] == "histograms"
 
 
