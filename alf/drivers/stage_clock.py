@@ -15,8 +15,7 @@ RECEIVE = "waiting for collectors"
 # What the thread that collects and trains does. STORE is all of a `collect` but waiting. A trainer adds more.
 WAIT, STORE, COPY, TRAIN = "waiting for experience", "storing experience", "copying weights", "training"
 
-
-_NOTHING = 0.0, 0
+_NOTHING = 0.0, 0  # seconds, times
 
 
 class StageClock:
@@ -92,9 +91,8 @@ class StageClocks:
     environments: list = dataclasses.field(default_factory=list)
     actors: list = dataclasses.field(default_factory=list)
     collectors: list = dataclasses.field(default_factory=list)
-    learner: StageClock = dataclasses.field(
-        default_factory=StageClock
-    )  # of the thread that collects and trains
+    # Of the thread that collects and trains.
+    learner: StageClock = dataclasses.field(default_factory=StageClock)
     takes_turns: bool = False  # whether one environment steps at a time
 
     def by_group(self):
