@@ -64,8 +64,6 @@ def define(module):
         _Shows("version", lambda: f"ALF {__version__}", "Shows the version of ALF."),
     ):
         flags.DEFINE_flag(flag, module_name=__name__)
-    for name in flags.FLAGS:
-        flags.FLAGS[name].allow_overwrite = False  # Twice is an error, unless the flag collects its values.
 
 
 def describe(module):

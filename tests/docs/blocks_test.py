@@ -113,10 +113,12 @@ def run_python(block, names, **_):
 
 def run_gin(block, folder, **_):
     rest = page_setup.RESTS.get((block.page, block.first_line), page_setup.Rest())
-    path = folder / "block.gin"
-    path.write_text(page_setup.BASE + rest.before + block.text + rest.after)
+    paths = []  # a file for each, because a file may not set a name twice
+    for i, text in enumerate((page_setup.BASE, rest.before, block.text, rest.after)):
+        paths.append(folder / f"block_{i}.gin")
+        paths[-1].write_text(text)
     gin.clear_config()
-    parse_config([str(path)], [])
+    parse_config([str(path) for path in paths], [])
     if block.reason is None:
         root_dir = folder / f"block_{block.line}"
         train.build(str(root_dir)).close()  # refuses bindings that nothing reads
