@@ -165,7 +165,7 @@ def test_the_metadata(wheel):
     assert "License: Apache-2.0" in head or "License-Expression: Apache-2.0" in head
     assert "Classifier: Typing :: Typed" in head
     # Links would be relative to a page of the package.
-    assert "examples/own_env.py" in text
+    assert "examples/impala_cartpole.gin" in text
     assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
 
 
@@ -216,7 +216,7 @@ def test_no_command_finds_the_sources(bin_dir, tmp_path):
     path, version, _ = run(bin_dir / "python", "-c", code, cwd=tmp_path).stdout.split()
     assert Path(path).is_relative_to(bin_dir.parent) and version
     commands = {path.name for path in bin_dir.glob("alf-*")}
-    names = ("train", "pbt", "play", "evaluate", "export", "benchmark", "plot", "check-env")
+    names = ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check-env")
     assert commands == {f"alf-{name}" for name in names}
 
 

@@ -165,7 +165,7 @@ def weighted_mean(x: Array, weight: Array) -> Array:
     return tf.math.divide_no_nan(total, count)
 
 
-def explained_variance(values, targets, weight):
+def explained_variance(values: Array, targets: Array, weight: Array) -> Array:
     """Tells how much of the targets the values explain, for display: float32 scalar, at most 1.
 
     `1 - var(target - value) / var(target)`, over the rows whose weight is above 0. It is 1 if the values are
