@@ -108,12 +108,12 @@ def test_a_gin_reference_may_stand_for_a_name(streams, scope):
     gin.parse_config(f"""
         small/UniformReplayer.capacity = 12
         UniformReplayer.capacity = 24
-        alf.tests.holder.exp_replayer = @{scope}UniformReplayer
+        tests.holder.exp_replayer = @{scope}UniformReplayer
     """)
     assert make(hold(), streams).max_steps == (3 if scope else 6)
 
 
-@gin.configurable("holder", module="alf.tests")
+@gin.configurable("holder", module="tests")
 def hold(exp_replayer=None):
     return exp_replayer
 
