@@ -281,7 +281,9 @@ def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, mes
     ids=["metric", "eval", "binding", "collectors"],
 )
 def test_what_only_the_cluster_or_a_member_can_see_is_one_line_too(tmp_path, settings, message):
-    process = start(write_study(tmp_path, f"{SETTINGS}\n{settings}\n"), tmp_path / "study")
+    gin_file = tmp_path / "changed.gin"
+    gin_file.write_text(f'include "{write_study(tmp_path)}"\n{settings}\n')
+    process = start(gin_file, tmp_path / "study")
     out, _ = process.communicate(timeout=SECONDS)
     errors = [line for line in out.splitlines() if line.startswith("error: ")]
     assert process.returncode == 2 and len(errors) == 1, out
