@@ -16,6 +16,7 @@ from alf.tf_runtime import share_heaps
 from alf.training.config import first_line
 
 _EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
+_START_SECONDS = 2.0  # until a process ends after a signal that comes before the first of many runs starts
 
 
 def make_main(run, takes_arguments=False):
@@ -73,6 +74,29 @@ def _parse_flags(argv):
     except flags.Error as error:
         print(f"error: {first_line(error)}", file=sys.stderr)
         sys.exit(2)
+
+
+class Stopper:
+    """What a signal does to a command that trains many times: it ends all runs, or the process before the first.
+
+    Attributes:
+        signum: int, the signal that has come; None before.
+        study: whatever ends once its `stop_reason` is set, a text; None before it starts.
+    """
+
+    def __init__(self):
+        self.signum = self.study = None
+
+    def watch(self, study):
+        """Takes note of what has started."""
+        self.study = study
+
+    def __call__(self, signum):
+        self.signum = signum
+        if self.study is not None:
+            self.study.stop_reason = f"stopped by {signal.Signals(signum).name}"
+        else:  # nothing is lost
+            exit_after(_START_SECONDS, 128 + signum)
 
 
 def exit_after(seconds, status):

@@ -19,7 +19,7 @@ from absl import flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import exit_after, make_main, start
+from alf.bin.command import Stopper, make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
@@ -46,7 +46,6 @@ flags.adopt_module_key_flags(run_flags)
 flags.adopt_module_key_flags(ray_flags)
 
 POPULATION = flags.DEFINE_integer("population", None, "Number of members, at least 2.")
-_START_SECONDS = 2.0  # until the process ends after a signal that comes before any member trains
 _PICTURE_SECONDS = 30.0  # between two pictures
 
 
@@ -71,16 +70,8 @@ class _Output:
 
 def run():
     """Trains a population as the flags say; returns the exit status."""
-    signals, schedulers = [], []
-
-    def stop(signum):
-        signals.append(signum)
-        if schedulers:
-            schedulers[0].stop_reason = f"stopped by {signal.Signals(signum).name}"
-        else:  # nothing is lost
-            exit_after(_START_SECONDS, 128 + signum)
-
-    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
+    stopper = Stopper()
+    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         population, config = read_config()
         run_dir = RunDir(ROOT_DIR.value)
         run_dir.lock()
@@ -91,14 +82,14 @@ def run():
         from alf.population.ray_study import run_study  # after `connect`
 
         try:
-            arguments = run_dir.path, output.announce, output.draw, schedulers.append
+            arguments = run_dir.path, output.announce, output.draw, stopper.watch
             errors = run_study(ray, study, population, find_collectors(), config, *arguments)
         finally:
             if study.rows:
                 output.draw(force=True)
             ray.shutdown()
         run_dir.close()
-    return _conclude(study, population, run_dir.path, schedulers[0], errors, signals)
+    return _conclude(study, population, run_dir.path, stopper, errors)
 
 
 def read_config():
@@ -142,7 +133,7 @@ def _any_value(setting):
     return setting.values[0] if setting.limits is None else setting.limits[0]
 
 
-def _conclude(study, population, folder, scheduler, errors, signals):
+def _conclude(study, population, folder, stopper, errors):
     """Prints the end of the study; returns the exit status."""
     best = study.best()
     if best is not None:
@@ -150,12 +141,12 @@ def _conclude(study, population, folder, scheduler, errors, signals):
             f"member {best} is the best, {population.objective} {study.objectives[best]:.6g}: "
             f"alf-play --root_dir={os.path.join(folder, 'members', str(best))}"
         )
-    if signals:
-        print(scheduler.stop_reason)
-        return 128 + signals[0]
+    if stopper.signum is not None:
+        print(stopper.study.stop_reason)
+        return 128 + stopper.signum
     if len(errors) == len(study.orders):
         raise EnvError(f"all members are lost; the first one: {errors[0]}")
-    print(scheduler.stop_reason or "all members have ended")
+    print(stopper.study.stop_reason or "all members have ended")
     return 0
 
 

@@ -20,7 +20,7 @@ from absl import flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import exit_after, make_main, start
+from alf.bin.command import Stopper, make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
@@ -33,7 +33,7 @@ from alf.plots.runs import read_run
 from alf.sweep.outcome import FAILED, FINISHED
 from alf.sweep.processes import Machine
 from alf.sweep.runner import Runner
-from alf.sweep.searches import make_search, parse_grid
+from alf.sweep.searches import check_once, make_search, parse_grid
 from alf.sweep.study import SweepStudy
 from alf.sweep.sweep import Sweep
 from alf.sweep.table import PICTURE_FILE, draw_curves, make_rows, write_tables
@@ -65,27 +65,12 @@ MAX_MEMORY = flags.DEFINE_float("max_memory", None, "GB that all runs share; nee
 RUN_MEMORY = flags.DEFINE_float("run_memory", None, "GB that each run is expected to need.")
 CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray cluster, see --ray_address.")
 
-_START_SECONDS = 2.0  # until the process ends after a signal that comes before any run starts
 _GIN_FILE = "config.gin"  # what the gin files say to all runs
-
-
-class _Stopper:
-    """What a signal does: it ends the runner, or this process if no run has started yet."""
-
-    def __init__(self):
-        self.signum = self.runner = None
-
-    def __call__(self, signum):
-        self.signum = signum
-        if self.runner is not None:
-            self.runner.stop_reason = f"stopped by {signal.Signals(signum).name}"
-        else:  # nothing is lost
-            exit_after(_START_SECONDS, 128 + signum)
 
 
 def run():
     """Trains many times as the flags say; returns the exit status."""
-    stopper = _Stopper()
+    stopper = Stopper()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         seeds = _check_flags()
         sweep, grid, config, settings = read_config()
@@ -97,17 +82,18 @@ def run():
             study = SweepStudy(run_dir.path, settings, seeds, search, sweep.objective, sweep.value)
             gin_file = _write_config(run_dir.path, config)
             study.open()
-            stopper.runner = _make_runner(run_dir.path, study, place, gin_file)
+            runner = _make_runner(run_dir.path, study, place, gin_file)
+            stopper.watch(runner)
             if stopper.signum is not None:
                 return 128 + stopper.signum
-            stopper.runner.run()
+            runner.run()
         finally:
             disconnect()
         status = _conclude(run_dir.path, study)
         run_dir.close()
     if stopper.signum is None:
         return status
-    print(f"{stopper.runner.stop_reason}; the same command goes on")
+    print(f"{stopper.study.stop_reason}; the same command goes on")
     return 128 + stopper.signum
 
 
@@ -136,9 +122,7 @@ def _parse_seeds(texts):
     if not texts or not all(text.strip().isdecimal() for text in texts):
         raise ConfigError(f"--seeds is {','.join(texts)!r}: it must be integers, at least 0, such as 0,1,2")
     seeds = [int(text) for text in texts]
-    twice = [seed for i, seed in enumerate(seeds) if seed in seeds[:i]]
-    if twice:
-        raise ConfigError(f"--seeds is {','.join(texts)}: {twice[0]} is there twice")
+    check_once(f"--seeds is {','.join(texts)}", seeds)
     return seeds
 
 
@@ -162,7 +146,7 @@ def read_config():
         if f".{name}".endswith(".Experiment.seed"):
             raise ConfigError("Experiment.seed is set by --seeds, not as a setting to try")
     config = gin.config_str()
-    evaluates = any(name.endswith("Trainer.evaluator_ctor") for name in parse_settings(config))
+    evaluates = any(name.endswith("Trainer.evaluator_ctor") for name in settings)
     if sweep.objective.startswith("eval/") and not evaluates:
         raise ConfigError(f"Sweep.objective is {sweep.objective!r}: set Trainer.evaluator_ctor")
     return sweep, grid, config, settings

@@ -12,8 +12,7 @@ from alf.drivers.stage_clock import IDLE, INFERENCE
 # Batches of requests per call of the graph from Python, at most. A call costs some hundred microseconds. A
 # loop ends early only when the queues close.
 _BATCHES_PER_CALL = 200
-# That a call takes, about: after each one the thread counts where its time went.
-_SECONDS_PER_CALL = 0.25
+_SECONDS_PER_CALL = 0.25  # about: after each call the thread counts where its time went
 
 
 def act(policy, time_step, state):

@@ -48,10 +48,15 @@ def _parse_values(name, text):
     if not isinstance(values, (list, tuple)) or not values:
         raise ConfigError(f"--grid={name}={text}: it must be a list of one or more values, [VALUE, ...]")
     texts = [repr(value) for value in values]
-    twice = [value for i, value in enumerate(texts) if value in texts[:i]]
-    if twice:
-        raise ConfigError(f"--grid={name}={text}: {twice[0]} is there twice")
+    check_once(f"--grid={name}={text}", texts)
     return texts
+
+
+def check_once(flag, values):
+    """Raises ConfigError if a value is twice in a list; `flag` is a text that says where the list is."""
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ConfigError(f"{flag}: {twice[0]} is there twice")
 
 
 def list_points(grid):
