@@ -77,7 +77,7 @@ def _parse_flags(argv):
 
 
 class Stopper:
-    """What a signal does to a command that trains many times: it ends all runs, or the process before the first.
+    """What a signal does to a command that trains many times: all runs end, or, before any, the process.
 
     Attributes:
         signum: int, the signal that has come; None before.
