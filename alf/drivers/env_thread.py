@@ -12,7 +12,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import OWNER, Experience, Frame, TimeStep
+from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import ASK, HAND_OVER, LOG, REST, STEP
@@ -87,14 +87,16 @@ class EnvUnroller:
         self._closed = False
         self._floats = []  # pairs of name and shape of what `_check_finite` checks
         self._errors = {}  # env_index -> the exception that its environment raised
-        self._observation_spec = add_leading_dims(specs.observation, specs.batch_size)
+        self._has_owner = bool(specs.policies)
+        self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
         self._action_spec = add_leading_dims(specs.action, specs.batch_size)
         # What the arrays of each step must be, to check that at the price of a comparison.
-        arrays = tf.nest.flatten(envs[0].observation_spec())
-        self._is_nested = tf.nest.is_nested(envs[0].observation_spec())
+        observation_spec, _ = self._split(envs[0].observation_spec())
+        arrays = tf.nest.flatten(observation_spec)
+        self._is_nested = tf.nest.is_nested(observation_spec)
         self._array_types = [((specs.batch_size, *s.shape), np.dtype(s.dtype)) for s in arrays]
         self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
-        self._num_signals = 2 + specs.reward.shape.num_elements()
+        self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
 
     def run(self, function, env_index, *args):
         """Calls a traced function (env_index, *args) for an environment; here `env_index` is an int.
@@ -228,6 +230,8 @@ class EnvUnroller:
         packed, observation = call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
         env_info = packed[num_signals:] if num_keys else ()
         step_type, discount, *reward = tf.unstack(packed[:num_signals] if num_keys else packed)
+        if self._has_owner:
+            observation = {OBSERVATION: observation, OWNER: tf.cast(reward.pop(), tf.int32)}
         reward = reward[0] if self._specs.reward.shape.rank == 0 else tf.stack(reward, axis=-1)
         time_step = TimeStep(tf.cast(step_type, tf.int32), reward, discount, observation, (), env_id=())
         return time_step, env_info
@@ -293,7 +297,7 @@ class EnvUnroller:
 
         On the hot path, so each check is one comparison as long as the step fits.
         """
-        nested = time_step.observation
+        nested, owner = self._split(time_step.observation)
         observation = [np.asarray(x) for x in tf.nest.flatten(nested)]
         fits = [(x.shape, x.dtype) for x in observation] == self._array_types
         if self._is_nested or tf.nest.is_nested(nested):
@@ -313,16 +317,24 @@ class EnvUnroller:
                 f"{self._specs.reward.shape}"
             )
         # `tf.numpy_function` takes about 12 us of GIL time for each array that it returns. So step type,
-        # discount, reward (or its R components) and K numbers of the info travel as the rows of one float32
-        # array [2 + R + K, B], which holds the first three exactly.
+        # discount, reward (or its R components), the owner, if there is one, and K numbers of the info travel
+        # as the rows of one float32 array, which holds all but the last exactly.
         end, info_keys = self._num_signals, self._specs.info_keys
         packed = np.empty((end + len(info_keys), self._specs.batch_size), np.float32)
         packed[0] = time_step.step_type
         packed[1] = time_step.discount
-        packed[2:end] = np.asarray(time_step.reward, np.float32).T
+        packed[2 : end - self._has_owner] = np.asarray(time_step.reward, np.float32).T
+        if self._has_owner:
+            packed[end - 1] = owner
         if info_keys:
             packed[end:] = self._get_info(env_index)
         return [packed, *observation]
+
+    def _split(self, observation):
+        """Takes the owner out of an observation, or of its spec: the rest, and the owner or None."""
+        if self._has_owner:
+            return observation[OBSERVATION], observation[OWNER]
+        return observation, None
 
     def _get_info(self, env_index):
         """Returns the K rows [B] of an environment's info, after a check."""

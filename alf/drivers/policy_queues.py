@@ -50,6 +50,7 @@ class PolicyQueues:
         self._counts = dict.fromkeys(self._names, 0)
         self._append = GraphFunction(self._append_part)
         self._cut = GraphFunction(self._cut_batch)
+        self._pass_on = GraphFunction(self._pass_part_on)
 
     def enqueue(self, unroll):
         """Splits an `Experience` of [T+1, B, ...] in the graph; returns the last operation.
@@ -59,18 +60,14 @@ class PolicyQueues:
         """
         done = tf.no_op()
         for place, name in enumerate(self._names):
+            # A part without sequences is enqueued, too: a `tf.cond` would cost more.
             part = self._select(name, unroll)
-            count = tf.shape(part.step_type)[1]
-
-            def enqueue(name=name, part=part, pair=(place, count)):
-                with tf.control_dependencies([self._announcements.enqueue(tf.stack(pair))]):
-                    enqueued = self._queues[name].enqueue(part)
-                with tf.control_dependencies([enqueued]):
-                    return tf.constant(True)
-
+            pair = tf.stack([place, tf.shape(part.step_type)[1]])
             with tf.control_dependencies([done, *tf.nest.flatten(part)]):
-                done = tf.cond(count > 0, enqueue, lambda: False)
-        return done.op
+                announced = self._announcements.enqueue(pair)
+            with tf.control_dependencies([announced]):
+                done = self._queues[name].enqueue(part)
+        return done
 
     def take(self):
         """Waits for a batch of any policy, that which is complete first.
@@ -83,7 +80,8 @@ class PolicyQueues:
             tf.errors.OutOfRangeError: if the driver has stopped.
         """
         name = self._find_complete()
-        needs_part = name is None
+        if name is not None:
+            return self._finish(name, self._cut((), name, False))
         while name is None:
             place, count = self._announcements.dequeue().numpy().tolist()
             self._counts[self._names[place]] += count
@@ -91,9 +89,9 @@ class PolicyQueues:
             if name is None:
                 self._append((), self._names[place])
         # The part that completes a batch is taken with it: a call costs more than what it does.
-        experience, steps = self._cut((), name, needs_part)
-        self._counts[name] -= self._shapes[name].num_sequences
-        return PolicyBatch(name, experience), steps
+        if self._counts[name] == count == self._shapes[name].num_sequences:
+            return self._finish(name, self._pass_on((), name))
+        return self._finish(name, self._cut((), name, True))
 
     def size(self):
         """Parts that wait in the queues now, an int."""
@@ -103,6 +101,11 @@ class PolicyQueues:
         """Closes all queues, see `NestFIFOQueue.close`."""
         for queue in (self._announcements, *self._queues.values()):
             queue.close()
+
+    def _finish(self, name, batch_and_steps):
+        self._counts[name] -= self._shapes[name].num_sequences
+        experience, steps = batch_and_steps
+        return PolicyBatch(name, experience), steps
 
     def _find_complete(self):
         """The name of a policy of which a whole batch waits, or None."""
@@ -135,19 +138,33 @@ class PolicyQueues:
             _map_rows(_assign, self._waiting[name], self._read(name, with_part=True))
 
     def _cut_batch(self, _, name, with_part):
-        """Takes a batch from the sequences that wait, and from the next part; returns what `take` does."""
-        count, splits_rows = self._shapes[name]
+        """Cuts a batch from the sequences that wait, and from the next part; returns what `_arrange` does."""
 
         def cut(axis, variable, rows):
-            batch, rest = tf.split(rows, [count, -1], axis)
+            batch, rest = tf.split(rows, [self._shapes[name].num_sequences, -1], axis)
             _assign(axis, variable, rest)
-            if not splits_rows:
-                return batch[tf.newaxis]
-            return tf.expand_dims(tf.experimental.numpy.moveaxis(batch, axis, 0), axis + 1)
+            return batch
 
         with tf.device("CPU:0"):
-            batch = _map_rows(cut, self._waiting[name], self._read(name, with_part))
-            return batch, count_transitions(batch.step_type)
+            return self._arrange(name, _map_rows(cut, self._waiting[name], self._read(name, with_part)))
+
+    def _pass_part_on(self, _, name):
+        """Takes a part that is a batch; returns what `_arrange` does."""
+        with tf.device("CPU:0"):
+            return self._arrange(name, self._queues[name].dequeue())
+
+    def _arrange(self, name, rows):
+        """Arranges N sequences, [T+1, N, ...], as a batch; returns it and its environment steps."""
+        count, splits_rows = self._shapes[name]
+
+        def arrange(axis, x):
+            x = tf.ensure_shape(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+            if not splits_rows:
+                return x[tf.newaxis]
+            return tf.expand_dims(tf.experimental.numpy.moveaxis(x, axis, 0), axis + 1)
+
+        batch = _map_rows(arrange, rows)
+        return batch, count_transitions(batch.step_type)
 
     def _read(self, name, with_part):
         """Reads the sequences of a policy that wait, and those of the next part in its queue."""

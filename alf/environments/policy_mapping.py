@@ -32,8 +32,8 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
     """A batched environment whose observation says which policy acts in each row.
 
     The observation is a dict: "observation", as the environment gives it, and "owner", int32 [B], the
-    policy's place in `names`. A game's rows get their policies when the game begins, and keep them until the
-    next one does.
+    policy's place in `names`. Where the mapping is a callable, a game's rows get their policies when the game
+    begins, and keep them until the next one does; any other mapping gives each row one policy for ever.
 
     Args:
         env: batched environment. One of several agents, such as `MultiAgentEnvironment`, has attributes
@@ -51,7 +51,8 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         num_games: int, G.
 
     Raises:
-        EnvError: in `reset` and `step`, if a callable `mapping` returns what is no policy for each agent.
+        ConfigError: if `mapping` is none of what `check_mapping` takes.
+        EnvError: if it gives an agent what is no policy for it. A callable is asked in `reset` and `step`.
     """
 
     def __init__(
@@ -71,6 +72,9 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         self._numbers = np.zeros(self.num_games, np.int64)
         self._owner = np.zeros(env.batch_size, np.int32)
         self._was_first = np.zeros(self.num_games, bool)
+        self._is_fixed = not callable(mapping)
+        if self._is_fixed:
+            self._map_games(np.ones(self.num_games, bool))
 
     def observation_spec(self) -> NestedSpec:
         owner = array_spec.BoundedArraySpec((), np.int32, 0, len(self.policies) - 1, OWNER)
@@ -92,11 +96,8 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         return self._add_owner(self._env.step(action))
 
     def _add_owner(self, time_step):
-        begins = self._find_begins(time_step)
-        if begins.any():
-            self._owner = self._owner.copy()  # the last step has the array
-            for game in begins.nonzero()[0].tolist():
-                self._map(game)
+        if not self._is_fixed:
+            self._map_games(self._find_begins(time_step))
         return time_step._replace(observation={OBSERVATION: time_step.observation, OWNER: self._owner})
 
     def _find_begins(self, time_step):
@@ -106,6 +107,13 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         is_first = np.asarray(time_step.step_type) == FIRST
         begins, self._was_first = is_first & ~self._was_first, is_first
         return begins
+
+    def _map_games(self, begins):
+        """Finds the owners of the rows of games that begin, bool [G]."""
+        if begins.any():
+            self._owner = self._owner.copy()  # the last step has the array
+            for game in begins.nonzero()[0].tolist():
+                self._map(game)
 
     def _map(self, game):
         """Asks for the policies of a game that begins."""

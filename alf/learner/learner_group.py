@@ -75,12 +75,7 @@ class LearnerGroup(tf.Module):
         self.uses_env_info = any(learner.uses_env_info for learner in learners.values())
         self.peers = Peers(None)
         self.on_diverged = None
-        # New ones take their place: a `tf.Module` saves no dict that changes.
-        self._observed: tuple[
-            str, ...
-        ] = ()  # the names of those that observed since the last call of `train`, in order
-        self._summaries = {}  # of each learner's last updates
-        self._oldest_versions = {}  # that the policies which have copied others may learn from
+        self._recent = _Recent()
 
     @property
     def progress(self) -> Progress:
@@ -106,11 +101,11 @@ class LearnerGroup(tf.Module):
 
         A batch that has a step of the weights from before `copy_policy` is dropped.
         """
-        oldest = self._oldest_versions.get(batch.name)
+        oldest = self._recent.oldest_versions.get(batch.name)
         if oldest is not None and int(tf.reduce_min(batch.experience.policy_version)) < oldest:
             return
         self.learners[batch.name].observe(batch.experience)
-        self._observed = tuple(dict.fromkeys([*self._observed, batch.name]))
+        self._recent.observed[batch.name] = True
 
     def train(self) -> dict[str, Array]:
         """Lets each learner train that has observed something since the last call.
@@ -120,16 +115,16 @@ class LearnerGroup(tf.Module):
             each policy; and `policy_lag_min`, `policy_lag_mean` and `policy_lag_max` of the policy that has
             trained last. Empty if no update was due.
         """
-        observed, self._observed = self._observed, ()
+        observed, self._recent.observed = self._recent.observed, {}
         summaries = {name: self._train_one(name) for name in observed}
         summaries = {name: summary for name, summary in summaries.items() if summary}
         if not summaries:
             return {}
-        self._summaries = {**self._summaries, **summaries}
-        last = summaries[list(summaries)[-1]]
-        values = {
-            f"{name}/{key}": x for name, summary in self._summaries.items() for key, x in summary.items()
+        self._recent.summaries |= {
+            name: {f"{name}/{key}": x for key, x in summary.items()} for name, summary in summaries.items()
         }
+        last = summaries[list(summaries)[-1]]
+        values = {key: x for summary in self._recent.summaries.values() for key, x in summary.items()}
         return {**values, **{key: x for key, x in last.items() if key.startswith("policy_lag_")}}
 
     def histograms(self) -> dict[str, Any]:
@@ -153,7 +148,7 @@ class LearnerGroup(tf.Module):
         learner = self.learners[child]
         learner.copy_from(self.learners[parent])
         if learner.needs_fresh_experience:
-            self._oldest_versions = {**self._oldest_versions, child: int(learner.progress.updates)}
+            self._recent.oldest_versions[child] = int(learner.progress.updates)
 
     def _train_one(self, name):
         try:
@@ -174,6 +169,19 @@ class LearnerGroup(tf.Module):
         for name, learner in self.learners.items():
             if name in state:
                 learner.set_state(state[name])
+
+
+class _Recent:
+    """What a `LearnerGroup` remembers between two calls. A `tf.Module` would track each dict that it sets.
+
+    Attributes:
+        observed: dict whose keys name the learners that observed since the last call of `train`, in order.
+        summaries: dict by policy, of each learner's last updates.
+        oldest_versions: dict by policy that has copied another, the oldest version that it may learn from.
+    """
+
+    def __init__(self):
+        self.observed, self.summaries, self.oldest_versions = {}, {}, {}
 
 
 class GroupReplayer:

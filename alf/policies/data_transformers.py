@@ -8,6 +8,7 @@ specs of observations, and a tensor spec of rewards. It raises `ConfigError` if 
 """
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -400,18 +401,23 @@ class RewardNormalizer(DataTransformer):
         return data._replace(reward=reward)
 
     def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
-        return self.transform(time_step), self._add_reward(state, (time_step.reward, time_step.step_type))
+        discount, reward = self._mask(time_step.reward, time_step.step_type)
+        return self.transform(time_step), discount * state + reward
 
     def observe(self, experience: Experience, state: Nest) -> None:
-        sums = tf.scan(self._add_reward, (experience.reward, experience.step_type), state)
+        discount, reward = self._mask(experience.reward, experience.step_type)
+        # Unrolled at tracing time, as the returns are; a `tf.scan` takes several times as long.
+        rows = zip(tf.unstack(discount), tf.unstack(reward), strict=True)
+        _, _, *sums = itertools.accumulate(rows, lambda total, row: row[0] * total + row[1], initial=state)
         # Row 0 was row T of the unroll before. A FIRST row has no reward.
-        self._statistics.update(sums[1:], tf.not_equal(experience.step_type[1:], FIRST))
+        self._statistics.update(tf.stack(sums), tf.not_equal(experience.step_type[1:], FIRST))
 
-    def _add_reward(self, total, row):
-        """Computes the discounted sums after a row, float32 [B, ...]; they are 0 where an episode begins."""
-        reward, step_type = row
-        is_first = tf.reshape(tf.equal(step_type, FIRST), (-1, *[1] * self.reward_spec.shape.rank))
-        return tf.where(is_first, 0.0, self._discount * total + reward)
+    def _mask(self, reward, step_type):
+        """Returns the factor of the sum before each row, and what the row adds: 0 where an episode begins."""
+        is_first = tf.equal(step_type, FIRST)
+        if self.reward_spec.shape.rank:
+            is_first = is_first[..., tf.newaxis]
+        return tf.where(is_first, 0.0, self._discount), tf.where(is_first, 0.0, reward)
 
 
 @gin.configurable(module="alf.policies")

@@ -14,7 +14,7 @@ from alf.data_structures import FIRST, OBSERVATION, OWNER, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
 from alf.environments import BatchedEnvironment, MappedEnvironment
-from alf.errors import ConfigError
+from alf.errors import ConfigError, EnvError
 from alf.learner import LearnerGroup
 from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.policies import Policy, PolicyGroup
@@ -295,6 +295,12 @@ def test_a_policy_of_other_spaces_is_refused():
     env = MappedEnvironment(TwoKinds(), lambda episode: ["walker", "driver"], tuple(spaces), spaces)
     with pytest.raises(Exception, match="'walker' to 'car', whose spaces are not those"):
         env.reset()
+
+
+def test_a_fixed_mapping_to_a_policy_of_other_spaces_is_refused_at_once():
+    spaces = {"driver": "car", "walker": "dog"}
+    with pytest.raises(EnvError, match="'walker' to 'car', whose spaces are not those"):
+        MappedEnvironment(TwoKinds(), {"car": "walker", "dog": "driver"}, tuple(spaces), spaces)
 
 
 def test_collectors_send_what_the_group_needs():
