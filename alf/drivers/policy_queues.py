@@ -6,7 +6,7 @@ import math
 import tensorflow as tf
 
 from alf.data_structures import FIRST, OWNER, count_transitions
-from alf.drivers.queues import NestFIFOQueue
+from alf.drivers.queues import NestFIFOQueue, Semaphore
 from alf.learner.learner_group import PolicyBatch
 from alf.tf_runtime import GraphFunction
 
@@ -45,6 +45,9 @@ class PolicyQueues:
         # Of each part that is enqueued next: the policy's place in `_names`, and how many sequences it has.
         pair = tf.TensorSpec((2,), tf.int32)
         self._announcements = NestFIFOQueue(_NUM_ANNOUNCEMENTS, pair, "announcements")
+        # Two threads announce their parts of a policy in the order in which they enqueue them: parts differ
+        # in size, and `take` must find that which was announced.
+        self._turns = {name: Semaphore(1, f"turn_of_{name}") for name in self._names}
         # Sequences that were taken from the queues and wait until a batch is complete, and their numbers.
         self._waiting = {name: _make_variables(queue.spec) for name, queue in self._queues.items()}
         self._counts = dict.fromkeys(self._names, 0)
@@ -68,8 +71,11 @@ class PolicyQueues:
                 with tf.control_dependencies([enqueued]):
                     return tf.constant(True)
 
+            def enqueue_in_turn(name=name, part=part, enqueue=enqueue):
+                return self._turns[name].hold(1, part, enqueue)
+
             with tf.control_dependencies([done, *tf.nest.flatten(part)]):
-                done = tf.cond(count > 0, enqueue, lambda: False)
+                done = tf.cond(count > 0, enqueue_in_turn, lambda: False)
         return done.op
 
     def take(self):
@@ -101,7 +107,7 @@ class PolicyQueues:
 
     def close(self):
         """Closes all queues, see `NestFIFOQueue.close`."""
-        for queue in (self._announcements, *self._queues.values()):
+        for queue in (self._announcements, *self._turns.values(), *self._queues.values()):
             queue.close()
 
     def _find_complete(self):
