@@ -299,18 +299,21 @@ def test_what_only_the_cluster_or_a_member_can_see_is_one_line_too(tmp_path, set
 def test_members_are_evaluated_in_processes_of_their_own(tmp_path):
     """There is room for the evaluations, because members leave it."""
     more = f"""
-{SETTINGS.strip()}
+{SETTINGS.strip().replace("interval = 200", "interval = 1000")}
 Trainer.evaluator_ctor = @Evaluator
 Evaluator.place = "cluster"
-Evaluator.interval_steps = 200
+Evaluator.interval_steps = 1000
 Evaluator.num_episodes = 2
 RayEvaluator.num_cpus = %share
 share = 0.25
 Population.objective = "eval"
-StopCriteria.num_env_steps = 20_000
+StopCriteria.num_env_steps = 3000
 """
     process = start(write_study(tmp_path, more), tmp_path / "study")
-    out, _ = process.communicate(timeout=SECONDS)
+    try:
+        out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
     assert process.returncode == 0 and "all members have ended" in out, out
     judged = {row["member"] for row in read_table(tmp_path / "study") if row["objective"]}
     assert judged == {"0", "1"}
