@@ -30,7 +30,7 @@ from alf.plots.picture import check_matplotlib
 from alf.population.bindings import make_bindings
 from alf.population.lineage import draw_lineage
 from alf.population.population import Population
-from alf.population.room import find_collectors
+from alf.population.room import find_helpers
 from alf.population.study import Study
 from alf.training.config import (
     own_config,
@@ -72,7 +72,7 @@ def run():
     """Trains a population as the flags say; returns the exit status."""
     stopper = Stopper()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        population, config = read_config()
+        population, config, helpers = read_config()
         run_dir = RunDir(ROOT_DIR.value)
         run_dir.lock()
         output = _Output(run_dir.path, population)
@@ -83,7 +83,7 @@ def run():
 
         try:
             arguments = run_dir.path, output.announce, output.draw, stopper.watch
-            errors = run_study(ray, study, population, find_collectors(), config, *arguments)
+            errors = run_study(ray, study, population, helpers, config, *arguments)
         finally:
             if study.rows:
                 output.draw(force=True)
@@ -93,7 +93,10 @@ def run():
 
 
 def read_config():
-    """Reads flags and gin; returns the `Population`, and the configuration of its members as a text."""
+    """Reads flags and gin; returns the `Population`, the text of its members' configuration, and helpers.
+
+    The helpers are what `find_helpers` returns.
+    """
     if not ROOT_DIR.value:
         raise ConfigError("--root_dir is missing: name the directory to write to")
     if POPULATION.value is None or POPULATION.value < 2:
@@ -105,8 +108,7 @@ def read_config():
         population = Population()
     take_bindings("alf.population")
     config = gin.config_str()
-    _check_settings(config, population)
-    return population, config
+    return population, config, _check_settings(config, population)
 
 
 def _check_policies(bindings):
@@ -120,17 +122,15 @@ def _check_policies(bindings):
 
 
 def _check_settings(config, population):
-    """Raises ConfigError if a setting is no parameter that gin knows."""
-    values = {
-        name: setting.move(_any_value(setting), 1.1, True) for name, setting in population.settings.items()
-    }
+    """Raises ConfigError if a setting is no parameter that gin knows; returns what `find_helpers` does.
+
+    That is with the largest values, in case a setting says how many collectors there are.
+    """
+    values = {name: setting.largest() for name, setting in population.settings.items()}
     with own_config():
         parse_config([], [config])
         parse_config([], make_bindings(values, population.settings), "Population.settings")
-
-
-def _any_value(setting):
-    return setting.values[0] if setting.limits is None else setting.limits[0]
+        return find_helpers()
 
 
 def _conclude(study, population, folder, stopper, errors):

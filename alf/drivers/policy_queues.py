@@ -42,15 +42,13 @@ class PolicyQueues:
             parts_of_batch = math.ceil(self._shapes[name].num_sequences / specs.batch_size)
             capacity = parts_of_batch * max_waiting_batches
             self._queues[name] = NestFIFOQueue(capacity, _of_some_rows(spec), f"learn_queue_of_{name}")
-        # Of each part that is enqueued next: the policy's place in `_names`, and how many sequences it has.
-        pair = tf.TensorSpec((2,), tf.int32)
-        self._announcements = NestFIFOQueue(_NUM_ANNOUNCEMENTS, pair, "announcements")
+        # Of each part that is enqueued next: the policy's place in `_names`.
+        place = tf.TensorSpec((), tf.int32)
+        self._announcements = NestFIFOQueue(_NUM_ANNOUNCEMENTS, place, "announcements")
         # Sequences that were taken from the queues and wait until a batch is complete, and their numbers.
         self._waiting = {name: _make_variables(queue.spec) for name, queue in self._queues.items()}
         self._counts = dict.fromkeys(self._names, 0)
-        self._append = GraphFunction(self._append_part)
         self._cut = GraphFunction(self._cut_batch)
-        self._pass_on = GraphFunction(self._pass_part_on)
 
     def enqueue(self, unroll):
         """Splits an `Experience` of [T+1, B, ...] in the graph; returns the last operation.
@@ -62,9 +60,8 @@ class PolicyQueues:
         for place, name in enumerate(self._names):
             # A part without sequences is enqueued, too: a `tf.cond` would cost more.
             part = self._select(name, unroll)
-            pair = tf.stack([place, tf.shape(part.step_type)[1]])
             with tf.control_dependencies([done, *tf.nest.flatten(part)]):
-                announced = self._announcements.enqueue(pair)
+                announced = self._announcements.enqueue(tf.constant(place))
             with tf.control_dependencies([announced]):
                 done = self._queues[name].enqueue(part)
         return done
@@ -81,17 +78,11 @@ class PolicyQueues:
         """
         name = self._find_complete()
         if name is not None:
-            return self._finish(name, self._cut((), name, False))
-        while name is None:
-            place, count = self._announcements.dequeue().numpy().tolist()
-            self._counts[self._names[place]] += count
-            name = self._find_complete()
-            if name is None:
-                self._append((), self._names[place])
-        # The part that completes a batch is taken with it: a call costs more than what it does.
-        if self._counts[name] == count == self._shapes[name].num_sequences:
-            return self._finish(name, self._pass_on((), name))
-        return self._finish(name, self._cut((), name, True))
+            return self._take_batch(name, takes_part=False)
+        batch = None
+        while batch is None:
+            batch = self._take_batch(self._names[int(self._announcements.dequeue())], takes_part=True)
+        return batch
 
     def size(self):
         """Parts that wait in the queues now, an int."""
@@ -102,10 +93,16 @@ class PolicyQueues:
         for queue in (self._announcements, *self._queues.values()):
             queue.close()
 
-    def _finish(self, name, batch_and_steps):
-        self._counts[name] -= self._shapes[name].num_sequences
-        experience, steps = batch_and_steps
-        return PolicyBatch(name, experience), steps
+    def _take_batch(self, name, takes_part):
+        """Takes the next part of a policy, if so; then a batch, as `take` does, or None if there are too few.
+
+        Which part it takes is not known before: another thread may have enqueued one since it was announced.
+        """
+        experience, steps, num_rows = self._cut((), name, takes_part, self._counts[name] > 0)
+        num_rows, size = int(num_rows), self._shapes[name].num_sequences
+        is_complete = num_rows >= size
+        self._counts[name] = num_rows - size if is_complete else num_rows
+        return (PolicyBatch(name, experience), steps) if is_complete else None
 
     def _find_complete(self):
         """The name of a policy of which a whole batch waits, or None."""
@@ -132,50 +129,39 @@ class PolicyQueues:
         own = tf.nest.map_structure(lambda x: tf.gather_nd(x, index), own._replace(state=()))
         return own._replace(step_type=tf.where(is_own, own.step_type, FIRST), state=state)
 
-    def _append_part(self, _, name):
-        """Takes a part from the queue of a policy, and appends it to the sequences that wait."""
-        with tf.device("CPU:0"):
-            _map_rows(_assign, self._waiting[name], self._read(name, with_part=True))
+    def _cut_batch(self, _, name, takes_part, some_wait):
+        """Cuts a batch from the sequences that wait, and from the next part in the queue of a policy.
 
-    def _cut_batch(self, _, name, with_part):
-        """Cuts a batch from the sequences that wait, and from the next part; returns what `_arrange` does."""
+        Args:
+            name: of the policy.
+            takes_part: whether it takes a part.
+            some_wait: whether any sequences wait.
 
-        def cut(axis, variable, rows):
-            batch, rest = tf.split(rows, [self._shapes[name].num_sequences, -1], axis)
-            _assign(axis, variable, rest)
-            return batch
+        Returns:
+            the batch and its environment steps, and how many sequences there were. If these are too few, all
+            of them go on waiting, and the batch is without sequences.
+        """
+        size, splits_rows = self._shapes[name]
 
-        with tf.device("CPU:0"):
-            return self._arrange(name, _map_rows(cut, self._waiting[name], self._read(name, with_part)))
-
-    def _pass_part_on(self, _, name):
-        """Takes a part that is a batch; returns what `_arrange` does."""
-        with tf.device("CPU:0"):
-            return self._arrange(name, self._queues[name].dequeue())
-
-    def _arrange(self, name, rows):
-        """Arranges N sequences, [T+1, N, ...], as a batch; returns it and its environment steps."""
-        count, splits_rows = self._shapes[name]
-
-        def arrange(axis, x):
-            x = tf.ensure_shape(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+        def cut(axis, variable, *rows):
+            rows = tf.concat(rows, axis) if len(rows) > 1 else rows[0]
+            num_rows = tf.shape(rows)[axis]
+            size_of_batch = tf.where(num_rows >= size, size, 0)
+            batch, rest = tf.split(rows, [size_of_batch, num_rows - size_of_batch], axis)
+            variable.assign(rest, read_value=False)
             if not splits_rows:
-                return x[tf.newaxis]
-            return tf.expand_dims(tf.experimental.numpy.moveaxis(x, axis, 0), axis + 1)
+                return batch[tf.newaxis]
+            return tf.expand_dims(tf.experimental.numpy.moveaxis(batch, axis, 0), axis + 1)
 
-        batch = _map_rows(arrange, rows)
-        return batch, count_transitions(batch.step_type)
-
-    def _read(self, name, with_part):
-        """Reads the sequences of a policy that wait, and those of the next part in its queue."""
-        rows = _map_rows(lambda axis, variable: variable.read_value(), self._waiting[name])
-        if not with_part:
-            return rows
-        return _map_rows(lambda axis, *x: tf.concat(x, axis), rows, self._queues[name].dequeue())
-
-
-def _assign(axis, variable, value):
-    return variable.assign(value, read_value=False)
+        with tf.device("CPU:0"):
+            sources = []
+            if some_wait:
+                sources.append(_map_rows(lambda axis, variable: variable.read_value(), self._waiting[name]))
+            if takes_part:
+                sources.append(self._queues[name].dequeue())
+            batch = _map_rows(cut, self._waiting[name], *sources)
+            num_rows = tf.add_n([tf.shape(source.step_type)[1] for source in sources])
+            return batch, count_transitions(batch.step_type), num_rows
 
 
 def _map_rows(function, *parts):

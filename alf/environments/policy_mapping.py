@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Which of several policies acts in which row: the choice is made where an episode begins, and then stays."""
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         mapping: what `check_mapping` takes.
         names: tuple of texts, the names of all policies.
         spaces: dict from a policy's name to the entry of the environment's `space_names` that it was made
-            for; None where all agents have the same spaces.
+            for, or to None if it was made for all; None where all agents have the same spaces.
         seed: int or None, for `Episode.rng`.
 
     Attributes:
@@ -52,7 +53,8 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
 
     Raises:
         ConfigError: if `mapping` is none of what `check_mapping` takes.
-        EnvError: if it gives an agent what is no policy for it. A callable is asked in `reset` and `step`.
+        EnvError: if it gives an agent what is no policy for it. A callable is asked in `reset` and `step`; an
+            error that it raises is one, too.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         self.agents = find_agents(env)
         self.policies, self._spaces = tuple(names), spaces
         self._choose = check_mapping(mapping, self.agents, names)
+        self._is_asked = callable(mapping)
         self._rng = np.random.default_rng(seed)
         self.num_games = env.batch_size // len(self.agents)
         self._numbers = np.zeros(self.num_games, np.int64)
@@ -87,6 +90,14 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         """Seeds the environment, and the mapping's `Episode.rng`."""
         self._rng = np.random.default_rng(seed)
         return self._env.seed(seed)
+
+    def find_idle(self) -> tuple[str, ...]:
+        """Returns the names of the policies that never act; of a callable `mapping` nobody knows: ()."""
+        if self._is_asked:
+            return ()
+        games = (Episode(self.agents, game, 0, self._rng) for game in range(self.num_games))
+        acting = {name for episode in games for name in self._choose(episode)}
+        return tuple(name for name in self.policies if name not in acting)
 
     def _reset(self):
         self._was_first[:] = False
@@ -119,7 +130,14 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         """Asks for the policies of a game that begins."""
         episode = Episode(self.agents, game, int(self._numbers[game]), self._rng)
         self._numbers[game] += 1
-        names = self._choose(episode)
+        try:
+            names = self._choose(episode)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise EnvError(
+                f"Policies.mapping raised {error!r} for game {game}, episode {episode.number} "
+                f"({place.filename}, line {place.lineno})"
+            ) from error
         if not isinstance(names, (list, tuple)) or len(names) != len(self.agents):
             raise EnvError(
                 f"Policies.mapping returned {names!r}: it must return the names of {len(self.agents)} "
@@ -128,7 +146,7 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         for i, (agent, name) in enumerate(zip(self.agents, names, strict=True)):
             if name not in self.policies:
                 raise EnvError(f"Policies.mapping returned {name!r}: the policies are {self.policies}")
-            if self._spaces is not None and self._spaces[name] != self._env.space_names[i]:
+            if self._spaces is not None and self._spaces[name] not in (None, self._env.space_names[i]):
                 raise EnvError(
                     f"Policies.mapping gave the policy {name!r} to {agent!r}, whose spaces are not those it "
                     "was made for"

@@ -26,7 +26,8 @@ class PolicyGroup(CopyableModule):
         policies: dict of `Policy` by name; the order gives the numbers in "owner".
         observation_spec, action_spec: of the environment, nests of unbatched tensor specs.
         spaces: dict from each name to the entry of the environment's observation and action that the policy
-            uses; None where all agents have the same spaces, and there are no entries.
+            uses, or to None if it uses all entries; None where all agents have the same spaces, and there are
+            no entries.
         frozen: names of policies that do not learn: `progress` does not count their updates.
 
     Attributes:
@@ -96,7 +97,7 @@ class PolicyGroup(CopyableModule):
 
     def view_specs(self, name: str) -> tuple[NestedSpec, NestedSpec]:
         """The specs of the observation and of the action of one policy, two nests of unbatched specs."""
-        return self._view_observation(name, self.observation_spec), self._view_action(name, self.action_spec)
+        return self._pick(name, self.observation_spec[OBSERVATION]), self._pick(name, self.action_spec)
 
     def view(self, name: str, rows: Any) -> Any:
         """What concerns one policy: a `TimeStep`, an `Experience` or an `ActionRequest`-like tuple of it.
@@ -105,22 +106,24 @@ class PolicyGroup(CopyableModule):
         keeps the policy's part.
         """
         parts = {
-            "observation": self._view_observation(name, rows.observation),
-            "prev_action": self._view_action(name, rows.prev_action),
+            "observation": self._pick(name, rows.observation[OBSERVATION]),
+            "prev_action": self._pick(name, rows.prev_action),
         }
         if "info" in rows._fields:
             slot = self._slots[name]
-            parts["action"] = self._view_action(name, rows.action)
+            parts["action"] = self._pick(name, rows.action)
             parts["info"] = rows.info[slot]
             parts["state"] = rows.state[slot] if rows.state else rows.state
         return rows._replace(**parts)
 
-    def _view_observation(self, name, observation):
-        seen = observation[OBSERVATION]
-        return seen if self.spaces is None else seen[self.spaces[name]]
+    def _find_entry(self, name):
+        """The entry of observation and action that a policy uses; None for all there is."""
+        return None if self.spaces is None else self.spaces[name]
 
-    def _view_action(self, name, action):
-        return action if self.spaces is None else action[self.spaces[name]]
+    def _pick(self, name, nest):
+        """What a policy uses of an action, or of an observation without owners."""
+        entry = self._find_entry(name)
+        return nest if entry is None else nest[entry]
 
     def _gather_states(self, spec):
         return {slot: getattr(self.policies[slot], spec).state for slot in self._slots.values()}
@@ -146,9 +149,9 @@ class PolicyGroup(CopyableModule):
         """Makes a `PolicyStep` of the group of one of a policy: what is not the policy's is zeros."""
         zeros = zeros_from_spec(spec, num_rows)
         slot = self._slots[name]
-        action = policy_step.action
-        if self.spaces is not None:
-            action = {**zeros.action, self.spaces[name]: action}
+        action, entry = policy_step.action, self._find_entry(name)
+        if entry is not None:
+            action = {**zeros.action, entry: action}
         info = {**zeros.info, slot: policy_step.info} if zeros.info else ()
         return PolicyStep(action, {**zeros.state, slot: policy_step.state}, info)
 

@@ -41,6 +41,15 @@ class Range(abc.ABC):
         low, high = self.limits
         return min(max(value, low), high)
 
+    def fit(self, value):
+        """Returns a value of another range if it is in this one, else one of this range, near to a number."""
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        return self.clip(value) if is_number else self.limits[0]
+
+    def largest(self):
+        """Returns the largest value; the last one of values that are no numbers."""
+        return self.limits[1]
+
 
 class _Numbers(Range):
     """The floats from `low` to `high`, both within [at_least, at_most]."""
@@ -146,6 +155,9 @@ class Integers(Range):
             moved += 1 if is_up else -1
         return self.clip(moved)
 
+    def fit(self, value):
+        return round(super().fit(value))
+
 
 @gin.configurable(module="alf.population")
 class Choice(Range):
@@ -173,6 +185,12 @@ class Choice(Range):
     def move(self, value, factor, is_up):
         index = self.values.index(value) + (1 if is_up else -1)
         return self.values[min(max(index, 0), len(self.values) - 1)]
+
+    def fit(self, value):
+        return value if value in self.values else self.values[0]
+
+    def largest(self):
+        return self.values[-1] if self.limits is None else self.limits[1]
 
 
 @gin.configurable(module="alf.population")
@@ -212,6 +230,11 @@ class Replacement:
 def draw(ranges, rng):
     """Draws a value of each setting: dict from name to `Range` -> dict from name to value."""
     return {name: values.draw(rng) for name, values in ranges.items()}
+
+
+def fit(values, ranges):
+    """Returns the settings of a study whose ranges were others, within the present ones: dicts by name."""
+    return {name: setting.fit(values[name]) for name, setting in ranges.items()}
 
 
 def mutate(values, ranges, rng, rate, min_factor, max_factor, resample_rate):

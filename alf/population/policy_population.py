@@ -80,7 +80,8 @@ class PolicyPopulation(Policies):
         return MappedEnvironment(env, mapping, self.names, seed=seed)
 
     def make_watchers(self, agents):
-        study = PolicyStudy(len(self.names), self._ranges, self._interval, self._seed, *self._rules)
+        rules = self._interval, self._objective, self._seed, *self._rules
+        study = PolicyStudy(len(self.names), self._ranges, *rules)
         metrics = [
             SettingMetric(study, member, policy, setting)
             for member, policy in enumerate(self.names)

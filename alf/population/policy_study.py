@@ -19,6 +19,7 @@ class PolicyStudy:
         num_policies: int, at least 2.
         ranges: dict from names of settings to `Range`.
         interval: environment steps of a policy between two reports.
+        objective: text, by what policies are judged; what a run reported by another one does not count.
         seed: int; None: the numbers differ from run to run.
         mutation, replacement: `Mutation`, `Replacement`.
 
@@ -27,8 +28,9 @@ class PolicyStudy:
         rows: list of dicts, as `Study.rows`: `member` is the place of the policy.
     """
 
-    def __init__(self, num_policies, ranges, interval, seed, mutation, replacement):
+    def __init__(self, num_policies, ranges, interval, objective, seed, mutation, replacement):
         self._ranges, self._interval, self._seed = ranges, interval, seed
+        self._objective, self._num_old_rows = objective, 0  # rows of another objective
         self._mutation, self._replacement = mutation, replacement
         self._num_draws = 0
         self.rows, self.settings = [], []
@@ -38,7 +40,8 @@ class PolicyStudy:
     @property
     def objectives(self):
         """The objective in each policy's last row, a list of floats; NaN where there is none."""
-        last = [self._last_row(member) for member in range(len(self._copied))]
+        rows = self.rows[self._num_old_rows :]
+        last = [_find_last(rows, member) for member in range(len(self._copied))]
         found = [None if row is None else row["objective"] for row in last]
         return [math.nan if objective is None else objective for objective in found]
 
@@ -86,12 +89,15 @@ class PolicyStudy:
     def get_state(self):
         """Returns what `set_state` needs, as JSON types."""
         state = dict(num_draws=self._num_draws, rows=self.rows, settings=self.settings, copied=self._copied)
+        state |= dict(objective=self._objective, num_old_rows=self._num_old_rows)
         return copy.deepcopy(state)
 
     def set_state(self, state):
         """Restores what `get_state` returned."""
         self._num_draws, self.rows = state["num_draws"], state["rows"]
         self.settings, self._copied = state["settings"], state["copied"]
+        is_same = state["objective"] == self._objective
+        self._num_old_rows = state["num_old_rows"] if is_same else len(self.rows)
 
     def _choose(self, member, env_steps, has_diverged, rng):
         limits = vars(self._replacement)
@@ -104,9 +110,13 @@ class PolicyStudy:
 
     def _last_row(self, member):
         """The last row of a policy; None before its first one."""
-        return next((row for row in reversed(self.rows) if row["member"] == member), None)
+        return _find_last(self.rows, member)
 
     def _make_rng(self):
         """A generator for one decision."""
         self._num_draws += 1
         return np.random.default_rng(None if self._seed is None else [self._seed, self._num_draws])
+
+
+def _find_last(rows, member):
+    return next((row for row in reversed(rows) if row["member"] == member), None)

@@ -222,14 +222,14 @@ class _Events(tune.Callback):
         self._announce(f"member {_index(trial)} is lost: {_describe_error(trial)}")
 
 
-def run_study(ray, study, population, collectors, config, folder, announce, on_change, on_scheduler):
+def run_study(ray, study, population, helpers, config, folder, announce, on_change, on_scheduler):
     """Trains all members until they have ended, or `stop_reason` is set.
 
     Args:
         ray: the module, connected.
         study: `Study`.
         population: `Population`.
-        collectors: dict, what the collectors of a member occupy, see `find_collectors`.
+        helpers: dict, what the collectors of a member and its evaluation occupy, see `find_helpers`.
         config: text; the gin configuration of all members.
         folder: of the study.
         announce, on_change: as of `StudyScheduler`.
@@ -242,7 +242,7 @@ def run_study(ray, study, population, collectors, config, folder, announce, on_c
         ConfigError: if a setting is wrong, or a member needs more than the cluster has.
     """
     total = ray.cluster_resources()
-    request, has_room = request_resources(total, population, len(study.orders), collectors)
+    request, has_room = request_resources(total, population, len(study.orders), helpers)
     scheduler = StudyScheduler(study, has_room, announce, on_change)
     on_scheduler(scheduler)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)

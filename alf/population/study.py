@@ -11,7 +11,7 @@ import numpy as np
 
 from alf.errors import ConfigError
 from alf.files import replace_file
-from alf.population.mutation import choose_any_parent, choose_parent, draw, list_best, mutate
+from alf.population.mutation import choose_any_parent, choose_parent, draw, fit, list_best, mutate
 
 STATE_FILE, TABLE_FILE = "population.json", "population.csv"
 _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
@@ -62,7 +62,11 @@ class Study:
             self._check_same(state, num_members)
             self.seed, self._num_draws = state["seed"], state["num_draws"]
             self.orders, self.rows = state["orders"], state["rows"]
+            for order in self.orders:  # the ranges may be others than before
+                order["settings"] = fit(order["settings"], population.settings)
             self.objectives = [_to_float(x) for x in state["objectives"]]
+            if state["objective"] != population.objective:  # the numbers of two objectives do not compare
+                self.objectives = [math.nan] * num_members
 
     def report(self, report):
         """Takes the report of a member at the end of an interval; returns its order from now on.
@@ -119,7 +123,8 @@ class Study:
             parent = choose_parent(member, self.objectives, rng, **limits)
         if parent is not None:
             copied = next(row for row in reversed(self.rows) if row["member"] == parent)
-            settings = mutate(copied["settings"], population.settings, rng, **vars(population.mutation))
+            ranges = population.settings
+            settings = mutate(fit(copied["settings"], ranges), ranges, rng, **vars(population.mutation))
             keys = ("member", "path", "env_steps", "objective")
             return _make_order(member, order["number"] + 1, settings, {key: copied[key] for key in keys})
         # Nobody is good, and with the same settings it would diverge again.
@@ -172,7 +177,7 @@ class Study:
 
     def _write(self):
         state = dict(seed=self.seed, num_draws=self._num_draws, config=self._config, orders=self.orders)
-        state |= dict(objectives=self.objectives, rows=self.rows)
+        state |= dict(objective=self._population.objective, objectives=self.objectives, rows=self.rows)
         for path, text in ((self._path, json.dumps(_without_nan(state))), (self._table, self.table())):
             with replace_file(path) as file:
                 file.write(text.encode())

@@ -59,8 +59,9 @@ class EloRating(Metric):
 
     def keep(self, versions):
         """Forgets all versions but these."""
-        for version in [version for version in self._versions if version not in versions]:
-            del self._versions[version]
+        for version in list(self._versions):  # a copy: games add versions in another thread
+            if version not in versions:
+                del self._versions[version]
 
     def expect_scores(self, versions):
         """Returns the expected scores of the policy that learns against a list of versions, float [N]."""
@@ -94,7 +95,8 @@ class EloRating(Metric):
         return float(self._rating)
 
     def get_state(self):
-        return {"rating": self._rating, "versions": [list(pair) for pair in self._versions.items()]}
+        pairs = list(self._versions.items())  # at once, as in `keep`
+        return {"rating": self._rating, "versions": [list(pair) for pair in pairs]}
 
     def set_state(self, state):
         self._rating = state["rating"]

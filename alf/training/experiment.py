@@ -118,6 +118,15 @@ class Experiment:
                     "strategy_ctor": strategy_ctor,
                 },
             )
+        by_policy = {
+            "data_transformers": data_transformers,
+            "policy_ctor": policy_ctor,
+            "algorithm_ctor": algorithm_ctor,
+            "exp_replayer": exp_replayer,
+            "learner_ctor": learner_ctor,
+        }
+        for name, value in by_policy.items():
+            _check_by_policy(name, value, policies)
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -227,8 +236,6 @@ class Experiment:
         """The setting of the policy called `name`; None with a single policy."""
         if name is None or not isinstance(setting, dict):
             return setting
-        if name not in setting:
-            raise ConfigError(f"a setting of Experiment is {setting!r}: it has no entry for {name!r}")
         return setting[name]
 
     def _find_seed(self, strategy):
@@ -253,6 +260,8 @@ class Experiment:
             envs += made  # so that they are closed if one cannot be wrapped
             for i, env_seed in enumerate(spawn_seeds(seed, len(made)), start=first):
                 envs[i] = self.wrap_env(envs[i], env_seed)
+                if self._policies is not None:
+                    self._policies.check_rows(envs[i])
         reserve_threads(2 * len(envs) + 8)
 
     def _add_behavior(self, envs):
@@ -393,6 +402,24 @@ def _check_policies(policies, others):
     for name, value in others.items():
         if value is not None:
             raise ConfigError(f"Experiment.{name} is set: it does not work with several policies")
+
+
+def _check_by_policy(name, value, policies):
+    """Raises ConfigError if a setting is a dict, and not one by the names of the policies that need it."""
+    if not isinstance(value, dict):
+        return
+    if policies is None:
+        raise ConfigError(
+            f"Experiment.{name} is {value!r}: it may be a dict where Experiment.policies is set"
+        )
+    acts = name in ("data_transformers", "policy_ctor")
+    missing = set(policies.names if acts else policies.learning) - set(value)
+    unknown = set(value) - set(policies.names)
+    if missing or unknown:
+        wrong = f"no entry for {min(missing)!r}" if missing else f"an entry for {min(unknown)!r}, no policy"
+        raise ConfigError(
+            f"Experiment.{name} is {value!r}: it has {wrong}; the policies are {policies.names}"
+        )
 
 
 def seed_continued_run(driver, iterations):

@@ -45,8 +45,8 @@ class League(Policies):
         sampling: how versions are drawn. "uniform": each with the same probability. "latest": the newest one.
             "prioritized": in proportion to (1 - p)^2, where p is the expected score of "main" against the
             version: strong ones more often (AlphaStar, 10.1038/s41586-019-1724-z, "hard").
-        max_versions: int; if there are more, one of those that lie closest together is deleted, never the
-            first or the newest.
+        max_versions: int; if there are more, those that lie closest together are deleted, one after another,
+            never the first or the newest.
         num_sequences: as in `Policies`, of "main".
         elo_ctor: callable (num_agents) -> `EloRating`.
     """
@@ -135,7 +135,7 @@ class _LeagueCallback(Callback):
         except OSError as error:
             logging.error("the league has no new version: %s", error)
             return
-        if len(self._versions.list()) > self._max_versions:
+        while len(self._versions.list()) > self._max_versions:
             self._versions.delete(find_crowded(self._versions.list()))
         self._elo.keep(self._versions.list())
 

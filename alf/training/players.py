@@ -42,12 +42,14 @@ def add_players(saved, base, env, text, checkpoint="newest", seed=None):
         names[agent] = name = f"{player}_{space}" if player == RANDOM and space else player
         if name in policies:
             continue
-        spaces[name] = space
         if player == RANDOM:
+            spaces[name] = space
             parts = observation_spec, action_spec
             policies[name] = RandomPolicy(*(parts if space is None else (part[space] for part in parts)))
         else:
             policies[name] = _load(saved, base, player, checkpoint)
+            spaces[name] = _find_space(base, player)
+    _check_spaces(names, spaces, space_names)
     spaces = None if space_names is None else spaces
     env = MappedEnvironment(env, names, tuple(policies), spaces, seed)
     mapped_spec = {**to_tensor_spec(env.observation_spec()), OBSERVATION: observation_spec}
@@ -82,13 +84,29 @@ def _parse(text, agents):
 
 def _load(saved, base, player, checkpoint):
     """Makes a copy of a policy of the run, with the weights of the checkpoint that the player names."""
-    name, _, own = player.partition("@")
+    name, has_own, own = player.partition("@")
     try:
         policy = select_policy(base, name)
     except ConfigError as error:
         raise ConfigError(f"--policy: {error}, or {RANDOM!r}") from None
-    saved.restore(base, own or checkpoint)
+    saved.restore(base, own if has_own else checkpoint)
     return policy.copy()
+
+
+def _find_space(base, player):
+    """The entry of the agents' different spaces for which a policy of the run was made; None for all."""
+    has_entries = isinstance(base, PolicyGroup) and base.spaces is not None
+    return base.spaces[player.partition("@")[0]] if has_entries else None
+
+
+def _check_spaces(names, spaces, space_names):
+    """Raises ConfigError if an agent's policy was made for other spaces than the agent has."""
+    for (agent, name), space in zip(names.items(), space_names or (), strict=False):
+        if spaces[name] not in (None, space):
+            raise ConfigError(
+                f"--policy: {name!r} cannot act for {agent!r}, because it was made for the spaces of "
+                f"{spaces[name]!r}: name a player for each agent, AGENT=PLAYER,..."
+            )
 
 
 def _unmapped_specs(base):

@@ -77,6 +77,15 @@ class Policies:
             )
         return MappedEnvironment(env, self._mapping, self.names, self._spaces, seed)
 
+    def check_rows(self, env: MappedEnvironment) -> None:
+        """Raises ConfigError if a policy that learns has no row in such environments."""
+        idle = [name for name in env.find_idle() if name not in self.frozen]
+        if idle:
+            raise ConfigError(
+                f"{type(self).__name__}.mapping is {self._mapping!r}: none of the {env.batch_size} rows of a "
+                f"batched environment has the policy {idle[0]!r}, which would learn nothing"
+            )
+
     def make_group(
         self, make_policy: Callable[..., Policy], observation_spec: NestedSpec, action_spec: NestedSpec
     ) -> PolicyGroup:

@@ -179,7 +179,7 @@ class _Parallel:
             if terminated or truncated:
                 self._ended.add(agent)
             elif agent not in self.env.agents:
-                raise MisfitError(f"agent {agent!r} has left the game without termination or truncation")
+                raise _left(agent)
         # Some environments keep those that have ended among their agents.
         entered = [x for x in self.env.agents if x not in seen and x not in self._ended]
         return {**seen, **{agent: _see(agent, observations, infos) for agent in entered}}
@@ -248,6 +248,9 @@ class _Turns:
         # Only now it is known whose turn it is. One that has ended, and is not removed before others act, may
         # still be rewarded: it waits until then.
         seen = {**ended, **self._look_at_all()}
+        for agent in actions:
+            if agent not in seen:
+                raise _left(agent)
         return {agent: x._replace(reward=rewards.get(agent, 0.0)) for agent, x in seen.items()}
 
     def _remove_ended(self):
@@ -333,6 +336,10 @@ def _make_blank(space):
     elif isinstance(space, spaces.MultiDiscrete):
         low, high = space.start, space.start + space.nvec - 1
     return np.clip(np.zeros(space.shape, space.dtype), low, high).astype(space.dtype)
+
+
+def _left(agent):
+    return MisfitError(f"agent {agent!r} has left the game without termination or truncation")
 
 
 def _see(agent, observations, infos, *outcome):

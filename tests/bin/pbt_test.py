@@ -275,10 +275,16 @@ def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, mes
         ),
         (
             "Experiment.num_collectors = 999",
-            "Experiment.num_collectors: the cluster has not .* for the collectors of each of 2 members",
+            "Experiment.num_collectors, Evaluator.place: the cluster has not .* of each of 2 members",
+        ),
+        (
+            "Population.settings = {'Experiment.num_collectors': @Integers(), "
+            "'Adam.learning_rate': @rate/LogUniform(), 'Adam.epsilon': @entropy/Uniform()}\n"
+            "Integers.low = 0\nIntegers.high = 999",
+            "Experiment.num_collectors, Evaluator.place: the cluster has not .*999",
         ),
     ],
-    ids=["metric", "eval", "binding", "collectors"],
+    ids=["metric", "eval", "binding", "collectors", "tuned"],
 )
 def test_what_only_the_cluster_or_a_member_can_see_is_one_line_too(tmp_path, settings, message):
     gin_file = tmp_path / "changed.gin"
@@ -288,6 +294,29 @@ def test_what_only_the_cluster_or_a_member_can_see_is_one_line_too(tmp_path, set
     errors = [line for line in out.splitlines() if line.startswith("error: ")]
     assert process.returncode == 2 and len(errors) == 1, out
     assert re.search(message, errors[0]) and "Traceback" not in out
+
+
+def test_members_are_evaluated_in_processes_of_their_own(tmp_path):
+    """There is room for the evaluations, because members leave it."""
+    more = f"""
+{SETTINGS.strip().replace("interval = 200", "interval = 1000")}
+Trainer.evaluator_ctor = @Evaluator
+Evaluator.place = "cluster"
+Evaluator.interval_steps = 1000
+Evaluator.num_episodes = 2
+RayEvaluator.num_cpus = %share
+share = 0.25
+Population.objective = "eval"
+StopCriteria.num_env_steps = 3000
+"""
+    process = start(write_study(tmp_path, more), tmp_path / "study")
+    try:
+        out, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and "all members have ended" in out, out
+    judged = {row["member"] for row in read_table(tmp_path / "study") if row["objective"]}
+    assert judged == {"0", "1"}
 
 
 def test_a_cluster_that_was_there_before(tmp_path):

@@ -2,6 +2,8 @@
 """Several policies in one driver: each step is learned once, by the policy that made it, and by no other."""
 
 import collections
+import re
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,9 @@ from tf_agents.trajectories import time_step as ts
 from alf.data_structures import FIRST, OBSERVATION, OWNER, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
+from alf.drivers.env_specs import EnvSpecs
+from alf.drivers.policy_queues import PolicyQueues
+from alf.drivers.queues import NestFIFOQueue
 from alf.environments import BatchedEnvironment, MappedEnvironment
 from alf.errors import ConfigError, EnvError
 from alf.learner import LearnerGroup
@@ -220,6 +225,46 @@ def test_a_full_queue_of_one_policy_does_not_stop_the_others_for_ever():
     assert counts[0] > 3 * counts[1] > 0
 
 
+def test_a_part_may_overtake_one_that_was_announced_before(monkeypatch):
+    """A batch is complete by the part that is there: one that was announced earlier may be larger."""
+    enqueue, is_announced, is_overtaken = NestFIFOQueue.enqueue, threading.Event(), threading.Event()
+
+    def hesitate(size):
+        if size == B:
+            is_announced.set()
+            is_overtaken.wait(1.0)
+        return size
+
+    def enqueue_late(queue, item):
+        if not queue._name.startswith("learn_queue_of"):
+            return enqueue(queue, item)
+        late = tf.numpy_function(hesitate, [tf.shape(item.step_type)[1]], tf.int32)
+        with tf.control_dependencies([late]):
+            return enqueue(queue, item)
+
+    monkeypatch.setattr(NestFIFOQueue, "enqueue", enqueue_late)
+    env = MappedEnvironment(CountingEnvironment(B, EPISODE), "a", NAMES)
+    group, specs = make_group(env), EnvSpecs([env])
+    learner = LearnerGroup(group, {"a": RecordingLearner(group.policies["a"])}, {"a": B - 1})
+    queues = PolicyQueues(group, specs, learner, T, max_waiting_batches=3)
+    unroll = zeros_from_spec(specs.unroll_spec(group, T))
+    append = tf.function(lambda unroll: [queues.enqueue(unroll), tf.constant(0)][1], autograph=False)
+    few = tf.where(tf.range(B) < 2, unroll.observation[OWNER], 2)  # of the other rows: "frozen"
+    sizes = {B: unroll, 2: unroll._replace(observation={**unroll.observation, OWNER: few})}
+    threads = {size: threading.Thread(target=append, args=(x,)) for size, x in sizes.items()}
+    threads[B].start()
+    assert is_announced.wait(60.0)
+    threads[2].start()
+    threads[2].join(0.5)
+    is_overtaken.set()
+    batch, _ = queues.take()
+    assert batch.experience.step_type.shape == (1, T + 1, B - 1)
+    for thread in threads.values():
+        thread.join(60.0)
+        assert not thread.is_alive()
+    queues.close()
+
+
 class TwoKinds(BatchedEnvironment):
     """Games of two agents: one sees two numbers and moves a float, one sees an image and chooses of 3."""
 
@@ -330,11 +375,39 @@ def test_wrong_mappings_are_one_line(mapping, message):
     assert "policy_mapping" in str(caught.value) or "Policies.mapping" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "mapping, idle",
+    [
+        ("b", ("a", "frozen")),
+        (["a", "frozen", "a"], ("b",)),
+        (("a", "b", "frozen"), ("frozen",)),
+        ({"agent": "a"}, ("b", "frozen")),
+        (map_at_random, ()),
+    ],
+    ids=["name", "list", "more policies than rows", "dict", "callable"],
+)
+def test_policies_without_a_row_are_found(mapping, idle):
+    assert MappedEnvironment(FakeEnvironment(2), mapping, NAMES).find_idle() == idle
+
+
 @pytest.mark.parametrize("answer", [None, "a", [], ["a", "b"], ["x"], [3]])
 def test_a_callable_that_returns_no_policies_ends_the_run(answer):
     env = MappedEnvironment(FakeEnvironment(2), lambda episode: answer, NAMES)
     with pytest.raises(Exception, match="Policies.mapping returned"):
         env.reset()
+
+
+def test_a_callable_that_raises_ends_the_run_with_one_line():
+    def choose(episode):
+        return {0: ["a"], 1: ["b"]}[episode.number]
+
+    with pytest.raises(
+        EnvError, match=r"^Policies.mapping raised KeyError\(2\) for game \d, episode 2"
+    ) as caught:
+        collect(mapping=choose)
+    assert re.search(r"policy_group_test.py, line \d+\)$", str(caught.value))
+    with pytest.raises(EnvError, match="^Policies.mapping raised TypeError"):
+        MappedEnvironment(FakeEnvironment(2), lambda: ["a"], NAMES).reset()
 
 
 @pytest.mark.parametrize(

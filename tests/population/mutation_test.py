@@ -23,6 +23,7 @@ from alf.population.mutation import (
     Uniform,
     choose_parent,
     draw,
+    fit,
     list_best,
     mutate,
 )
@@ -117,6 +118,38 @@ def count_changes(**settings):
     values = np.array([mutate({"x": 1.0}, ranges, rng, **settings)["x"] for _ in range(4000)])
     factors = np.maximum(values, 1 / values)
     return np.mean(values != 1.0), np.mean(values > 1.0), factors
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_in_the_ranges_fits(seed):
+    values = draw(RANGES, np.random.default_rng(seed))
+    assert fit(values, RANGES) == values
+
+
+@pytest.mark.parametrize(
+    "setting, value, fitted",
+    [
+        (LogUniform(1e-4, 1e-2), 0.5, 1e-2),
+        (Uniform(-1.0, 2.0), -3, -1.0),
+        (Discount(0.9, 0.99), 0.999, 0.99),
+        (Integers(2, 9), 1, 2),
+        (Integers(2, 9), 3.4, 3),
+        (Integers(2, 9), "relu", 2),
+        (Choice(["a", "b"]), "c", "a"),
+        (Choice([8, 16]), 4.5, 8),
+        (Uniform(0.5, 2.0), True, 0.5),
+    ],
+    ids=["log", "uniform", "discount", "few", "rounded", "text", "texts", "numbers", "bool"],
+)
+def test_what_is_in_no_range_gets_into_it(setting, value, fitted):
+    assert fit({"x": value}, {"x": setting}) == {"x": fitted}
+    assert is_in(setting, fitted)
+
+
+def test_the_largest_values():
+    largest = {name: setting.largest() for name, setting in RANGES.items()}
+    numbers = {"log": 1e-1, "uniform": 3.0, "discount": 0.999, "integers": 40, "sizes": 32}
+    assert largest == {**numbers, "choice": "d"}
 
 
 def test_rate_and_factors():

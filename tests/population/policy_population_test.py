@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.algorithms import PPOAlgorithm
 from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
 from alf.learner import LearnerGroup
@@ -207,6 +208,22 @@ def test_decisions_are_carried_out(tmp_path, monkeypatch):
         rows = [row for row in study.rows if row["member"] == member]
         numbers = [row["env_steps"] // INTERVAL for row in rows]
         assert numbers == sorted(set(numbers)) and numbers[-1] == ends[name] // INTERVAL
+
+
+def test_settings_change_without_another_graph(tmp_path, monkeypatch):
+    traces, calc_loss, seen = [], PPOAlgorithm.calc_loss, {}
+    monkeypatch.setattr(PPOAlgorithm, "calc_loss", lambda *args: traces.append(1) or calc_loss(*args))
+
+    def act(trainer, iteration):
+        copies = trainer.metrics["population/copies"].result()
+        if all(int(learner.progress.updates) > 2 for learner in trainer.learner.learners.values()):
+            seen[iteration] = copies, len(traces)
+        if seen and copies > min(seen.values())[0] + 2:
+            trainer.stop("enough")
+
+    make_trainer(tmp_path, "Replacement.quantile = 0.5", 3000, act).train()
+    copies, counts = zip(*seen.values(), strict=True)
+    assert max(copies) > min(copies) + 2 and set(counts) == {counts[0]} and counts[0] > 0
 
 
 def test_a_copy_takes_over_the_figures_of_the_last_episodes(tmp_path):

@@ -16,9 +16,9 @@ RANGES = {"Adam.learning_rate": LogUniform(1e-6, 1e-1), "PPOAlgorithm.discount":
 MUTATION = dict(rate=0.7, min_factor=1.2, max_factor=2.0, resample_rate=0.1)
 
 
-def make_study(num_policies=5, seed=SEED, **replacement):
+def make_study(num_policies=5, seed=SEED, objective="AverageReturn", **replacement):
     rules = Mutation(**MUTATION), Replacement(**replacement)
-    study = PolicyStudy(num_policies, RANGES, INTERVAL, seed, *rules)
+    study = PolicyStudy(num_policies, RANGES, INTERVAL, objective, seed, *rules)
     study.begin()
     return study
 
@@ -97,6 +97,21 @@ def test_a_run_that_ends_anywhere_goes_on_as_if_it_had_not():
         state = json.dumps(again.get_state())
     assert json.loads(state) == whole.get_state()
     assert whole.num_copies > 10
+
+
+def test_what_was_reported_by_another_objective_does_not_count():
+    study = make_study(2, quantile=0.5)
+    for member in range(2):
+        study.report(member, INTERVAL, 1000.0 + member)
+    for _ in range(2):  # it is kept which ones these are
+        again = make_study(2, objective="info/speed", quantile=0.5)
+        again.set_state(study.get_state())
+        assert all(math.isnan(objective) for objective in again.objectives)
+        assert again.is_due(0, 2 * INTERVAL) and not again.is_due(0, 2 * INTERVAL - 1)
+        study = again
+    assert study.report(0, 2 * INTERVAL, 0.25) is None
+    assert study.objectives[0] == 0.25
+    assert study.report(1, 2 * INTERVAL, 0.125) == 0
 
 
 def test_what_was_saved_does_not_change_afterwards():

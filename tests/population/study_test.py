@@ -54,7 +54,7 @@ def make_reports(seed, num_members=5, num_intervals=12):
     return reports
 
 
-def literal_orders(study, reports, quantile, min_gap, warm_up):
+def literal_orders(study, reports, quantile, min_gap, min_relative_gap, warm_up):
     """What each member is to do after each report, computed without `Study`. Yields lists of orders."""
     orders, objectives, reported = copy.deepcopy(study.orders), [math.nan] * len(study.orders), {}
     draws = study._num_draws
@@ -72,7 +72,7 @@ def literal_orders(study, reports, quantile, min_gap, warm_up):
             best = [i for _, i in best][-math.ceil(len(objectives) * quantile) :]
             parent = best[rng.integers(len(best))] if best else None
         elif report["env_steps"] >= warm_up:
-            parent = choose_parent(member, objectives, rng, quantile, min_gap)
+            parent = choose_parent(member, objectives, rng, quantile, min_gap, min_relative_gap)
         number = order["number"] + 1
         if parent is not None:
             other = reported[parent]
@@ -88,6 +88,7 @@ def literal_orders(study, reports, quantile, min_gap, warm_up):
 SETTINGS = [
     dict(quantile=0.4),
     dict(quantile=0.2, min_gap=1.0),
+    dict(quantile=0.4, min_relative_gap=1.5),
     dict(quantile=0.2, min_gap=0.0, warm_up=4 * INTERVAL),
 ]
 
@@ -96,7 +97,7 @@ SETTINGS = [
 @pytest.mark.parametrize("seed", range(3))
 def test_the_orders_are_those_of_the_literal_model(tmp_path, settings, seed):
     study, reports = make_study(tmp_path, **settings), make_reports(seed)
-    given = {"quantile": 0.25, "min_gap": 0.0, "warm_up": 0} | settings
+    given = {"quantile": 0.25, "min_gap": 0.0, "min_relative_gap": 0.0, "warm_up": 0} | settings
     copies = 0
     for report, expected in zip(reports, literal_orders(study, reports, **given), strict=True):
         assert study.report(report) == expected[report["member"]]
@@ -200,6 +201,37 @@ def test_another_study_in_the_folder_is_refused(tmp_path):
     (tmp_path / "population.json").write_text("{")
     with pytest.raises(ConfigError, match="population.json cannot be read"):
         make_study(tmp_path, 3)
+
+
+def test_a_study_may_go_on_with_another_objective(tmp_path):
+    """What was reported by the one before does not count."""
+    study = make_study(tmp_path, 2)
+    for member in range(2):
+        study.report(make_report(member, INTERVAL, 1000.0 + member))
+    population = make_population(quantile=0.5)
+    population.objective = "info/speed"
+    for _ in range(2):
+        again = Study(str(tmp_path), population, 2, {"a.b": "1"})
+    assert again.report(make_report(0, 2 * INTERVAL, 0.25))["parent"] is None
+    assert again.best() == 0
+    assert again.report(make_report(1, 2 * INTERVAL, 0.125))["parent"]["member"] == 0
+    assert Study(str(tmp_path), population, 2, {"a.b": "1"}).objectives == [0.25, 0.125]
+
+
+def test_a_study_may_go_on_with_other_ranges(tmp_path):
+    """Members, and those who copy what was reported before, get values that the new ranges have."""
+    ranges = {"Adam.learning_rate": LogUniform(1e-4, 1e-3), "A.kind": Choice(["z", "new"])}
+    study = make_study(tmp_path)
+    for member in range(5):
+        study.report(make_report(member, INTERVAL, float(member)))
+    population = make_population(quantile=0.4)
+    population.settings = ranges
+    again = Study(str(tmp_path), population, 5, {"a.b": "1"})
+    orders = [again.orders, [again.report(make_report(i, 2 * INTERVAL, float(i))) for i in (0, 1)]]
+    assert orders[1][0]["parent"] is not None
+    for order in sum(orders, []):
+        assert 1e-4 <= order["settings"]["Adam.learning_rate"] <= 1e-3
+        assert order["settings"]["A.kind"] in ("z", "new")
 
 
 def test_the_state_is_json_without_nan(tmp_path):

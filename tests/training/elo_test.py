@@ -191,6 +191,20 @@ def test_the_state_is_json_and_restores_all_ratings():
     assert other.expect_scores([40]).tolist() == [expect_score(1300.0, 1250.5)]
 
 
+def test_a_game_may_end_while_versions_are_forgotten():
+    """The log thread rates a version that is new to it, in the middle of what the learner's thread does."""
+    elo = EloRating(2)
+
+    class Busy(list):
+        def __contains__(self, version):
+            elo.rate(version + 1000)
+            return super().__contains__(version)
+
+    elo.set_state({"rating": 1300.0, "versions": [[0, 1.0], [40, 2.0], [80, 3.0]]})
+    elo.keep(Busy([40]))
+    assert dict(elo.get_state()["versions"]) == {40: 2.0, 1000: 1300.0, 1040: 1300.0, 1080: 1300.0}
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("k_factor", 0), ("first_rating", "high"), ("window", 0)], ids=lambda x: str(x)
 )

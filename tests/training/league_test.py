@@ -222,6 +222,16 @@ def test_so_many_versions_are_kept(tmp_path):
     assert set(versions) <= set(ratings)
 
 
+def test_a_league_that_is_too_large_shrinks(tmp_path):
+    make_trainer(tmp_path, League(snapshot_interval=1, max_versions=8), 20).train()
+    assert len(versions_in(tmp_path)) == 8
+    trainer = make_trainer(tmp_path, League(snapshot_interval=1, max_versions=3), 22)
+    trainer.train()
+    versions = versions_in(tmp_path)
+    assert len(versions) == 3 and versions[0] == 0
+    assert versions[-1] == int(trainer.learner.progress.updates)
+
+
 def test_a_run_continues_with_its_league(tmp_path):
     settings = dict(num_opponents=2, snapshot_interval=5, draw_interval=2)
     first = make_trainer(tmp_path, League(**settings), 40)

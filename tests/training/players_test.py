@@ -9,10 +9,12 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import FIRST, LAST, MID, TimeStep
 from alf.environments import BatchedEnvironment, MappedEnvironment
+from alf.errors import ConfigError
 from alf.nest_utils import BoundedTensorSpec, to_tensor_spec
 from alf.policies import Agent, PolicyGroup
 from alf.policies.random_policy import RandomPolicy
 from alf.training.evaluation import evaluate, summarize_episodes
+from alf.training.players import add_players
 
 
 class Race(BatchedEnvironment):
@@ -143,3 +145,109 @@ def test_random_actions_are_allowed_ones():
     counts = np.bincount(action[::2], minlength=4)
     assert counts[1] == counts[2] == 0 and 400 < counts[0] < 600
     assert (action[1::2] == 1).all()
+
+
+class Chase(BatchedEnvironment):
+    """Games of one step, of a cat that chooses of 3 and sees one number, and a mouse that moves and sees two.
+
+    The reward is the action.
+    """
+
+    agents = ("cat", "mouse")
+    space_names = ("cat", "mouse")
+
+    def __init__(self):
+        observation = {name: array_spec.ArraySpec((i,), np.float32) for i, name in enumerate(self.agents, 1)}
+        move = array_spec.BoundedArraySpec((), np.float32, -9, 9)
+        super().__init__(
+            2, observation, {"cat": array_spec.BoundedArraySpec((), np.int64, 0, 2), "mouse": move}
+        )
+
+    def _reset(self):
+        return self._show(FIRST, np.zeros(2, np.float32))
+
+    def _step(self, action):
+        if self.game_ends.all():
+            return self._reset()
+        return self._show(LAST, np.array([action["cat"][0], action["mouse"][1]], np.float32))
+
+    def _show(self, step_type, reward):
+        self.game_begins, self.game_ends = np.array([step_type == FIRST]), np.array([step_type == LAST])
+        observation = {name: np.ones((2, i), np.float32) for i, name in enumerate(self.agents, 1)}
+        ones = np.ones(2, np.float32)
+        return ts.TimeStep(np.full(2, step_type, np.int32), reward, ones, observation)
+
+
+class OneAction(RandomPolicy):
+    """Chooses always the same action, in each entry; refuses observations that are not its own."""
+
+    def __init__(self, action, observation_spec, action_spec):
+        super().__init__(observation_spec, action_spec)
+        self._action = action
+
+    def rollout_step(self, time_step, state):
+        tf.nest.map_structure(
+            lambda x, s: x.shape[1:].assert_is_compatible_with(s.shape),
+            time_step.observation,
+            self.time_step_spec.observation,
+        )
+        step = super().rollout_step(time_step, state)
+        return step._replace(
+            action=tf.nest.map_structure(lambda x: tf.ones_like(x) * self._action, step.action)
+        )
+
+
+class Saved:
+    """Has the place of a `SavedRun`: notes which checkpoints were asked for."""
+
+    def __init__(self):
+        self.checkpoints = []
+
+    def restore(self, policy, checkpoint):
+        self.checkpoints.append(checkpoint)
+
+
+def make_chasers():
+    """A run with a policy for each kind of agents, and one that acts as all of them."""
+    chase = Chase()
+    observation, action = to_tensor_spec(chase.observation_spec()), to_tensor_spec(chase.action_spec())
+    spaces = {"hunter": "cat", "prey": "mouse"}
+    policies = {
+        name: OneAction(i, observation[entry], action[entry])
+        for i, (name, entry) in enumerate(spaces.items(), 1)
+    }
+    mapped = MappedEnvironment(chase, {"cat": "hunter", "mouse": "prey"}, tuple(spaces), spaces)
+    group = PolicyGroup(policies, to_tensor_spec(mapped.observation_spec()), action, spaces)
+    return group, OneAction(2, observation, action)
+
+
+@pytest.mark.parametrize(
+    "is_group, text, returns",
+    [
+        (True, "cat=hunter,mouse=prey", {"cat": 1, "mouse": 2}),
+        (True, "cat=random,mouse=prey", {"mouse": 2}),
+        (False, "policy", {"cat": 2, "mouse": 2}),
+        (False, "cat=random,mouse=policy", {"mouse": 2}),
+    ],
+)
+def test_players_of_agents_with_different_spaces(is_group, text, returns):
+    group, one = make_chasers()
+    policy, env = add_players(Saved(), group if is_group else one, Chase(), text, seed=0)
+    figures = summarize_episodes(evaluate(Agent(policy), env, 3))
+    assert {name: figures[f"agents/{name}/return"]["mean"] for name in returns} == returns
+
+
+@pytest.mark.parametrize("text", ["hunter", "cat=prey,mouse=hunter", "cat=hunter,mouse=hunter@3"])
+def test_a_player_that_was_made_for_other_spaces_is_one_line(text):
+    with pytest.raises(
+        ConfigError, match="^--policy: '.*' cannot act for '.*', because .* the spaces of '.*'"
+    ):
+        add_players(Saved(), make_chasers()[0], Chase(), text)
+
+
+def test_players_name_their_checkpoints():
+    saved = Saved()
+    add_players(saved, make_chasers()[0], Chase(), "cat=hunter@7,mouse=prey", checkpoint="best")
+    assert saved.checkpoints == ["7", "best"]
+    add_players(saved, make_chasers()[1], Chase(), "policy@")  # `SavedRun` says that there is no such one
+    assert saved.checkpoints[2:] == [""]

@@ -193,6 +193,11 @@ def test_a_group_needs_a_mapped_environment():
         ({"names": ("a",), "num_sequences": 0}, "Policies.num_sequences is 0"),
         ({"names": ("a",), "num_sequences": {"b": 3}}, "an entry for each"),
         ({"names": ("a",), "mapping": "b"}, "Policies.mapping is 'b'"),
+        (
+            {"names": ("a", "b"), "mapping": "a"},
+            "Policies.mapping is 'a': none of the 12 rows .* has the policy 'b', which would learn nothing",
+        ),
+        ({"names": [f"p{i}" for i in range(13)]}, "Policies.mapping is .* has the policy 'p12'"),
     ],
 )
 def test_wrong_settings_are_one_line(settings, message):
@@ -206,7 +211,15 @@ def test_wrong_settings_are_one_line(settings, message):
     "settings, message",
     [
         ({"policies": "a"}, "Experiment.policies is 'a'"),
-        ({"algorithm_ctor": {"a": PPOAlgorithm}}, "no entry for 'b'"),
+        ({"algorithm_ctor": {"a": PPOAlgorithm}}, "Experiment.algorithm_ctor is .* no entry for 'b'"),
+        (
+            {"data_transformers": {"a": (), "b": (), "x": ()}},
+            "data_transformers is .* an entry for 'x', no policy",
+        ),
+        (
+            {"exp_replayer": {"a": "uniform"}, "policies": None},
+            "exp_replayer is .* where Experiment.policies is",
+        ),
         ({"offline_buffer": "x.npz"}, "Experiment.offline_buffer is set"),
         ({"behavior_ctor": print}, "Experiment.behavior_ctor is set"),
     ],
@@ -214,6 +227,18 @@ def test_wrong_settings_are_one_line(settings, message):
 def test_settings_that_do_not_go_together(settings, message):
     with pytest.raises(ConfigError, match=message):
         make_experiment(**{"policies": Policies(("a", "b")), **settings}).make_driver()
+
+
+def test_settings_of_learning_need_no_entry_for_frozen_policies(tmp_path):
+    settings = {"algorithm_ctor": {"a": ImpalaAlgorithm}, "exp_replayer": {"a": "one_time", "b": "uniform"}}
+    trainer = train(tmp_path, make_experiment(Policies(("a", "b"), frozen=("b",)), **settings), 2)
+    assert type(trainer.learner.learners["a"].algorithm) is ImpalaAlgorithm
+
+
+def test_a_frozen_policy_may_have_no_row(tmp_path):
+    """It may be there for an evaluation, or because the run has had it before."""
+    trainer = train(tmp_path, make_experiment(Policies(("a", "b"), "a", frozen=("b",))), 2)
+    assert int(trainer.learner.learners["a"].progress.updates) > 0
 
 
 def test_an_evaluation_shows_each_policy(tmp_path):

@@ -50,17 +50,19 @@ class Pair(ParallelEnv):
 class Turns(TurnGame):
     """A game of turns whose parts a test replaces."""
 
-    def __init__(self, space=None, action=None, keeps=False, absent=False):
+    def __init__(self, space=None, action=None, keeps=False, absent=False, loses=None):
         super().__init__()
         for x in self.possible_agents:
             self.observation_spaces[x] = space or self.observation_spaces[x]
             self.action_spaces[x] = action or self.action_spaces[x]
-        self._keeps, self._absent = keeps, absent
+        self._keeps, self._absent, self._loses = keeps, absent, loses
 
     def step(self, action):
         if action is None and self._keeps:
             return
         super().step(action)
+        if self._loses in self.agents:
+            self.agents.remove(self._loses)
         if self._absent:
             self.agent_selection = "third"
 
@@ -132,6 +134,7 @@ def test_games_that_cannot_be_played(make, message):
             functools.partial(Turns, keeps=True),
             "agent 'second' has ended, but its step with None does not rem",
         ),
+        (functools.partial(Turns, loses="second"), "agent 'second' has left the game without termination or"),
         (functools.partial(Turns, absent=True), "it is the turn of agent 'third', which is not in the game"),
     ],
 )
