@@ -10,7 +10,13 @@ import gin
 from gin import config_parser
 
 from alf.errors import ConfigError
-from alf.training.settings import find_configurables, find_own_configurables, list_parameters, shorten
+from alf.training.settings import (
+    find_configurables,
+    find_own_configurables,
+    find_similar,
+    list_parameters,
+    shorten,
+)
 
 _MAX_HINTS = 3
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
@@ -21,7 +27,7 @@ _NEEDED = {  # values to show for settings that have no default
 # Keras takes the first for the second, but only `learning_rate` may be a schedule.
 _ALIASES = {"lr": "learning_rate"}
 _KERAS_ARGUMENTS = {"clipnorm", "clipvalue", "global_clipnorm", "decay"}  # of optimizers, in `**kwargs`
-_OBJECT_PARAMETERS = {"optimizer", "callbacks", "policies", "strategy"}
+_OBJECT_PARAMETERS = {"optimizer", "callbacks", "metrics", "observers", "policies", "strategy"}
 _OBJECTS = (  # configurables of ALF that settings take as objects, unless the setting is a `_ctor`
     "alf.optimizers.",
     "alf.population.",
@@ -147,6 +153,11 @@ _HINTS = {  # from a part of the error's text to a function of the line and the 
 }
 
 
+def suggest_settings(name):
+    """Returns the end of a message for a name that no setting has: those that may be meant."""
+    return _offer(find_similar(name)) or "; --list_settings prints all"
+
+
 def explain_call(error):
     """Returns the end of a message for a TypeError of a call that gin configures: the lines to write."""
     called = re.search("In call to configurable '(.*?)'", str(error))
@@ -237,7 +248,7 @@ def _check_parentheses(scope, selector, parameter, value):
     """Raises ConfigError if a reference has parentheses and must have none, or the other way round."""
     for reference in gin.config.iterate_references({"": value}):
         name, function = reference.configurable.selector, reference.configurable.wrapped
-        if reference.evaluate and _wants_class(selector, parameter) and _makes_no_callable(name, function):
+        if reference.evaluate and _wants_callable(selector, parameter) and _makes_none(name, function):
             wrong, right, words = f"{reference!r}", f"{reference!r}"[:-2], "without parentheses"
         elif not reference.evaluate and _wants_object(parameter, name) and inspect.isclass(function):
             wrong, right, words = f"{reference!r}", f"{reference!r}()", "with parentheses"
@@ -248,19 +259,28 @@ def _check_parentheses(scope, selector, parameter, value):
         raise ConfigError(f"{_write(scope, selector, parameter, value)} must be {words}: write {line}")
 
 
-def _wants_class(selector, parameter):
-    """Whether a setting takes what makes an object, and not the object."""
+def _wants_callable(selector, parameter):
+    """Whether a setting takes what is called later, and not what a call returns."""
     is_name = (selector, parameter) == ("alf.environments.load", "name")
-    return parameter.endswith("_ctor") or parameter == "data_transformers" or is_name
+    return parameter.endswith("_ctor") or parameter in ("data_transformers", "custom_summary") or is_name
 
 
-def _makes_no_callable(name, function):
-    """Whether a call of a configurable does not return something that can be called again."""
+def _makes_none(name, function):
+    """Whether a call of a configurable, which gin would make, does not return something callable."""
     if name.startswith("gin."):
         return False
+    if _lacks_arguments(name, function):
+        return True
     if inspect.isclass(function):
         return name.startswith("alf.") or not any("__call__" in vars(x) for x in inspect.getmro(function))
     return name.startswith("alf.")
+
+
+def _lacks_arguments(name, function):
+    """Whether gin has no values for some parameters that a call needs."""
+    bound = {x for (_, selector), values in gin.config._CONFIG.items() if selector == name for x in values}
+    needed = [x for x in list_parameters(function).values() if x.default is x.empty]
+    return any(x.name not in bound for x in needed if x.kind is not x.VAR_KEYWORD)
 
 
 def _wants_object(parameter, name):
