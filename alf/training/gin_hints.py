@@ -78,6 +78,9 @@ def _quote(statement, token, as_param):
     if re.match(rf"{token}[\w/.]*\s*=", statement):  # a binding where a value is expected
         return "a bracket above this line is not closed"
     name, _, value = (part.strip() for part in statement.partition("="))
+    if _find_named(value):
+        line = f"{name} = {_refer(name.rpartition('.')[2], value)}"
+        return f"a class or a function needs an @: write {f'{as_param}={line!r}' if as_param else line}"
     text = "a text needs quotation marks"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
         return f'{text}: write "{token}"'
@@ -85,6 +88,18 @@ def _quote(statement, token, as_param):
     if not as_param:
         return f"{text}: write {line}"
     return f"{text}; a shell removes those that are not in others: write {as_param}='{line}'"
+
+
+def _find_named(name):
+    """Returns the full names of ALF's and the user's configurables that a name may mean, a list."""
+    matching = gin.config._REGISTRY.matching_selectors(name) if re.fullmatch(r"[\w.]+", name) else ()
+    return [x for x in matching if x in find_own_configurables()]
+
+
+def _refer(parameter, name):
+    """Returns the reference to a configurable of a name that a parameter takes: "@NAME" or "@NAME()"."""
+    (selector, *_) = _find_named(name)
+    return f"@{shorten(selector)}{'()' * _wants_object(parameter, selector)}"
 
 
 def _find_close(name):
@@ -225,6 +240,8 @@ def check_bindings():
         for parameter, value in values.items():
             if selector.startswith("alf."):
                 _check_alias(scope, selector, parameter, value)
+                _check_text(scope, selector, parameter, value)
+                _check_macros(scope, selector, parameter, value)
                 _check_parentheses(scope, selector, parameter, value)
     for macro in sorted(find_unused_macros()):
         _raise_unused(macro)
@@ -242,6 +259,24 @@ def _check_alias(scope, selector, parameter, value):
     if parameter not in list_parameters(function):
         lines = [_write(scope, selector, x, repr(value)) for x in _close_parameters(function, parameter)]
         raise ConfigError(f"{shorten(selector)} has no parameter {parameter!r}{_offer(lines)}")
+
+
+def _check_text(scope, selector, parameter, value):
+    """Raises ConfigError if a text names what a reference should."""
+    if (parameter.endswith("_ctor") or parameter == "optimizer") and isinstance(value, str):
+        wrong = _write(scope, selector, parameter, repr(value))
+        line = _write(scope, selector, parameter, _refer(parameter, value)) if _find_named(value) else ""
+        raise ConfigError(f"{wrong} is a text, and no class or function{line and f': write {line}'}")
+
+
+def _check_macros(scope, selector, parameter, value):
+    """Raises ConfigError if a binding uses a macro that nothing defines."""
+    defined = {scope for scope, name in gin.config._CONFIG if name == "gin.macro"}
+    for reference in gin.config.iterate_references({"": value}, to=gin.get_configurable("gin.macro")):
+        name = "/".join(reference.scopes)
+        if name not in defined:
+            line = _write(scope, selector, parameter, repr(value))
+            raise ConfigError(f"{line}: nothing defines %{name}: write {name} = VALUE")
 
 
 def _check_parentheses(scope, selector, parameter, value):

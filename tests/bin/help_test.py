@@ -44,7 +44,7 @@ def test_help_lists_the_commands_own_flags(run, name):
         f"alf.bin.{name}" in done.out.splitlines()[0]
         or f"alf-{name.replace('_', '-')}" in done.out.splitlines()[0]
     )
-    assert run(name, "-?") == run(name, "--helpshort") == done
+    assert run(name, "-?") == run(name, "-h") == run(name, "--helpshort") == done
 
 
 @pytest.mark.parametrize("name", COMMANDS)

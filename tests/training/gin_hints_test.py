@@ -104,6 +104,29 @@ def test_the_line_of_a_gin_file(tmp_path):
         assert str(caught.value).removesuffix(" ?").endswith(right)
 
 
+@pytest.mark.parametrize(
+    "line, right",
+    [
+        ("Experiment.algorithm_ctor = PPOAlgorithm", "Experiment.algorithm_ctor = @PPOAlgorithm"),
+        ("Experiment.algorithm_ctor = 'PPOAlgorithm'", "Experiment.algorithm_ctor = @PPOAlgorithm"),
+        ("alf.Learner.optimizer = Adam", "alf.Learner.optimizer = @Adam()"),
+        ("alf.Learner.optimizer = 'Adam'", "alf.Learner.optimizer = @Adam()"),
+    ],
+)
+def test_a_name_in_place_of_a_reference(line, right):
+    assert error_of(line, params_name="").endswith(f": write {right}")
+
+
+def test_a_text_that_names_nothing():
+    error = error_of("Experiment.algorithm_ctor = 'Nothing'")
+    assert error == "Experiment.algorithm_ctor = 'Nothing' is a text, and no class or function"
+
+
+def test_a_macro_that_nothing_defines():
+    error = error_of("Experiment.num_envs = %num", "Experiment.seed = %seed", "seed = 3")
+    assert error == "Experiment.num_envs = %num: nothing defines %num: write num = VALUE"
+
+
 UNQUOTED = {
     "alf.environments.load.name = CartPole-v1": "--gin_param='alf.environments.load.name = \"CartPole-v1\"'",
     "alf.environments.load.name=ALE/Pong-v5": "--gin_param='alf.environments.load.name = \"ALE/Pong-v5\"'",
