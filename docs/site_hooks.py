@@ -67,7 +67,12 @@ def _show_file(path):
 
 
 def _show_index(paths):
-    lines = ["# Examples", "", "Each gin file runs as it is: `alf-train --gin_file=FILE --root_dir=DIR`.", ""]
+    lines = [
+        "# Examples",
+        "",
+        "Each gin file runs as it is: `alf-train --gin_file=alf:NAME.gin --root_dir=DIR`;",
+    ]
+    lines += ["`pbt_cartpole.gin` is for [`alf-pbt`](../population.md).", ""]
     lines += ["| file | what |", "| --- | --- |"]
     for path in paths:
         link = f"[{path.removeprefix('examples/')}]({path.removeprefix('examples/')}.md)"
@@ -76,8 +81,10 @@ def _show_index(paths):
 
 
 def _first_sentence(path):
-    """The first comment or docstring of a file, without the copyright line and how to run it."""
+    """The first sentence of a file's first comment or docstring, without copyright and how to run it."""
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
     lines = [line.strip('#" ') for line in lines if line.startswith(("#", '"'))]
-    lines = [line for line in lines if line and not line.startswith(("Copyright", "!"))]
-    return lines[0].partition(": python -m")[0].replace("|", "\\|") if lines else ""
+    text = " ".join(line for line in lines if not line.startswith(("Copyright", "!")))
+    command = r"(?:, from the folder of the repository)?: +(?=(?:pip|python|docker|kubectl|sbatch) |alf-)"
+    sentence = re.split(rf"(?<=\.) (?=[A-Z])|{command}", text.strip(), maxsplit=1)[0]
+    return sentence.replace("|", "\\|")

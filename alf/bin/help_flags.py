@@ -59,6 +59,7 @@ def define(module):
     app.define_help_flags()  # else absl would define its own later
     for flag in (
         _Shows("help", lambda: describe(module), "Shows this help.", short_name="?"),
+        _Shows("h", lambda: describe(module), "The same as --help."),
         _Shows("helpshort", lambda: describe(module), "The same as --help."),
         _Shows("helpfull", lambda: describe_all(module), "Shows the flags of absl and others, too."),
         _Shows("version", lambda: f"ALF {__version__}", "Shows the version of ALF."),

@@ -24,6 +24,7 @@ from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config, wrong_calls_are_config_errors
+from alf.training.gin_hints import suggest_settings
 from alf.training.settings import format_settings, list_settings
 
 flags.adopt_module_key_flags(config_flags)
@@ -57,7 +58,7 @@ def print_settings(name):
     settings = list_settings(name)
     if not settings:
         raise wrong or ConfigError(
-            f"--list_settings={name}: there is no such setting; --list_settings prints all"
+            f"--list_settings={name}: there is no such setting{suggest_settings(name)}"
         )
     print(format_settings(settings))
     if wrong is not None:

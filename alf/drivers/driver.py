@@ -92,6 +92,8 @@ class Driver(abc.ABC):
         if on_stall not in ("error", "warn"):
             raise ConfigError(f"on_stall is {on_stall!r}: it must be 'error' or 'warn'")
         self._on_stall = on_stall
+        _check_list("metrics", metrics)
+        _check_list("observers", observers)
         self.learner = learner
         self._collections = Credit(rate)
         self._envs = to_py_envs(envs)
@@ -432,6 +434,12 @@ def _check_names(metrics):
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"metrics: two of them have the name {name!r}")
+
+
+def _check_list(name, values):
+    """Raises ConfigError if a setting of a driver is no tuple or list."""
+    if not isinstance(values, (tuple, list)):
+        raise ConfigError(f"{name} of the driver is {values!r}: it must be a tuple or list")
 
 
 def _find_log_fields(observers, policy):

@@ -95,6 +95,11 @@ class Pipeline(DataTransformer):
     ) -> None:
         self.input_observation_spec, self.input_reward_spec = observation_spec, reward_spec
         self._parts = []
+        if not isinstance(ctors, (tuple, list)):
+            raise ConfigError(
+                f"data_transformers is {ctors!r}: it must be a tuple or list; in gin (@RewardClipping,) with "
+                "the comma"
+            )
         for ctor in ctors:
             if not callable(ctor):
                 raise ConfigError(

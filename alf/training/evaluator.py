@@ -60,9 +60,9 @@ class Evaluator:
             `Experiment.env_ctor`, with bindings of the scope "eval", such as
             `eval/alf.environments.load.max_episode_steps = 500`.
         cluster_ctor: callable () -> `RayEvaluator`, for the place "cluster".
-        video_interval: evaluations from one whose beginning TensorBoard shows as a moving picture to the
-            next; the first one has a picture. None for no picture. The environments must render: they are
-            made with `render_mode = "rgb_array"`, which makes some of them slower.
+        video_interval: int, N; TensorBoard shows the beginning of each N-th evaluation, from the first one
+            on, as a moving picture. None for no picture. The environments must render: they are made with
+            `render_mode = "rgb_array"`, which makes some of them slower.
         video_frames: time steps of such a picture, of sub-environment 0. 200 are some MB.
     """
 

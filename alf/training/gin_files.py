@@ -6,6 +6,7 @@ the current directory, or else beside the file that includes it.
 """
 
 import contextlib
+import difflib
 import os
 import sys
 
@@ -62,7 +63,10 @@ def _without_prefix(path):
         return path
     found = os.path.join(find_examples(), path.removeprefix(EXAMPLES))
     if not os.path.isfile(found):
-        raise ConfigError(f"ALF has no gin file {path!r}, but {', '.join(list_examples()) or 'none at all'}")
+        close = difflib.get_close_matches(path.removeprefix(EXAMPLES), list_examples(), n=3, cutoff=0.75)
+        hint = f"; did you mean {' or '.join(EXAMPLES + name for name in close)} ?" if close else ""
+        hint = hint or f", but {', '.join(list_examples()) or 'none at all'}"
+        raise ConfigError(f"ALF has no gin file {path!r}{hint}")
     return found
 
 

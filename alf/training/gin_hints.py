@@ -10,7 +10,13 @@ import gin
 from gin import config_parser
 
 from alf.errors import ConfigError
-from alf.training.settings import find_configurables, find_own_configurables, list_parameters, shorten
+from alf.training.settings import (
+    find_configurables,
+    find_own_configurables,
+    find_similar,
+    list_parameters,
+    shorten,
+)
 
 _MAX_HINTS = 3
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
@@ -21,7 +27,7 @@ _NEEDED = {  # values to show for settings that have no default
 # Keras takes the first for the second, but only `learning_rate` may be a schedule.
 _ALIASES = {"lr": "learning_rate"}
 _KERAS_ARGUMENTS = {"clipnorm", "clipvalue", "global_clipnorm", "decay"}  # of optimizers, in `**kwargs`
-_OBJECT_PARAMETERS = {"optimizer", "callbacks", "policies", "strategy"}
+_OBJECT_PARAMETERS = {"optimizer", "callbacks", "metrics", "observers", "policies", "strategy"}
 _OBJECTS = (  # configurables of ALF that settings take as objects, unless the setting is a `_ctor`
     "alf.optimizers.",
     "alf.population.",
@@ -72,6 +78,9 @@ def _quote(statement, token, as_param):
     if re.match(rf"{token}[\w/.]*\s*=", statement):  # a binding where a value is expected
         return "a bracket above this line is not closed"
     name, _, value = (part.strip() for part in statement.partition("="))
+    if _find_named(value):
+        line = f"{name} = {_refer(name.rpartition('.')[2], value)}"
+        return f"a class or a function needs an @: write {f'{as_param}={line!r}' if as_param else line}"
     text = "a text needs quotation marks"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
         return f'{text}: write "{token}"'
@@ -79,6 +88,18 @@ def _quote(statement, token, as_param):
     if not as_param:
         return f"{text}: write {line}"
     return f"{text}; a shell removes those that are not in others: write {as_param}='{line}'"
+
+
+def _find_named(name):
+    """Returns the full names of ALF's and the user's configurables that a name may mean, a list."""
+    matching = gin.config._REGISTRY.matching_selectors(name) if re.fullmatch(r"[\w.]+", name) else ()
+    return [x for x in matching if x in find_own_configurables()]
+
+
+def _refer(parameter, name):
+    """Returns the reference to a configurable of a name that a parameter takes: "@NAME" or "@NAME()"."""
+    (selector, *_) = _find_named(name)
+    return f"@{shorten(selector)}{'()' * _wants_object(parameter, selector)}"
 
 
 def _find_close(name):
@@ -145,6 +166,11 @@ _HINTS = {  # from a part of the error's text to a function of the line and the 
     r"Configurable '([\w.]+)' doesn't have a parameter named '(\w+)'": _for_parameter,
     r"Ambiguous selector '([\w.]+)'": _for_ambiguous,
 }
+
+
+def suggest_settings(name):
+    """Returns the end of a message for a name that no setting has: those that may be meant."""
+    return _offer(find_similar(name)) or "; --list_settings prints all"
 
 
 def explain_call(error):
@@ -214,6 +240,8 @@ def check_bindings():
         for parameter, value in values.items():
             if selector.startswith("alf."):
                 _check_alias(scope, selector, parameter, value)
+                _check_text(scope, selector, parameter, value)
+                _check_macros(scope, selector, parameter, value)
                 _check_parentheses(scope, selector, parameter, value)
     for macro in sorted(find_unused_macros()):
         _raise_unused(macro)
@@ -233,11 +261,29 @@ def _check_alias(scope, selector, parameter, value):
         raise ConfigError(f"{shorten(selector)} has no parameter {parameter!r}{_offer(lines)}")
 
 
+def _check_text(scope, selector, parameter, value):
+    """Raises ConfigError if a text names what a reference should."""
+    if (parameter.endswith("_ctor") or parameter == "optimizer") and isinstance(value, str):
+        wrong = _write(scope, selector, parameter, repr(value))
+        line = _write(scope, selector, parameter, _refer(parameter, value)) if _find_named(value) else ""
+        raise ConfigError(f"{wrong} is a text, and no class or function{line and f': write {line}'}")
+
+
+def _check_macros(scope, selector, parameter, value):
+    """Raises ConfigError if a binding uses a macro that nothing defines."""
+    defined = {scope for scope, name in gin.config._CONFIG if name == "gin.macro"}
+    for reference in gin.config.iterate_references({"": value}, to=gin.get_configurable("gin.macro")):
+        name = "/".join(reference.scopes)
+        if name not in defined:
+            line = _write(scope, selector, parameter, repr(value))
+            raise ConfigError(f"{line}: nothing defines %{name}: write {name} = VALUE")
+
+
 def _check_parentheses(scope, selector, parameter, value):
     """Raises ConfigError if a reference has parentheses and must have none, or the other way round."""
     for reference in gin.config.iterate_references({"": value}):
         name, function = reference.configurable.selector, reference.configurable.wrapped
-        if reference.evaluate and _wants_class(selector, parameter) and _makes_no_callable(name, function):
+        if reference.evaluate and _wants_callable(selector, parameter) and _makes_none(name, function):
             wrong, right, words = f"{reference!r}", f"{reference!r}"[:-2], "without parentheses"
         elif not reference.evaluate and _wants_object(parameter, name) and inspect.isclass(function):
             wrong, right, words = f"{reference!r}", f"{reference!r}()", "with parentheses"
@@ -248,19 +294,28 @@ def _check_parentheses(scope, selector, parameter, value):
         raise ConfigError(f"{_write(scope, selector, parameter, value)} must be {words}: write {line}")
 
 
-def _wants_class(selector, parameter):
-    """Whether a setting takes what makes an object, and not the object."""
+def _wants_callable(selector, parameter):
+    """Whether a setting takes what is called later, and not what a call returns."""
     is_name = (selector, parameter) == ("alf.environments.load", "name")
-    return parameter.endswith("_ctor") or parameter == "data_transformers" or is_name
+    return parameter.endswith("_ctor") or parameter in ("data_transformers", "custom_summary") or is_name
 
 
-def _makes_no_callable(name, function):
-    """Whether a call of a configurable does not return something that can be called again."""
+def _makes_none(name, function):
+    """Whether a call of a configurable, which gin would make, does not return something callable."""
     if name.startswith("gin."):
         return False
+    if _lacks_arguments(name, function):
+        return True
     if inspect.isclass(function):
         return name.startswith("alf.") or not any("__call__" in vars(x) for x in inspect.getmro(function))
     return name.startswith("alf.")
+
+
+def _lacks_arguments(name, function):
+    """Whether gin has no values for some parameters that a call needs."""
+    bound = {x for (_, selector), values in gin.config._CONFIG.items() if selector == name for x in values}
+    needed = [x for x in list_parameters(function).values() if x.default is x.empty]
+    return any(x.name not in bound for x in needed if x.kind is not x.VAR_KEYWORD)
 
 
 def _wants_object(parameter, name):

@@ -6,6 +6,7 @@ A process knows the settings of the modules that it has imported, ALF's and the 
 """
 
 import dataclasses
+import difflib
 import functools
 import inspect
 import re
@@ -78,21 +79,40 @@ def find_own_configurables():
 def list_settings(name=""):
     """Lists the `Configurable`s whose full name contains a text, in either case.
 
-    The user's own come first, then ALF's; both are sorted by name.
+    One whose name does not contain it is there with those parameters alone whose full name does,
+    "alf.training.Experiment.num_envs" for instance. The user's own come first, then ALF's; both are sorted by
+    name.
     """
     found = find_configurables()
-    names = [x for x in find_own_configurables() if name.lower() in x.lower()]
+    parameters = {x: _find_parameters(x, y.wrapped, name) for x, y in find_own_configurables().items()}
+    names = [x for x in parameters if parameters[x] or name.lower() in x.lower()]
     names.sort(key=lambda x: (x.startswith("alf."), x.rpartition(".")[0], x))
-    return [_describe(x, found) for x in names]
+    return [_describe(x, found, parameters[x]) for x in names]
 
 
-def _describe(selector, configurables):
+def find_similar(name):
+    """Returns up to three names of configurables or of parameters that are like one that there is not."""
+    names = {}
+    for selector, configurable in find_own_configurables().items():
+        short, parameters = shorten(selector), list_parameters(configurable.wrapped)
+        for x in (short, *parameters, *(f"{short}.{parameter}" for parameter in parameters)):
+            names[x.lower()] = x
+    return [names[x] for x in difflib.get_close_matches(name.lower(), names, n=3)]
+
+
+def _find_parameters(selector, function, text):
+    """Returns a list of the `inspect.Parameter`s of a configurable whose full name contains a text."""
+    parameters = list_parameters(function).values()
+    return [x for x in parameters if text.lower() in f"{selector}.{x.name}".lower()]
+
+
+def _describe(selector, configurables, parameters):
     function = configurables[selector].wrapped
     parameters = tuple(
         Parameter(
             _star(x), _find_type(function, x), _format_default(x, configurables), _find_text(function, x.name)
         )
-        for x in list_parameters(function).values()
+        for x in parameters
     )
     summary = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
     module, owner = selector.rpartition(".")[0], _find_owner(selector, function)

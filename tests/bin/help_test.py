@@ -44,7 +44,7 @@ def test_help_lists_the_commands_own_flags(run, name):
         f"alf.bin.{name}" in done.out.splitlines()[0]
         or f"alf-{name.replace('_', '-')}" in done.out.splitlines()[0]
     )
-    assert run(name, "-?") == run(name, "--helpshort") == done
+    assert run(name, "-?") == run(name, "-h") == run(name, "--helpshort") == done
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -94,6 +94,13 @@ def test_list_settings(run):
     done = run("train", "--list_settings", "nope")
     assert (done.status, done.out) == (2, "")
     assert done.err == "error: --list_settings=nope: there is no such setting; --list_settings prints all\n"
+    done = run("train", "--list_settings=entropy_wieght")
+    assert (done.status, done.out) == (2, "") and "did you mean entropy_weight" in done.err
+    done = run("train", "--list_settings=Experiment.num_envs")
+    assert done.status == 0 and done.out.splitlines()[0] == "Experiment"
+    assert [x for x in done.out.splitlines() if x.startswith("  Experiment.")] == [
+        "  Experiment.num_envs: int = 2"
+    ]
     assert run("train", "--list_settings", "Adam", "oops").status == 2
 
 

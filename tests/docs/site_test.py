@@ -87,7 +87,13 @@ def test_the_api_has_the_public_classes(site):
 
 def test_examples_and_changes_are_pages(site):
     assert '<span class="nc">Corridor</span>' in (site / "examples" / "own_env.py" / "index.html").read_text()
-    assert "selfplay_connect_four.gin" in (site / "examples" / "index.html").read_text()
+    index = (site / "examples" / "index.html").read_text()
+    assert "selfplay_connect_four.gin" in index
+    assert "<td>PPO on asynchronous data (arXiv 1707.06347) on HalfCheetah-v5 of MuJoCo</td>" in index
+    assert (
+        "<td>DQN (Mnih et al. 2015, Nature 518), double, dueling, prioritised, of 3 steps, on Atari" in index
+    )
+    assert "<td>The image for kuberay.yaml</td>" in index
     assert "unreleased" in (site / "changelog" / "index.html").read_text()
 
 

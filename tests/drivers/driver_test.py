@@ -88,6 +88,13 @@ def test_metrics_that_come_or_go_between_two_runs():
     make_driver(AsyncOffPolicyDriver).set_state(state)
 
 
+@pytest.mark.parametrize("name", ["metrics", "observers"])
+@pytest.mark.parametrize("value", [NamedMetric("mine", 5), "text"], ids=["one", "text"])
+def test_metrics_and_observers_are_lists(name, value):
+    with pytest.raises(ConfigError, match=f"^{name} of the driver is .*: it must be a tuple or list"):
+        make_driver(SyncOffPolicyDriver, **{name: value})
+
+
 def test_two_metrics_of_one_name_are_refused():
     with pytest.raises(ConfigError, match="metrics: two of them have the name 'MinReturn'"):
         make_driver(AsyncOffPolicyDriver, metrics=[NamedMetric("MinReturn", 5)])

@@ -124,6 +124,12 @@ def test_the_learner_sees_what_the_actor_saw(name, reward_spec):
         assert x.shape[2:] == spec.shape and x.dtype == spec.dtype
 
 
+def test_a_single_transformer_is_no_list():
+    spec = tf.TensorSpec([3], tf.float32)
+    with pytest.raises(ConfigError, match=r"it must be a tuple or list; in gin \(@RewardClipping,\)"):
+        Pipeline(spec, tf.TensorSpec([], tf.float32), RewardClipping)
+
+
 def test_frames_of_an_episode_alone_are_stacked():
     rows = make_rows(VECTOR, REWARD)
     seen, _ = run_steps(FrameStacker(VECTOR, REWARD, num_frames=3), rows)

@@ -90,6 +90,13 @@ def test_a_name_that_is_not_there(elsewhere):
         assert "\n" not in str(e.value)
 
 
+def test_a_name_that_is_nearly_there(elsewhere):
+    for name in ("impala_cartpole", "impala_cartpol.gin"):
+        with pytest.raises(ConfigError) as caught:
+            parse_config([f"alf:{name}"])
+        assert "; did you mean alf:impala_cartpole.gin" in str(caught.value)
+
+
 def test_a_run_remembers_the_folder_as_a_name(tmp_path, monkeypatch):
     examples = gin_files.find_examples()
     written = RunDescription((), (), (), ["/mine", examples], {})

@@ -35,6 +35,11 @@ class MakesMine:
         return Mine(seed)
 
 
+@gin.configurable(module="hints_test")
+def summarize_mine(trainer, limit=1):
+    return limit
+
+
 def error_of(*params, **kwargs):
     with pytest.raises(ConfigError) as caught:
         parse_config([], list(params), **kwargs)
@@ -99,6 +104,29 @@ def test_the_line_of_a_gin_file(tmp_path):
         assert str(caught.value).removesuffix(" ?").endswith(right)
 
 
+@pytest.mark.parametrize(
+    "line, right",
+    [
+        ("Experiment.algorithm_ctor = PPOAlgorithm", "Experiment.algorithm_ctor = @PPOAlgorithm"),
+        ("Experiment.algorithm_ctor = 'PPOAlgorithm'", "Experiment.algorithm_ctor = @PPOAlgorithm"),
+        ("alf.Learner.optimizer = Adam", "alf.Learner.optimizer = @Adam()"),
+        ("alf.Learner.optimizer = 'Adam'", "alf.Learner.optimizer = @Adam()"),
+    ],
+)
+def test_a_name_in_place_of_a_reference(line, right):
+    assert error_of(line, params_name="").endswith(f": write {right}")
+
+
+def test_a_text_that_names_nothing():
+    error = error_of("Experiment.algorithm_ctor = 'Nothing'")
+    assert error == "Experiment.algorithm_ctor = 'Nothing' is a text, and no class or function"
+
+
+def test_a_macro_that_nothing_defines():
+    error = error_of("Experiment.num_envs = %num", "Experiment.seed = %seed", "seed = 3")
+    assert error == "Experiment.num_envs = %num: nothing defines %num: write num = VALUE"
+
+
 UNQUOTED = {
     "alf.environments.load.name = CartPole-v1": "--gin_param='alf.environments.load.name = \"CartPole-v1\"'",
     "alf.environments.load.name=ALE/Pong-v5": "--gin_param='alf.environments.load.name = \"ALE/Pong-v5\"'",
@@ -128,6 +156,10 @@ PARENTHESES = {
     "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
     "Experiment.env_ctor = @a/Mine()": "Experiment.env_ctor = @a/Mine",
     "alf.environments.load.name = @Mine()": "alf.environments.load.name = @Mine",
+    "AsyncOffPolicyDriver.metrics = [@Mine]": "AsyncOffPolicyDriver.metrics = [@Mine()]",
+    "SyncOffPolicyDriver.observers = [@Mine]": "SyncOffPolicyDriver.observers = [@Mine()]",
+    "Trainer.custom_summary = @summarize_mine()": "Trainer.custom_summary = @summarize_mine",
+    "KerasEncoder.model_ctor = @summarize_mine()": "KerasEncoder.model_ctor = @summarize_mine",
     "Experiment.data_transformers = (@FrameStacker, @RewardScaling())": (
         "Experiment.data_transformers = (@FrameStacker, @RewardScaling)"
     ),
@@ -156,6 +188,10 @@ def test_parentheses_that_are_missing_or_too_many(line):
 def test_what_may_be_meant_is_left_alone(line):
     parse_config([], [line])
     assert line.partition(" = ")[0] in gin.config_str().replace("alf.optimizers.", "")
+
+
+def test_a_call_that_has_all_its_arguments_may_return_something_callable():
+    parse_config([], ["a/summarize_mine.trainer = 1", "Trainer.custom_summary = @a/summarize_mine()"])
 
 
 def test_a_macro_that_nothing_uses():

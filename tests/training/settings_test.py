@@ -14,6 +14,7 @@ from alf.training.settings import (
     Configurable,
     Parameter,
     find_configurables,
+    find_similar,
     format_page,
     format_settings,
     list_parameters,
@@ -80,6 +81,29 @@ def test_fields_are_described_by_their_comments():
 def test_a_name_selects_in_either_case():
     assert [x.name for x in list_settings("sAcAlgo")] == ["SacAlgorithm"]
     assert list_settings("no such name") == []
+
+
+def test_parameters_are_found_by_their_names():
+    """Without the other parameters of the same configurable."""
+    (found,) = list_settings("Experiment.num_ENVS")
+    assert found.name == "Experiment" and [x.name for x in found.parameters] == ["num_envs"]
+    found = {x.name: [p.name for p in x.parameters] for x in list_settings("entropy_weight")}
+    assert found["PPOAlgorithm"] == found["ImpalaAlgorithm"] == ["entropy_weight"]
+    assert all("entropy_weight" in names for names in found.values())
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("entropy_wieght", "entropy_weight"),
+        ("ppoalgorythm", "PPOAlgorithm"),
+        ("Experiment.num_env_s", "Experiment.num_envs"),
+        ("alf.lerner", "alf.Learner"),
+    ],
+)
+def test_similar_names_are_found(name, expected):
+    assert find_similar(name)[0] == expected
+    assert find_similar("xyzzy") == []
 
 
 def test_nothing_of_alf_is_left_out():

@@ -16,7 +16,7 @@ from alf.drivers import SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner, ReplayTraining
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Callback, Evaluator
+from alf.training import Callback, Evaluator, summaries
 from alf.training.progress_file import read_rows
 from alf.training.summaries import Summaries, write_histogram
 from alf.training.video import GifRecorder
@@ -140,6 +140,17 @@ def test_histograms_are_written_with_each_point(tmp_path):
 def test_by_default_there_are_no_histograms_and_no_pictures(tmp_path):
     make_trainer(tmp_path, stop={"num_iterations": 3}, summary_interval=0.0).train()
     assert set(read_kinds(tmp_path / "train").values()) == {"scalars", "text"}
+
+
+def test_a_million_of_more_numbers_make_a_histogram(tmp_path, monkeypatch):
+    """Those that count are from all columns of an image, in the shares that they have."""
+    monkeypatch.setattr(summaries, "_MOST_NUMBERS", 3000)
+    images = np.tile(np.arange(30, dtype=np.uint8), (20, 10, 1))  # 6000 numbers, of which none is rare
+    with tf.summary.create_file_writer(str(tmp_path)).as_default(step=0):
+        write_histogram("x", images)
+    ((_, value),) = read_summaries(tmp_path)["x"]
+    counts = tf.make_ndarray(value.tensor)[:, 2]
+    assert counts.sum() == 3000 and 60 < counts.min() <= counts.max() < 140
 
 
 @pytest.mark.parametrize(
