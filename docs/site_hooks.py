@@ -67,7 +67,8 @@ def _show_file(path):
 
 
 def _show_index(paths):
-    lines = ["# Examples", "", "Each gin file runs as it is: `alf-train --gin_file=FILE --root_dir=DIR`.", ""]
+    run = "`alf-train --gin_file=FILE --root_dir=DIR`, or the command that its beginning names"
+    lines = ["# Examples", "", f"Each gin file runs as it is: {run}.", ""]
     lines += ["| file | what |", "| --- | --- |"]
     for path in paths:
         link = f"[{path.removeprefix('examples/')}]({path.removeprefix('examples/')}.md)"
@@ -80,4 +81,4 @@ def _first_sentence(path):
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
     lines = [line.strip('#" ') for line in lines if line.startswith(("#", '"'))]
     lines = [line for line in lines if line and not line.startswith(("Copyright", "!"))]
-    return lines[0].partition(": python -m")[0].replace("|", "\\|") if lines else ""
+    return lines[0].partition(": python -m")[0].rstrip(":").replace("|", "\\|") if lines else ""
