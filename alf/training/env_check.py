@@ -98,7 +98,7 @@ def check_env(
 
     Raises:
         ConfigError: if a setting is wrong, or there is no such id.
-        TypeError: if the constructor does not know an argument of `kwargs`.
+        TypeError: if the constructor does not know `max_episode_steps`, or an argument of `kwargs`.
     """
     check_int("check_env.num_steps", num_steps)
     check_int("check_env.batch_size", batch_size)
@@ -120,7 +120,8 @@ def check_env(
         stays = f"a worker would lose {lost}" if lost else "cloudpickle cannot pickle the environment"
         start = functools.partial(WatchedThread, functools.partial(make_inspector, keeps=is_made), settings)
     report = EnvReport()
-    seen = _inspect(start, report, num_steps, max_seconds, kwargs)
+    given = {"max_episode_steps", *kwargs}
+    seen = _inspect(start, report, num_steps, max_seconds, given)
     if seen is not None and seen.step_seconds:
         _judge(report, seen, batch_size, stays, not is_made and has_vector_entry(env))
     return report
@@ -133,7 +134,7 @@ def _is_game(env):
 def _inspect(start, report, num_steps, max_seconds, given):
     """Adds to the `report` what is wrong; returns what was seen, `Inspected`, or None.
 
-    `given` are the arguments of the constructor that the caller has named.
+    `given` are the names of the constructor's arguments that are settings.
     """
     try:
         watched = start()

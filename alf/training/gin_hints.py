@@ -198,8 +198,9 @@ def _for_unread(name):
 
 
 def _for_close(scope, selector, parameter, value):
-    """Lines that bind a value to the parameters of a configurable whose names are like another one."""
-    close = _close_parameters(find_configurables()[selector].wrapped, parameter)
+    """Lines that bind a value to parameters of a configurable: those like a name that it does not have."""
+    function = find_configurables()[selector].wrapped
+    close = [] if parameter in list_parameters(function) else _close_parameters(function, parameter)
     return [_write(scope, selector, x, repr(value)) for x in close]
 
 

@@ -17,9 +17,10 @@ DEFAULTS = dict(
     start_timeout=120.0,
 )
 BROKEN = """
-import gymnasium, time
+import gin, gymnasium, time
 
 
+@gin.configurable
 class Broken(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -71,6 +72,12 @@ def test_what_load_does_with_the_batch_is_not_for_the_environment(check):
     assert "problems: none" in out and "32 steps take" in out
 
 
+def test_a_constructor_that_cannot_render(check):
+    config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
+    status, _, errors = check(config, gin_param=["alf.environments.load.render_mode = 'rgb_array'"])
+    assert (status, errors) == (1, [])  # for another reason
+
+
 @pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env_ctor = @Adam"])
 def test_the_name_counts_more_than_the_gin_file(check, config):
     status, out, errors = check(config, name="MountainCar-v0")
@@ -113,11 +120,6 @@ def test_one_that_hangs_is_one_line(check):
         ),
         (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),
         (dict(name="CartPole-v1", num_steps=0), "check_env.num_steps is 0"),
-        (
-            dict(name="CartPole-v1", gin_param=["alf.environments.load.num_worker = 2"]),
-            "CartPoleEnv.__init__() got an unexpected keyword argument 'num_worker'; did you mean "
-            "alf.environments.load.num_workers = 2 ?",
-        ),
         (dict(name="CartPole-v1", step_timeout=0.0), "check_env.step_timeout is 0.0"),
         (dict(name="CartPole-v1", start_timeout=0.0), "check_env.start_timeout is 0.0"),
         (dict(name="CartPole-v1", max_seconds=0.0), "check_env.max_seconds is 0.0"),
@@ -128,3 +130,18 @@ def test_a_wrong_setting_is_status_2(check, values, text):
     status, out, errors = check(**values)
     assert (status, out) == (2, "")
     assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
+
+
+@pytest.mark.parametrize("name", ["max_episode_steps", "wait_long"])
+def test_an_argument_that_no_setting_of_load_is_meant_by(check, name):
+    config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
+    status, out, errors = check(config, gin_param=[f"alf.environments.load.{name} = 2"])
+    assert (status, out) == (2, "")
+    assert errors == [f"error: Broken: Broken.__init__() got an unexpected keyword argument {name!r}"]
+
+
+def test_an_argument_that_the_constructor_does_not_know_is_a_wrong_setting(check):
+    status, out, errors = check(name="CartPole-v1", gin_param=["alf.environments.load.num_worker = 2"])
+    assert (status, out, len(errors)) == (2, "", 1)
+    assert "unexpected keyword argument 'num_worker'" in errors[0]
+    assert errors[0].endswith("; did you mean alf.environments.load.num_workers = 2 ?")

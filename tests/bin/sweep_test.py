@@ -230,6 +230,14 @@ WRONG = {
     "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid: .*Adam.learning_rate"),
     "no macro": (dict(grid=["rate=[1.0]"]), "--grid: .*rate"),
     "a reference": (dict(grid=["Net.x=[@Nothing]"]), "--grid=Net.x=.@Nothing.: it cannot be read"),
+    "a word": (
+        dict(grid=["Experiment.exp_replayer=[uniform]"]),
+        r"--grid=Experiment.exp_replayer=\[uniform\]: .* uniform is no value; a text needs quotation marks",
+    ),
+    "a bracket": (
+        dict(grid=["Adam.learning_rate=[0.1"]),
+        r"--grid=Adam.learning_rate=\[0.1: .* a bracket or a quotation mark is not closed",
+    ),
     "the seed": (dict(grid=["Experiment.seed=[1]"]), "Experiment.seed is set by --seeds"),
     "run_cores": (dict(run_cores=0), "--run_cores is 0: it must be an integer, at least 1"),
     "max_cores": (dict(max_cores=0), "--max_cores is 0: it must be an integer, at least 1"),

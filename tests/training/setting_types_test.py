@@ -154,6 +154,7 @@ def sample(
     ctor=Base,
     refers=None,
     checked=1,
+    none_first=1,
     nothing=None,
 ):
     """Has a parameter for each source.
@@ -163,6 +164,7 @@ def sample(
         words: int, "auto" or None; how many.
         default: how many.
         refers, checked: what is taken, see `Base`.
+        none_first: None, or int; how many.
         nothing: how many.
     """
 
@@ -193,6 +195,7 @@ def in_alf(monkeypatch):
         "default": "tuple",
         "ctor": "Callable",
         "checked": "float or None",  # the check of what the text refers to, before the default
+        "none_first": "int or None",
         "nothing": "",
     }.items(),
 )
