@@ -215,6 +215,12 @@ class Yours:
         pass
 
 
+@gin.configurable(module="other_hints_test")
+class Theirs:
+    def __init__(self, limit=1):
+        pass
+
+
 def unread(*params):
     """The end of the error that names bindings which nothing reads, after a call of a/Mine."""
     parse_config([], list(params))
@@ -230,6 +236,7 @@ UNREAD = {
     "b/Mine.limit = {'x': @Mine}": "b/Mine.limit; did you mean a/Mine.limit = {'x': @Mine} ?",
     "b/Yours.limitt = 'x'": "b/Yours.limitt; did you mean b/Yours.limit = 'x' ?",
     "Yours.qqq = 3": "Yours.qqq",
+    "Theirs.limit = 3": "Theirs.limit",  # of another module
     "a/Mine.seed = 3": "a/Mine.seed",  # the caller gives it
     "Trainer.max_to_keep = 3": "Trainer.max_to_keep",
 }
@@ -238,6 +245,16 @@ UNREAD = {
 @pytest.mark.parametrize("line", UNREAD)
 def test_a_binding_that_nothing_reads_is_answered_by_the_line_to_write(line):
     assert unread(line) == UNREAD[line]
+
+
+def test_the_nearest_line_comes_first():
+    parse_config([], ["q/Mine.limit = 3"])
+    for scope, name in (("z/y", "Mine"), ("b", "Yours"), ("a", "Mine")):
+        with gin.config_scope(scope):
+            gin.get_configurable(name)()
+    lines = "a/Mine.limit = 3 or z/y/Mine.limit = 3 or b/Yours.limit = 3"
+    with pytest.raises(ConfigError, match=f"binding q/Mine.limit; did you mean {lines} [?]$"):
+        check_dead_bindings()
 
 
 def test_each_of_several_bindings_that_nothing_reads_has_its_line():

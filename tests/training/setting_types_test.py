@@ -133,9 +133,12 @@ class Derived(Base):
 
     Args:
         far, near: as in `Base`.
+        own: see `Derived`.
     """
 
-    def __init__(self, far=None, near=None, number=1, count=None, flag=None, rate=0.5, limit=1.0, **kwargs):
+    def __init__(
+        self, far=None, near=None, number=1, count=None, flag=None, rate=0.5, limit=1.0, own=None, **kwargs
+    ):
         super().__init__(far, **kwargs)
         check_int("Derived.count", count, optional=True)
         check_number(f"{type(self).__name__}.number", number)
@@ -213,6 +216,7 @@ def test_each_source_of_a_type(name, kind):
         "flag": "bool or None",
         "rate": "float or Schedule",
         "limit": "float or None",
+        "own": "",
     }.items(),
 )
 def test_checks_and_references(name, kind):
@@ -226,6 +230,10 @@ def test_checks_and_references(name, kind):
         "an int, or a dict by name": ("int", "dict"),
         "number or `Schedule`, in [0, 1]": ("float", "Schedule"),
         "number of rows": (),
+        "numbers of rows": (),
+        "path of a folder": ("str",),
+        "text, or None.": ("str", "None"),
+        "bool or callable": ("bool", "Callable"),
         "numbers.": ("float",),
         "`tf.distribute.Strategy` or None.": ("Strategy", "None"),
         '"first" or "last"': ("str", "str"),
