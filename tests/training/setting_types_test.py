@@ -137,10 +137,21 @@ class Derived(Base):
     """
 
     def __init__(
-        self, far=None, near=None, number=1, count=None, flag=None, rate=0.5, limit=1.0, own=None, **kwargs
+        self,
+        far=None,
+        near=None,
+        number=1,
+        count=None,
+        flag=None,
+        rate=0.5,
+        limit=1.0,
+        own=None,
+        checked=0,
+        **kwargs,
     ):
         super().__init__(far, **kwargs)
         check_int("Derived.count", count, optional=True)
+        check_int("Derived.checked", checked, optional=False)
         check_number(f"{type(self).__name__}.number", number)
         self._flag = check_bool("Derived.flag", flag)
         self._rate, self.limit = as_schedule("Derived.rate", rate), limit
@@ -217,10 +228,23 @@ def test_each_source_of_a_type(name, kind):
         "rate": "float or Schedule",
         "limit": "float or None",
         "own": "",
+        "checked": "int",  # its own check, not that of `Base`
     }.items(),
 )
 def test_checks_and_references(name, kind):
     assert type_of(Derived, name) == kind
+
+
+class Outside:
+    """Is no class of ALF: its checks are not read."""
+
+    def __init__(self, bare, rate=0.5):
+        check_int("Outside.rate", rate)
+
+
+def test_what_nothing_says_and_what_is_not_of_alf():
+    assert type_of(Outside, "bare") == ""
+    assert type_of(Outside, "rate") == "float"
 
 
 @pytest.mark.parametrize(
