@@ -75,6 +75,11 @@ def test_fields_are_described_by_their_comments():
     )
 
 
+def test_what_gin_can_bind_of_a_function():
+    assert list_parameters(dict) == {}  # Python knows no signature
+    assert list(list_parameters(lambda a, *b, c, **d: None)) == ["a", "c", "d"]
+
+
 def test_a_name_selects_in_either_case():
     assert [x.name for x in list_settings("sAcAlgo")] == ["SacAlgorithm"]
     assert list_settings("no such name") == []
