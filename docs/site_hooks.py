@@ -67,12 +67,8 @@ def _show_file(path):
 
 
 def _show_index(paths):
-    lines = [
-        "# Examples",
-        "",
-        "Each gin file runs as it is: `alf-train --gin_file=alf:NAME.gin --root_dir=DIR`;",
-    ]
-    lines += ["`pbt_cartpole.gin` is for [`alf-pbt`](../population.md).", ""]
+    run = "`alf-train --gin_file=alf:NAME.gin --root_dir=DIR`, or the command that its beginning names"
+    lines = ["# Examples", "", f"Each gin file runs as it is: {run}.", ""]
     lines += ["| file | what |", "| --- | --- |"]
     for path in paths:
         link = f"[{path.removeprefix('examples/')}]({path.removeprefix('examples/')}.md)"

@@ -8,8 +8,9 @@ import pytest
 
 from tests.example_runs import EXAMPLES, build
 
-# That of `alf-pbt` is for another command, see tests/bin/pbt_test.py.
-GIN_FILES = sorted(path for path in EXAMPLES.glob("**/*.gin") if path.stem != "pbt_cartpole")
+# Those are for other commands, see tests/bin/pbt_test.py and tests/bin/sweep_test.py.
+_OTHERS = ("pbt_cartpole", "sweep_cartpole")
+GIN_FILES = sorted(path for path in EXAMPLES.glob("**/*.gin") if path.stem not in _OTHERS)
 
 
 # By a word of the gin file: what makes it short.

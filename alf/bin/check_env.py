@@ -25,7 +25,7 @@ from alf.training.env_check import check_env
 flags.adopt_module_key_flags(config_flags)
 flags.declare_key_flag("gin_param")
 _NAME = flags.DEFINE_string("name", None, "What load.name may be; in place of a gin file's.")
-_NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Random steps.", lower_bound=1)
+_NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Random steps, at least 1.")
 _SECONDS = flags.DEFINE_float("max_seconds", 60.0, "Seconds after which no more steps are taken.")
 _STEP_TIMEOUT = flags.DEFINE_float("step_timeout", 60.0, "Seconds that a step or a reset may take.")
 _START_TIMEOUT = flags.DEFINE_float("start_timeout", 120.0, "Seconds that the constructor may take.")

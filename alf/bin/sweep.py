@@ -16,6 +16,7 @@ import signal
 import time
 
 import gin
+import tensorflow as tf
 from absl import flags, logging
 
 import alf  # noqa: F401  (before TensorFlow)
@@ -63,6 +64,7 @@ MAX_CORES = flags.DEFINE_integer(
 RUN_CORES = flags.DEFINE_integer("run_cores", 1, "Cores of each run, which it has to itself.")
 MAX_MEMORY = flags.DEFINE_float("max_memory", None, "GB that all runs share; needs --run_memory.")
 RUN_MEMORY = flags.DEFINE_float("run_memory", None, "GB that each run is expected to need.")
+RUN_GPUS = flags.DEFINE_integer("run_gpus", 0, "GPUs of each run, which it has to itself.")
 CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray cluster, see --ray_address.")
 
 _GIN_FILE = "config.gin"  # what the gin files say to all runs
@@ -106,6 +108,7 @@ def _check_flags():
     check_matplotlib("sweep")
     check_int("--run_cores", RUN_CORES.value)
     check_int("--max_cores", MAX_CORES.value, optional=True)
+    check_int("--run_gpus", RUN_GPUS.value, at_least=0)
     check_number("--run_memory", RUN_MEMORY.value, above=0, optional=True)
     check_number("--max_memory", MAX_MEMORY.value, above=0, optional=True)
     if MAX_MEMORY.value is not None and RUN_MEMORY.value is None:
@@ -179,7 +182,7 @@ def _find_place():
 
         limits = RUN_CORES.value, RUN_MEMORY.value, MAX_CORES.value, MAX_MEMORY.value
         try:
-            return Cluster(ray, *limits), ray.shutdown
+            return Cluster(ray, *limits, RUN_GPUS.value), ray.shutdown
         except ConfigError:
             ray.shutdown()
             raise
@@ -188,7 +191,22 @@ def _find_place():
         if flag.value is not None and flag.value > len(cores):
             raise ConfigError(f"--{name} is {flag.value}: this process may use {len(cores)} cores")
     max_at_a_time = None if MAX_MEMORY.value is None else int(MAX_MEMORY.value // RUN_MEMORY.value)
-    return Machine(cores[: MAX_CORES.value], RUN_CORES.value, max_at_a_time), lambda: None
+    gpus = _find_gpus() if RUN_GPUS.value else []
+    if RUN_GPUS.value > len(gpus):
+        raise ConfigError(
+            f"--run_gpus is {RUN_GPUS.value}: TensorFlow sees {len(gpus)} GPUs in this process, see "
+            "CUDA_VISIBLE_DEVICES"
+        )
+    machine = Machine(cores[: MAX_CORES.value], RUN_CORES.value, max_at_a_time, gpus, RUN_GPUS.value)
+    return machine, lambda: None
+
+
+def _find_gpus():
+    """Returns the GPUs that this process may use, a list of texts as CUDA_VISIBLE_DEVICES names them."""
+    count = len(tf.config.list_physical_devices("GPU"))
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = map(str, range(count)) if named is None else named.split(",")
+    return [name.strip() for name in names][:count]  # CUDA sees none behind a name that it does not know
 
 
 def _open_folder():

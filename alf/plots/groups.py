@@ -63,13 +63,22 @@ def find_target(all_settings, metric):
         metric: column of `progress.csv`, with or without "metrics/".
     """
     name = _TARGETS.get(metric, _TARGETS.get(f"metrics/{metric}"))
-    texts = {settings.get(f"StopCriteria.{name}", "None") for settings in all_settings}
+    texts = {_find_value(settings, f"StopCriteria.{name}") for settings in all_settings}
     text = texts.pop() if len(texts) == 1 else "None"
     return None if text == "None" else float(text)
 
 
+def _find_value(settings, name):
+    """The text of a binding, "None" if there is none; of a macro, what it stands for."""
+    text = settings.get(name, "None")
+    return _find_value(settings, text[1:]) if text.startswith("%") else text
+
+
 def _select(settings):
-    return {name: value for name, value in settings.items() if not _NO_DIFFERENCE.fullmatch(name)}
+    """The bindings that say which experiment a run is, and the macros that these use."""
+    found = {name: value for name, value in settings.items() if not _NO_DIFFERENCE.fullmatch(name)}
+    used = set(re.findall(r"%([\w./]+)", " ".join(found.values())))
+    return {name: value for name, value in found.items() if "." in name.rpartition("/")[2] or name in used}
 
 
 def _differences(own, all_settings):

@@ -79,26 +79,27 @@ class Cluster:
         ray: the module, connected.
         run_cores, run_memory: what each run occupies: CPUs, and GB or None.
         max_cores, max_memory: what all of them may occupy; None: what the cluster has.
+        run_gpus: int, GPUs that Ray gives each run.
 
     Raises:
         ConfigError: if no node has room for a run.
     """
 
-    def __init__(self, ray, run_cores, run_memory=None, max_cores=None, max_memory=None):
+    def __init__(self, ray, run_cores, run_memory=None, max_cores=None, max_memory=None, run_gpus=0):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         memory = (run_memory or 0.0) * _GB
-        fits = [
-            min(_divide(node.get("CPU", 0), run_cores), _divide(node.get("memory", 0), memory))
-            for node in nodes
-        ]
+        occupied = {"CPU": run_cores, "GPU": run_gpus, "memory": memory}
+        fits = [min(_divide(node.get(name, 0), share) for name, share in occupied.items()) for node in nodes]
         if not any(fits):
             raise ConfigError(
-                f"--run_cores is {run_cores}, --run_memory {run_memory}: no node of the cluster has so much"
+                f"--run_cores is {run_cores}, --run_memory {run_memory}, --run_gpus {run_gpus}: no node of "
+                "the cluster has so much"
             )
         limits = [sum(fits), _divide(max_cores, run_cores), _divide(max_memory, run_memory)]
         self._max = int(min(limits))
         self._ray, self._running = ray, set()
-        self._make_actor = ray.remote(num_cpus=run_cores, memory=memory or None, max_restarts=0)(RunActor)
+        options = dict(num_cpus=run_cores, num_gpus=run_gpus, memory=memory or None, max_restarts=0)
+        self._make_actor = ray.remote(**options)(RunActor)
 
     def has_room(self):
         return len(self._running) < self._max

@@ -8,6 +8,7 @@ methods of `FixedSearch`.
 import itertools
 import logging
 import os
+import re
 import tokenize
 
 import gin
@@ -42,8 +43,14 @@ def parse_grid(texts):
 def _parse_values(name, text):
     try:
         values = gin.config.parse_value(text)
-    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+    except tokenize.TokenError:
+        raise ConfigError(
+            f"--grid={name}={text}: it cannot be read: a bracket or a quotation mark is not closed"
+        ) from None
+    except (SyntaxError, ValueError) as error:
+        word = re.search(r"Failed to parse token '(\w+)'", str(error))
         first = str(error).strip().splitlines()[0].rstrip(" .")
+        first = f"{word[1]} is no value; a text needs quotation marks, 'TEXT'" if word else first
         raise ConfigError(f"--grid={name}={text}: it cannot be read: {first}") from None
     if not isinstance(values, (list, tuple)) or not values:
         raise ConfigError(f"--grid={name}={text}: it must be a list of one or more values, [VALUE, ...]")

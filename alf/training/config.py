@@ -12,7 +12,14 @@ import gin
 
 from alf.errors import ConfigError
 from alf.training.gin_files import collect_used_macros, find_gin_file, look_beside_includes
-from alf.training.gin_hints import check_bindings, explain, explain_call, find_unused_macros, find_used_macros
+from alf.training.gin_hints import (
+    check_bindings,
+    explain,
+    explain_call,
+    explain_unread,
+    find_unused_macros,
+    find_used_macros,
+)
 from alf.training.run_description import find_import_paths, is_installed
 
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
@@ -136,7 +143,8 @@ def check_dead_bindings(bindings=None):
         # Gin may know a parameter by a longer or a shorter name than the user has given.
         dead = {name for name in dead if any(_may_be_same(name, other) for other in asked)}
     if dead:
-        raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
+        names = sorted(dead)
+        raise ConfigError(f"nothing reads the gin binding {', '.join(names)}{explain_unread(names)}")
 
 
 def _may_be_same(name, other):
@@ -167,7 +175,8 @@ def wrong_calls_are_config_errors():
         if isinstance(error, TypeError) and not re.search(_WRONG_CALL, str(error)):
             raise
         called = re.findall("In call to configurable '(.*?)'", str(error))
-        raise ConfigError(f"{', '.join(called[:1])}: {first_line(error)}{explain_call(error)}") from error
+        where = "".join(f"{name}: " for name in called[:1])
+        raise ConfigError(f"{where}{first_line(error)}{explain_call(error)}") from error
 
 
 def first_line(error):

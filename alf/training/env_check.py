@@ -4,6 +4,7 @@
 import dataclasses
 import functools
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -97,6 +98,7 @@ def check_env(
 
     Raises:
         ConfigError: if a setting is wrong, or there is no such id.
+        TypeError: if the constructor does not know `max_episode_steps`, or an argument of `kwargs`.
     """
     check_int("check_env.num_steps", num_steps)
     check_int("check_env.batch_size", batch_size)
@@ -118,7 +120,8 @@ def check_env(
         stays = f"a worker would lose {lost}" if lost else "cloudpickle cannot pickle the environment"
         start = functools.partial(WatchedThread, functools.partial(make_inspector, keeps=is_made), settings)
     report = EnvReport()
-    seen = _inspect(start, report, num_steps, max_seconds)
+    given = {"max_episode_steps", *kwargs}
+    seen = _inspect(start, report, num_steps, max_seconds, given)
     if seen is not None and seen.step_seconds:
         _judge(report, seen, batch_size, stays, not is_made and has_vector_entry(env))
     return report
@@ -128,14 +131,20 @@ def _is_game(env):
     return str(env).startswith("pettingzoo:")  # It reads the infos of its agents itself.
 
 
-def _inspect(start, report, num_steps, max_seconds):
-    """Adds to the `report` what is wrong; returns what was seen, `Inspected`, or None."""
+def _inspect(start, report, num_steps, max_seconds, given):
+    """Adds to the `report` what is wrong; returns what was seen, `Inspected`, or None.
+
+    `given` are the names of the constructor's arguments that are settings.
+    """
     try:
         watched = start()
     except WorkerError as loss:
         report.problems.append(f"constructor: {str(loss).partition(';')[0]}")  # no word about restarts
         return None
     except Exception as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if isinstance(error, TypeError) and unknown and unknown[1] in given:
+            raise  # not the environment is wrong, but a setting
         text = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         report.problems.append(f"constructor: {' '.join(str(text).split())}")
         return None

@@ -183,13 +183,51 @@ def explain_call(error):
         names = [f"{shorten(own[0])}.{x}" for x in re.findall(r"'(\w+)'", missing[1])]
         lines = [f"{x} = {_NEEDED.get(x, '...')}" for x in names]
         return f": write {' and '.join(lines)}"
-    if not unknown:
-        return ""
-    # A function with **kwargs may have passed on what is bound to it.
-    bound = [selector for (_, selector), values in gin.config._CONFIG.items() if unknown[1] in values]
-    found = find_configurables()
-    names = [(x, y) for x in [*own, *bound] for y in _close_parameters(found[x].wrapped, unknown[1])]
-    return _offer(f"{shorten(x)}.{y}" for x, y in names)
+    return "" if unknown is None else _offer(_for_unknown(own, unknown[1]))
+
+
+def _for_unknown(called, parameter):
+    """Lines for an argument that a call does not know; a function with **kwargs may have passed it on."""
+    return [
+        line
+        for (scope, selector), values in gin.config._CONFIG.items()
+        if parameter in values
+        for x in dict.fromkeys([*called, selector])
+        for line in _for_close(scope, x, parameter, values[parameter])
+    ]
+
+
+def explain_unread(names):
+    """Returns the end of a message for bindings that nothing has read: lines that would have been read.
+
+    `names` are as `gin.config_str` writes them.
+    """
+    return _offer(line for name in names for line in _for_unread(name))
+
+
+def _for_unread(name):
+    """Lines for a binding that nothing has read: another parameter, or another object that is in use."""
+    scope, _, target = name.rpartition("/")
+    target, _, parameter = target.rpartition(".")
+    selector = gin.config._REGISTRY.matching_selectors(target)[0]
+    value = gin.config._CONFIG[scope, selector][parameter]
+    if parameter not in list_parameters(find_configurables()[selector].wrapped):  # it takes **kwargs
+        return _for_close(scope, selector, parameter, value)
+    module = selector.rpartition(".")[0]
+    used = [
+        key
+        for key, values in gin.config._OPERATIVE_CONFIG.items()
+        if parameter in values and key[1].rpartition(".")[0] == module
+    ]
+    used.sort(key=lambda key: (key[1] != selector, key[0].count("/"), key))
+    return [_write(*key, parameter, repr(value)) for key in used]
+
+
+def _for_close(scope, selector, parameter, value):
+    """Lines that bind a value to parameters of a configurable: those like a name that it does not have."""
+    function = find_configurables()[selector].wrapped
+    close = [] if parameter in list_parameters(function) else _close_parameters(function, parameter)
+    return [_write(scope, selector, x, repr(value)) for x in close]
 
 
 class _Texts(config_parser.ParserDelegate):
@@ -255,9 +293,8 @@ def _check_alias(scope, selector, parameter, value):
     """Raises ConfigError if an optimizer of Keras has no such argument."""
     if not selector.startswith("alf.optimizers.") or parameter in _KERAS_ARGUMENTS:
         return
-    function = find_configurables()[selector].wrapped
-    if parameter not in list_parameters(function):
-        lines = [_write(scope, selector, x, repr(value)) for x in _close_parameters(function, parameter)]
+    if parameter not in list_parameters(find_configurables()[selector].wrapped):
+        lines = _for_close(scope, selector, parameter, value)
         raise ConfigError(f"{shorten(selector)} has no parameter {parameter!r}{_offer(lines)}")
 
 

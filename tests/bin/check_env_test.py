@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """alf-check-env: its exit status, and that it checks what gin binds to `load`."""
 
+import inspect
+
 import pytest
 
 from alf.bin import check_env
@@ -15,9 +17,10 @@ DEFAULTS = dict(
     start_timeout=120.0,
 )
 BROKEN = """
-import gymnasium, time
+import gin, gymnasium, time
 
 
+@gin.configurable
 class Broken(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -60,6 +63,34 @@ def test_a_name_that_is_right(check):
     assert "7 steps take" in out
 
 
+def test_what_load_does_with_the_batch_is_not_for_the_environment(check):
+    """The constructor knows none of these."""
+    values = dict(seed=None, num_workers=3, render_mode="'rgb_array'", max_random_steps=2, num_splits=2)
+    params = [f"alf.environments.load.{name} = {value}" for name, value in values.items()]
+    status, out, errors = check(name="MountainCar-v0", gin_param=params)
+    assert (status, errors) == (0, [])
+    assert "problems: none" in out and "32 steps take" in out
+
+
+def test_a_constructor_that_cannot_render(check):
+    config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
+    status, _, errors = check(config, gin_param=["alf.environments.load.render_mode = 'rgb_array'"])
+    assert (status, errors) == (1, [])  # for another reason
+
+
+@pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env_ctor = @Adam"])
+def test_the_name_counts_more_than_the_gin_file(check, config):
+    status, out, errors = check(config, name="MountainCar-v0")
+    assert (status, errors) == (0, []) and "problems: none" in out
+
+
+def test_the_defaults_are_those_of_the_function():
+    parameters = inspect.signature(check_env.check_env).parameters
+    for name in ("NUM_STEPS", "SECONDS", "STEP_TIMEOUT", "START_TIMEOUT"):
+        flag = getattr(check_env, f"_{name}")
+        assert flag.default == parameters[flag.name].default, name
+
+
 def test_a_problem_is_status_1(check):
     status, out, errors = check(GIN)
     assert (status, errors) == (1, [])
@@ -88,13 +119,29 @@ def test_one_that_hangs_is_one_line(check):
             "nothing reads the gin",
         ),
         (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),
+        (dict(name="CartPole-v1", num_steps=0), "check_env.num_steps is 0"),
         (dict(name="CartPole-v1", step_timeout=0.0), "check_env.step_timeout is 0.0"),
         (dict(name="CartPole-v1", start_timeout=0.0), "check_env.start_timeout is 0.0"),
         (dict(name="CartPole-v1", max_seconds=0.0), "check_env.max_seconds is 0.0"),
     ],
-    ids=["nothing", "no name", "unknown", "dead", "env_ctor", "step_timeout", "start_timeout", "max_seconds"],
+    ids=lambda x: x[:40] if isinstance(x, str) else "",
 )
 def test_a_wrong_setting_is_status_2(check, values, text):
     status, out, errors = check(**values)
     assert (status, out) == (2, "")
     assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
+
+
+@pytest.mark.parametrize("name", ["max_episode_steps", "wait_long"])
+def test_an_argument_that_no_setting_of_load_is_meant_by(check, name):
+    config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
+    status, out, errors = check(config, gin_param=[f"alf.environments.load.{name} = 2"])
+    assert (status, out) == (2, "")
+    assert errors == [f"error: Broken: Broken.__init__() got an unexpected keyword argument {name!r}"]
+
+
+def test_an_argument_that_the_constructor_does_not_know_is_a_wrong_setting(check):
+    status, out, errors = check(name="CartPole-v1", gin_param=["alf.environments.load.num_worker = 2"])
+    assert (status, out, len(errors)) == (2, "", 1)
+    assert "unexpected keyword argument 'num_worker'" in errors[0]
+    assert errors[0].endswith("; did you mean alf.environments.load.num_workers = 2 ?")

@@ -12,8 +12,8 @@ from tests.programs import ROOT, ForkServer, environment
 
 OWN_FLAGS = {
     "train": "gin_file gin_param list_settings ray_address root_dir",
-    "sweep": "cluster gin_file gin_param grid max_cores max_memory ray_address root_dir run_cores run_memory "
-    "seeds",
+    "sweep": "cluster gin_file gin_param grid max_cores max_memory ray_address root_dir run_cores run_gpus "
+    "run_memory seeds",
     "pbt": "gin_file gin_param population ray_address root_dir",
     "play": "checkpoint gin_param num_episodes overwrite policy root_dir sample seed video",
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",
@@ -243,11 +243,8 @@ def test_what_is_missing_is_the_line_to_write(run, own_file, name, text, end):
 @pytest.mark.parametrize("name", ["play", "evaluate", "export", "benchmark"])
 def test_a_wrong_binding_for_a_run_that_is_there(run, root_of, name, tmp_path):
     output = [f"--output={tmp_path / 'out'}"] if name == "export" else []
-    unread = (
-        "nothing reads the gin binding" if name == "export" else "; did you mean alf.environments.load.name ?"
-    )
     for param, end in {
-        "alf.environments.load.nam = 'x'": unread,
+        "alf.environments.load.nam = 'x'": "; did you mean alf.environments.load.name = 'x' ?",
         "alf.environments.load.name = CartPole-v1": f"write --gin_param='{LOAD}'",
         "max_episode_steps = 3": "; did you mean alf.environments.load.max_episode_steps = 3 ?",
     }.items():

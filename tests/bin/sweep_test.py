@@ -13,10 +13,13 @@ import time
 import gin
 import psutil
 import pytest
+from absl.testing import flagsaver
 
 from alf.bin import sweep
+from alf.sweep.processes import Machine
 from alf.sweep.sweep import Sweep
 from alf.training.config import own_config, parse_config, parse_settings, take_bindings
+from alf.training.run_dir import RunDir
 from tests.bin.conftest import write_config
 from tests.example_runs import EXAMPLES
 
@@ -140,6 +143,44 @@ def test_samples_of_ranges(tmp_path, command):
     assert (root_dir / "optuna.journal").exists()
 
 
+def test_the_example(tmp_path, command):
+    params = [
+        *("StopCriteria.num_env_steps = 2000", "Sweep.num_samples = 1"),
+        *("ActorCriticNetwork.fc_layer_params = (4,)", "Experiment.intra_op_threads = 1"),
+    ]
+    flags = dict(gin_file=[str(EXAMPLES / "sweep_cartpole.gin")], root_dir=str(tmp_path / "sweep"))
+    status, out, _ = command(sweep, gin_param=params, seeds=["0", "1"], **flags)
+    assert status == 0, out
+    rows = read_table(tmp_path / "sweep" / "runs.csv")
+    assert [(row["seed"], row["status"]) for row in rows] == [("0", "finished"), ("1", "finished")]
+    assert len({(row["Adam.learning_rate"], row["PPOAlgorithm.clip_range"]) for row in rows}) == 1
+    assert all(int(row["env_steps"]) >= 2000 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "visible, count, gpus",
+    [
+        (None, 2, ["0", "1"]),
+        ("3, GPU-a,1", 3, ["3", "GPU-a", "1"]),
+        ("0,9", 1, ["0"]),
+        ("", 0, []),
+        ("-1", 0, []),
+    ],
+    ids=["all", "some", "unknown", "none", "minus one"],
+)
+def test_which_gpus_the_runs_share(command, monkeypatch, visible, count, gpus):
+    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: [kind] * count)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert sweep._find_gpus() == gpus
+    given = []
+    monkeypatch.setattr(sweep, "Machine", lambda *args: given.append(args[3:]) or Machine(*args))
+    with flagsaver.flagsaver(run_gpus=len(gpus)):
+        sweep._find_place()
+    assert given == [(gpus, len(gpus))]
+
+
 def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
     """The sweep has been made already: nothing trains."""
     flags = dict(
@@ -189,9 +230,19 @@ WRONG = {
     "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid: .*Adam.learning_rate"),
     "no macro": (dict(grid=["rate=[1.0]"]), "--grid: .*rate"),
     "a reference": (dict(grid=["Net.x=[@Nothing]"]), "--grid=Net.x=.@Nothing.: it cannot be read"),
+    "a word": (
+        dict(grid=["Experiment.exp_replayer=[uniform]"]),
+        r"--grid=Experiment.exp_replayer=\[uniform\]: .* uniform is no value; a text needs quotation marks",
+    ),
+    "a bracket": (
+        dict(grid=["Adam.learning_rate=[0.1"]),
+        r"--grid=Adam.learning_rate=\[0.1: .* a bracket or a quotation mark is not closed",
+    ),
     "the seed": (dict(grid=["Experiment.seed=[1]"]), "Experiment.seed is set by --seeds"),
     "run_cores": (dict(run_cores=0), "--run_cores is 0: it must be an integer, at least 1"),
     "max_cores": (dict(max_cores=0), "--max_cores is 0: it must be an integer, at least 1"),
+    "run_gpus": (dict(run_gpus=-1), "--run_gpus is -1: it must be an integer, at least 0"),
+    "no GPUs": (dict(run_gpus=1000), "--run_gpus is 1000: TensorFlow sees [0-9]+ GPUs in this process"),
     "few cores": (dict(max_cores=1, run_cores=2), "--max_cores is 1: one run needs --run_cores=2"),
     "many cores": (dict(max_cores=9999), "--max_cores is 9999: this process may use [0-9]+ cores"),
     "many run_cores": (dict(run_cores=9999), "--run_cores is 9999: this process may use"),
@@ -237,6 +288,20 @@ def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, comman
     assert status == 2 and len(errors) == 1
     assert re.search(f"^error: {message}", errors[0]), errors
     assert not (tmp_path / "sweep").exists()
+
+
+def test_a_folder_that_another_sweep_uses_is_refused(tmp_path, command):
+    given = dict(
+        gin_file=[str(write_config(tmp_path / "config", "cartpole"))], root_dir=str(tmp_path / "sweep")
+    )
+    other = RunDir(given["root_dir"])
+    other.lock()
+    try:
+        status, _, errors = command(sweep, **given)
+    finally:
+        other.close()
+    assert status == 2 and len(errors) == 1 and "is in use" in errors[0]
+    assert not list((tmp_path / "sweep").iterdir())
 
 
 def test_the_folder_of_a_run_is_refused(tmp_path, command, root_of):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from alf.plots.groups import group_runs
+from alf.plots.groups import find_target, group_runs
 from alf.plots.runs import Run
 
 PPO = {"Experiment.seed": "0", "Adam.learning_rate": "0.001", "PPOAlgorithm.discount": "0.99"}
@@ -28,7 +28,25 @@ def test_a_binding_that_is_no_difference(binding):
     assert group(PPO, {**PPO, binding: "7"}) == {"PPO": [0, 1]}
 
 
-@pytest.mark.parametrize("binding", ["Adam.learning_rate", "Experiment.num_envs", "Loss.seedling", "rate"])
+@pytest.mark.parametrize("used", ["x/rate", "rate"])
+def test_a_macro_is_as_what_uses_it(used):
+    for name, value in (("Experiment.seed", f"%{used}"), ("Evaluator.interval_steps", f"(1, %{used})")):
+        assert group({**PPO, name: value, used: "1"}, {**PPO, name: value, used: "2"}) == {"PPO": [0, 1]}
+    runs = [{**PPO, "Adam.epsilon": f"(%{used}, 1)", used: value} for value in "12"]
+    assert group(*runs) == {f"{used}=1": [0], f"{used}=2": [1]}
+
+
+def test_the_target_of_all_runs():
+    name, other = "StopCriteria.target_return", "StopCriteria.target_eval_return"
+    assert find_target([{name: "4"}, {name: "%x/high", "x/high": "%top", "top": "4"}], "AverageReturn") == 4.0
+    assert find_target([{name: "4"}], "metrics/AverageReturn") == 4.0
+    assert find_target([{name: "4", other: "5"}], "eval/return_mean") == 5.0
+    for settings in ([{name: "4"}, {name: "5"}], [{name: "4"}, {}], [{name: "None"}], [{other: "4"}]):
+        assert find_target(settings, "AverageReturn") is None
+    assert find_target([{name: "4"}], "train/loss") is None
+
+
+@pytest.mark.parametrize("binding", ["Adam.learning_rate", "Experiment.num_envs", "Loss.seedling"])
 def test_a_binding_that_is_a_difference(binding):
     runs = [{**PPO, binding: value, "Experiment.seed": seed} for seed in "01" for value in ("0.1", "0.01")]
     assert group(*runs) == {f"{binding}=0.1": [0, 2], f"{binding}=0.01": [1, 3]}

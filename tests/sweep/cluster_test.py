@@ -9,7 +9,7 @@ import pytest
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.sweep.processes import LOST
-from tests.sweep.runner_test import Sweeping, stop_when
+from tests.sweep.runner_test import Sweeping, read_logs, stop_when
 from tests.sweep.stand_ins import count_most_at_a_time, make_arguments, read_events, wait_until
 
 pytest.importorskip("ray")
@@ -18,9 +18,9 @@ CPUS = 3
 
 @pytest.fixture(scope="module")
 def ray():
-    """Ray with three CPUs, as it says itself, on any machine."""
+    """Ray with three CPUs and two GPUs, as it says itself, on any machine."""
     cluster_utils = pytest.importorskip("ray.cluster_utils")
-    nodes = dict(num_cpus=CPUS, include_dashboard=False, memory=4_000_000_000)
+    nodes = dict(num_cpus=CPUS, num_gpus=2, include_dashboard=False, memory=4_000_000_000)
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=nodes)
     module = connect(cluster.address, log_to_driver=False)
     yield module
@@ -36,8 +36,15 @@ def make_cluster(ray, *limits, **more):
 
 @pytest.mark.parametrize(
     "limits, most",
-    [((1,), 3), ((2,), 1), ((1, None, 2), 2), ((1, 2.0), 2), ((1, 1.0, None, 1.5), 1)],
-    ids=["three", "two cores each", "max_cores", "memory of the node", "max_memory"],
+    [
+        ((1,), 3),
+        ((2,), 1),
+        ((1, None, 2), 2),
+        ((1, 2.0), 2),
+        ((1, 1.0, None, 1.5), 1),
+        ((1, None, None, None, 1), 2),
+    ],
+    ids=["three", "two cores each", "max_cores", "memory of the node", "max_memory", "a GPU each"],
 )
 def test_each_run_is_made_once_and_no_more_at_a_time_than_have_room(ray, tmp_path, limits, most):
     sweeping = Sweeping(tmp_path, place=make_cluster(ray, *limits), seconds=0.5)
@@ -46,6 +53,11 @@ def test_each_run_is_made_once_and_no_more_at_a_time_than_have_room(ray, tmp_pat
     events = read_events(tmp_path)
     assert {status for _, _, status in sweeping.statuses()} == {"finished"}
     assert len(events) == 12 and count_most_at_a_time(events) <= most
+
+
+def test_each_run_has_gpus_of_its_own(ray, tmp_path):
+    Sweeping(tmp_path, seeds=(0,), place=make_cluster(ray, 1, run_gpus=1), seconds=1.0).runner.run()
+    assert sorted(log.split("GPUs ")[1] for log in read_logs(tmp_path)) == ["0\n", "1\n"]
 
 
 def test_runs_that_fail_are_one_line(ray, tmp_path):
@@ -81,6 +93,6 @@ def test_a_stop_saves_the_runs(ray, tmp_path):
 
 
 def test_a_run_that_has_no_room_on_any_node_is_one_line(ray):
-    for limits in ((CPUS + 1,), (1, 5.0)):
+    for limits in ((CPUS + 1,), (1, 5.0), (1, None, None, None, 3)):
         with pytest.raises(ConfigError, match="no node of the cluster has so much"):
             make_cluster(ray, *limits)

@@ -69,8 +69,9 @@ def test_every_run_is_made_once_and_never_again(tmp_path):
         (lambda: Machine([CORE] * 5, 2), 2),
         (lambda: Machine([CORE] * 3, 1), 3),
         (lambda: Machine([CORE] * 9, 1, max_at_a_time=2), 2),
+        (lambda: Machine([CORE] * 9, 1, gpus=list("01234"), run_gpus=2), 2),
     ],
-    ids=["one core", "five cores by two", "three cores", "memory"],
+    ids=["one core", "five cores by two", "three cores", "memory", "five GPUs by two"],
 )
 def test_as_many_runs_at_a_time_as_have_room_and_no_more(tmp_path, place, most):
     Sweeping(tmp_path, place=place(), seconds=0.3).runner.run()
@@ -78,17 +79,44 @@ def test_as_many_runs_at_a_time_as_have_room_and_no_more(tmp_path, place, most):
     assert len(events) == 12 and count_most_at_a_time(events) == most
 
 
-def test_each_run_has_cores_of_its_own_and_the_sweep_keeps_its_own(tmp_path):
-    Sweeping(tmp_path, seeds=(0,), place=Machine([CORE], 1)).runner.run()
-    logs = [path.read_text() for path in tmp_path.glob(f"runs/*/*/{LOG_FILE}")]
-    assert logs == [f"cores [{CORE}]\n"] * 2
+def read_logs(folder):
+    return [path.read_text() for path in folder.glob(f"runs/*/*/{LOG_FILE}")]
+
+
+def test_each_run_has_cores_of_its_own_and_the_sweep_keeps_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    Sweeping(tmp_path, seeds=(0,), place=Machine([CORE], 1, gpus=["0"])).runner.run()
+    assert read_logs(tmp_path) == [f"cores [{CORE}] GPUs 0,3\n"] * 2
     assert os.sched_getaffinity(0) == CORES
-    machine = Machine([3, 4, 5, 6, 7], 2)
-    machine._taken = {"first": machine._free[:2], "second": machine._free[2:4]}
-    machine._free = [7]
+
+
+def test_each_run_has_gpus_of_its_own(tmp_path):
+    place = Machine([CORE] * 9, 1, gpus=["GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-e"], run_gpus=2)
+    Sweeping(tmp_path, seeds=range(4), place=place, seconds=0.2).runner.run()
+    seen = {frozenset(log.split("GPUs ")[1].strip().split(",")) for log in read_logs(tmp_path)}
+    assert len(read_logs(tmp_path)) == 8 and {len(gpus) for gpus in seen} == {2}
+    assert frozenset(("GPU-a", "GPU-b")) in seen and frozenset(("GPU-c", "GPU-d")) in seen
+
+
+def test_cores_and_gpus_are_given_once_until_they_come_back(monkeypatch):
+    affinity, gpus = [], []
+
+    def start(arguments, log, import_paths, gpus_of_run):
+        gpus.append(gpus_of_run)
+        return len(gpus)
+
+    monkeypatch.setattr("alf.sweep.processes.RunProcess", start)
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: affinity.append(cores))
+    machine = Machine([3, 4, 5, 6, 7], 2, gpus=["x", "y", "z"], run_gpus=1)
+    first, second = machine.start([], ""), machine.start([], "")
     assert not machine.has_room()
-    machine.release("first")
-    assert machine.has_room() and machine._free == [3, 4, 7]
+    machine.release(first)
+    assert machine.has_room()
+    machine.start([], "")
+    machine.release(second)
+    assert machine.has_room()
+    machine.start([], "")
+    assert affinity[::2] == [[3, 4], [5, 6], [3, 4], [5, 6]] and gpus == [["x"], ["y"], ["z"], ["x"]]
 
 
 def test_a_run_that_fails_is_one_line_and_the_others_go_on(tmp_path):

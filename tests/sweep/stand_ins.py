@@ -32,7 +32,7 @@ def save(*_):
 
 signal.signal(signal.SIGTERM, save)
 note("starts")
-print("cores", sorted(os.sched_getaffinity(0)), flush=True)
+print("cores", sorted(os.sched_getaffinity(0)), "GPUs", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
 time.sleep(seconds)
 if end == "fails":
     note("ends")

@@ -74,6 +74,10 @@ DEFECTS = {
         "step 1: step() raised IndexError: list index out of range",
     ),
     "constructor raises": (dict(wrong=1, make=lambda wrong: 1 / 0), "constructor: ZeroDivisionError: "),
+    "constructor calls another one wrongly": (
+        dict(make=lambda: spaces.Discrete(2, nope=1)),
+        "constructor: TypeError: ",
+    ),
     "no environment": (dict(make=dict), "constructor: {} is neither a gymnasium.Env nor"),
 }
 

@@ -10,6 +10,7 @@ import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
 from alf.environments import load
 from alf.errors import ConfigError
 from alf.training.config import (
+    check_dead_bindings,
     own_config,
     parse_config,
     take_bindings,
@@ -241,4 +242,65 @@ def test_a_call_says_what_it_lacks():
     parse_config([], [f'{name} = "CartPole-v1"', "alf.environments.load.num_worker = 0"])
     with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
         load(max_episode_steps=2)
-    assert str(caught.value).endswith("; did you mean alf.environments.load.num_workers ?")
+    assert str(caught.value).endswith("; did you mean alf.environments.load.num_workers = 0 ?")
+
+
+@gin.configurable(module="hints_test")
+class Yours:
+    def __init__(self, limit=1, **kwargs):
+        pass
+
+
+@gin.configurable(module="other_hints_test")
+class Theirs:
+    def __init__(self, limit=1):
+        pass
+
+
+def unread(*params):
+    """The end of the error that names bindings which nothing reads, after a call of a/Mine."""
+    parse_config([], list(params))
+    with gin.config_scope("a"):
+        gin.get_configurable("Mine")(seed=1)
+    with pytest.raises(ConfigError) as caught:
+        check_dead_bindings()
+    return str(caught.value).partition("nothing reads the gin binding ")[2]
+
+
+UNREAD = {
+    "Yours.limit = 3": "Yours.limit; did you mean a/Mine.limit = 3 ?",  # the one that is in use
+    "b/Mine.limit = {'x': @Mine}": "b/Mine.limit; did you mean a/Mine.limit = {'x': @Mine} ?",
+    "b/Yours.limitt = 'x'": "b/Yours.limitt; did you mean b/Yours.limit = 'x' ?",
+    "Yours.qqq = 3": "Yours.qqq",
+    "Theirs.limit = 3": "Theirs.limit",  # of another module
+    "a/Mine.seed = 3": "a/Mine.seed",  # the caller gives it
+    "Trainer.max_to_keep = 3": "Trainer.max_to_keep",
+}
+
+
+@pytest.mark.parametrize("line", UNREAD)
+def test_a_binding_that_nothing_reads_is_answered_by_the_line_to_write(line):
+    assert unread(line) == UNREAD[line]
+
+
+def test_the_nearest_line_comes_first():
+    parse_config([], ["q/Mine.limit = 3"])
+    for scope, name in (("z/y", "Mine"), ("b", "Yours"), ("a", "Mine")):
+        with gin.config_scope(scope):
+            gin.get_configurable(name)()
+    lines = "a/Mine.limit = 3 or z/y/Mine.limit = 3 or b/Yours.limit = 3"
+    with pytest.raises(ConfigError, match=f"binding q/Mine.limit; did you mean {lines} [?]$"):
+        check_dead_bindings()
+
+
+def test_each_of_several_bindings_that_nothing_reads_has_its_line():
+    names, lines = "Yours.limit, b/Yours.limi", "a/Mine.limit = 3 or b/Yours.limit = 4"
+    assert unread("Yours.limit = 3", "b/Yours.limi = 4") == f"{names}; did you mean {lines} ?"
+
+
+def test_the_line_for_an_argument_that_a_function_has_passed_on():
+    name, wrong = "alf.environments.load.name = 'ALE/Pong-v5'", "alf.environments.load.screen_siz = 42"
+    parse_config([], [name, "alf.environments.load.batch_size = 1", wrong])
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        load()
+    assert str(caught.value).endswith("; did you mean load_atari.screen_size = 42 ?")

@@ -133,11 +133,25 @@ class Derived(Base):
 
     Args:
         far, near: as in `Base`.
+        own: see `Derived`.
     """
 
-    def __init__(self, far=None, near=None, number=1, count=None, flag=None, rate=0.5, limit=1.0, **kwargs):
+    def __init__(
+        self,
+        far=None,
+        near=None,
+        number=1,
+        count=None,
+        flag=None,
+        rate=0.5,
+        limit=1.0,
+        own=None,
+        checked=0,
+        **kwargs,
+    ):
         super().__init__(far, **kwargs)
         check_int("Derived.count", count, optional=True)
+        check_int("Derived.checked", checked, optional=False)
         check_number(f"{type(self).__name__}.number", number)
         self._flag = check_bool("Derived.flag", flag)
         self._rate, self.limit = as_schedule("Derived.rate", rate), limit
@@ -154,6 +168,7 @@ def sample(
     ctor=Base,
     refers=None,
     checked=1,
+    none_first=1,
     nothing=None,
 ):
     """Has a parameter for each source.
@@ -163,6 +178,7 @@ def sample(
         words: int, "auto" or None; how many.
         default: how many.
         refers, checked: what is taken, see `Base`.
+        none_first: None, or int; how many.
         nothing: how many.
     """
 
@@ -193,6 +209,7 @@ def in_alf(monkeypatch):
         "default": "tuple",
         "ctor": "Callable",
         "checked": "float or None",  # the check of what the text refers to, before the default
+        "none_first": "int or None",
         "nothing": "",
     }.items(),
 )
@@ -210,10 +227,24 @@ def test_each_source_of_a_type(name, kind):
         "flag": "bool or None",
         "rate": "float or Schedule",
         "limit": "float or None",
+        "own": "",
+        "checked": "int",  # its own check, not that of `Base`
     }.items(),
 )
 def test_checks_and_references(name, kind):
     assert type_of(Derived, name) == kind
+
+
+class Outside:
+    """Is no class of ALF: its checks are not read."""
+
+    def __init__(self, bare, rate=0.5):
+        check_int("Outside.rate", rate)
+
+
+def test_what_nothing_says_and_what_is_not_of_alf():
+    assert type_of(Outside, "bare") == ""
+    assert type_of(Outside, "rate") == "float"
 
 
 @pytest.mark.parametrize(
@@ -223,6 +254,10 @@ def test_checks_and_references(name, kind):
         "an int, or a dict by name": ("int", "dict"),
         "number or `Schedule`, in [0, 1]": ("float", "Schedule"),
         "number of rows": (),
+        "numbers of rows": (),
+        "path of a folder": ("str",),
+        "text, or None.": ("str", "None"),
+        "bool or callable": ("bool", "Callable"),
         "numbers.": ("float",),
         "`tf.distribute.Strategy` or None.": ("Strategy", "None"),
         '"first" or "last"': ("str", "str"),

@@ -78,6 +78,11 @@ def test_fields_are_described_by_their_comments():
     )
 
 
+def test_what_gin_can_bind_of_a_function():
+    assert list_parameters(dict) == {}  # Python knows no signature
+    assert list(list_parameters(lambda a, *b, c, **d: None)) == ["a", "c", "d"]
+
+
 def test_a_name_selects_in_either_case():
     assert [x.name for x in list_settings("sAcAlgo")] == ["SacAlgorithm"]
     assert list_settings("no such name") == []
@@ -173,14 +178,41 @@ def test_what_is_of_others_says_so():
     assert owners == {"Adam": "Keras", "RMSprop": "Keras", "SGD": "Keras", "MirroredStrategy": "TensorFlow"}
 
 
-@pytest.mark.parametrize("is_stale", [False, True], ids=["as it is", "stale"])
-def test_the_page_is_not_stale(tmp_path, is_stale):
+STALE = "docs/settings.md is stale: run make docs-settings\n"
+CALLS = """
+import make_settings
+
+make_settings.PAGE.unlink()
+print(make_settings.main(["--check"]), make_settings.PAGE.exists())
+print(make_settings.main([]), make_settings.main(["--check"]))
+"""
+
+
+def run_beside_page(folder, page, *arguments):
+    """Runs Python where make_settings.py and a page are; a process of its own.
+
+    The shortest names depend on what other tests have registered.
+    """
+    (folder / "settings.md").write_text(page)
+    (folder / "make_settings.py").write_text((ROOT / "docs" / "make_settings.py").read_text())
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_page_is_not_stale(tmp_path):
     page = (ROOT / "docs" / "settings.md").read_text()
-    (tmp_path / "settings.md").write_text(page.replace("Settings", "Setings") if is_stale else page)
-    program = tmp_path / "make_settings.py"
-    program.write_text((ROOT / "docs" / "make_settings.py").read_text())
-    # A process of its own: the shortest names depend on what other tests have registered.
-    command, env = [sys.executable, str(program), "--check"], {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
-    message = "docs/settings.md is stale: run make docs-settings\n"
-    assert (done.returncode, done.stdout) == ((1, message) if is_stale else (0, "")), done.stderr
+    done = run_beside_page(tmp_path, page, str(tmp_path / "make_settings.py"), "--check")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_page_that_is_stale_or_missing_and_one_that_is_written(tmp_path):
+    page = (ROOT / "docs" / "settings.md").read_text()
+    stale = page.replace("Settings", "Setings")
+    done = run_beside_page(tmp_path, stale, str(tmp_path / "make_settings.py"), "--check")
+    assert (done.returncode, done.stdout) == (1, STALE), done.stderr
+    assert (tmp_path / "settings.md").read_text() == stale
+    done = run_beside_page(tmp_path, stale, "-c", CALLS)
+    assert (done.returncode, done.stdout) == (0, f"{STALE}1 False\n0 0\n"), done.stderr
+    assert (tmp_path / "settings.md").read_text() == page
