@@ -4,6 +4,7 @@
 import difflib
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -174,9 +175,27 @@ def _bind_registered(spec, batch_size, kwargs):
     constructor = find_imported(spec.entry_point)  # Gin knows what is imported.
     if constructor is None:
         return make, [make] * batch_size
+    _check_arguments(spec.id, constructor, kwargs)
     call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
     bound = [bind_values(call) for _ in range(batch_size)]
     return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
+
+
+def _check_arguments(name, constructor, kwargs):
+    """Raises ConfigError if neither Gymnasium nor a constructor knows an argument.
+
+    Gymnasium itself cannot raise again what gin has raised.
+    """
+    of_gymnasium = inspect.signature(gymnasium.make).parameters
+    own = {key: value for key, value in kwargs.items() if key not in of_gymnasium}
+    try:
+        signature = inspect.signature(constructor)
+    except ValueError:  # It is written in C, and says nothing.
+        return
+    try:
+        signature.bind_partial(**own)
+    except TypeError as error:
+        raise ConfigError(f"load.name is {name!r}, whose constructor {error}") from None
 
 
 def _render_or_step(makes, num_workers, constructor, render_mode, lost):

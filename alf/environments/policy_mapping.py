@@ -69,7 +69,6 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
         self.agents = find_agents(env)
         self.policies, self._spaces = tuple(names), spaces
         self._choose = check_mapping(mapping, self.agents, names)
-        self._is_asked = callable(mapping)
         self._rng = np.random.default_rng(seed)
         self.num_games = env.batch_size // len(self.agents)
         self._numbers = np.zeros(self.num_games, np.int64)
@@ -93,11 +92,9 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
 
     def find_idle(self) -> tuple[str, ...]:
         """Returns the names of the policies that never act; of a callable `mapping` nobody knows: ()."""
-        if self._is_asked:
+        if not self._is_fixed:
             return ()
-        games = (Episode(self.agents, game, 0, self._rng) for game in range(self.num_games))
-        acting = {name for episode in games for name in self._choose(episode)}
-        return tuple(name for name in self.policies if name not in acting)
+        return tuple(name for i, name in enumerate(self.policies) if i not in self._owner)
 
     def _reset(self):
         self._was_first[:] = False

@@ -342,7 +342,7 @@ def test_a_wrong_setting_is_one_line(tmp_path):
         ),
         (CARTPOLE, ["Experiment.env_ctor = @nope"], "No configurable matching reference '@nope'"),
         (CARTPOLE, ["Experiment.num_envs"], "Couldn't parse statement"),
-        (CARTPOLE, ["Experiment.num_envs = %NOPE"], "macro"),
+        (CARTPOLE, ["Experiment.num_envs = %NOPE"], "nothing defines %NOPE: write NOPE = VALUE$"),
         (CARTPOLE, ["Experiment.num_envs = 0"], "Experiment.num_envs is 0"),
         (CARTPOLE, ["StopCriteria.max_seconds = -1"], "StopCriteria.max_seconds is -1"),
         (CARTPOLE, ["alf.environments.load.name = 'Nope-v0'"], "load.name: .*'Nope-v0'"),

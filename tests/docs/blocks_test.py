@@ -28,7 +28,7 @@ from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
 from tests.programs import ForkServer, environment
 
-NUM_NOT_RUN = 25  # blocks that say why they are not run
+NUM_NOT_RUN = 26  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text"}
 COMMANDS = {
     f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"

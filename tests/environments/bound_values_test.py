@@ -79,6 +79,14 @@ def test_bindings_reach_the_constructor_that_an_id_names(register, is_text, num_
     assert observe(num_workers, name=name)[0][:2] == [7, 3]
 
 
+def test_an_argument_that_the_constructor_does_not_know_is_named(register):
+    name = register(configurable_envs.Bound)
+    with pytest.raises(
+        ConfigError, match="AlfBound-v0', whose constructor got an unexpected keyword argument 'row'"
+    ):
+        load(name, 1, row=3, max_episode_steps=7)
+
+
 def test_a_constructor_that_is_not_imported_yet_is_left_alone(register):
     name = register("tests.workers.no_such_module:Bound")
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):

@@ -338,7 +338,7 @@ def test_a_replay_buffer_stays(tmp_path):
         if before > 20 and not seen:
             trainer.learner.copy_policy("policy_1", "policy_0")
             seen.append((before, int(learner.replayer.num_steps())))
-            assert not trainer.learner._oldest_versions
+            assert not trainer.learner._recent.oldest_versions
             trainer.stop("enough")
 
     make_trainer(tmp_path, DQN, act=act).train()
