@@ -3,7 +3,8 @@
 
 The rows of all environments take the policies in turn. Two kinds of it: the batch of one policy is divided
 among the policies, so that there are more and smaller updates; or each policy has batches of that size, so
-that there are as many updates as with one policy. Prints a Markdown table of medians over the rounds, in each
+that there are as many updates as with one policy. Small updates cost more of themselves, so one policy makes
+updates of the size of the first kind, too. Prints a Markdown table of medians over the rounds, in each
 of which every kind takes its turn, in a process of its own.
 """
 
@@ -25,12 +26,13 @@ _SECONDS = flags.DEFINE_float("seconds", 10.0, "Of training, each time.", lower_
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each kind.", lower_bound=1)
 
 
-def make_kinds(num_policies, num_sequences):
+def make_kinds(num_policies, num_sequences, num_minibatches):
     """Returns a dict from each kind to its gin bindings.
 
     Args:
         num_policies: int.
         num_sequences: int, the sequences in a batch of a single policy.
+        num_minibatches: int, the updates that a single policy makes of a batch.
     """
     names = tuple(f"policy_{i}" for i in range(num_policies))
     several = [
@@ -41,21 +43,25 @@ def make_kinds(num_policies, num_sequences):
     divided = max(1, num_sequences // num_policies)
     return {
         "one policy": [],
+        "one policy, smaller updates": [f"UnrollTraining.num_minibatches={num_minibatches * num_policies}"],
         f"{num_policies} policies, batch divided": [*several, f"Policies.num_sequences={divided}"],
         f"{num_policies} policies, batch for each": [*several, f"Policies.num_sequences={num_sequences}"],
     }
 
 
-def count_sequences(gin_files):
-    """The sequences in a batch of a single policy: unrolls in a batch times rows of an environment."""
+def count_batch(gin_files):
+    """Returns the sequences in a batch of a single policy, and the updates it makes of them: two ints."""
     parse_config(gin_files, [])
-    values = []
-    for name in ("AsyncOffPolicyDriver.learn_queue_cap", "alf.environments.load.batch_size"):
-        try:
-            values.append(gin.query_parameter(name))
-        except ValueError:
-            values.append(1)  # the default of both
-    return values[0] * values[1]
+    num_unrolls = _query("AsyncOffPolicyDriver.learn_queue_cap")
+    num_rows = _query("alf.environments.load.batch_size")
+    return num_unrolls * num_rows, _query("UnrollTraining.num_minibatches")
+
+
+def _query(setting):
+    try:
+        return gin.query_parameter(setting)
+    except ValueError:
+        return 1  # The default of each.
 
 
 def measure(gin_files, bindings, seconds):
@@ -76,7 +82,7 @@ def format_table(title, results):
 
 
 def main(_):
-    kinds = make_kinds(_POLICIES.value, count_sequences(GIN_FILE.value))
+    kinds = make_kinds(_POLICIES.value, *count_batch(GIN_FILE.value))
     results = {kind: [] for kind in kinds}
     for round_ in range(_ROUNDS.value):
         for kind, bindings in kinds.items():

@@ -307,6 +307,10 @@ class Trainer:
             end = self._find_end(reason)
             if end is not None:
                 break
+            # After the decision: what a run ends with is always shown, and at a place of its own.
+            if not is_summarized and now - summarized >= self._summary_interval:
+                self._summarize(summaries, summary)
+                summarized, is_summarized = now, True
             steps = self._collect(position)
             if steps is None:
                 end = False, self._interrupted
@@ -317,9 +321,6 @@ class Trainer:
             self._trained.add(steps)
             self._collected.count_up_to(self.metrics["EnvironmentSteps"].result())
             self._call_back("on_train_iter", made)
-            if now - summarized >= self._summary_interval:
-                self._summarize(summaries, summary)
-                summarized, is_summarized = now, True
             if self._evaluator is not None:
                 self._report.lap("rest")
                 self._evaluate_if_due(summaries)

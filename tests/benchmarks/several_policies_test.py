@@ -13,9 +13,10 @@ EXAMPLE = str(EXAMPLES / "impala_cartpole.gin")
 
 
 def test_batches_are_divided_or_as_large():
-    num_sequences = program.count_sequences([EXAMPLE])
-    assert num_sequences == 128
-    kinds = program.make_kinds(2, num_sequences)
+    batch = program.count_batch([EXAMPLE])
+    assert batch == (128, 1)
+    kinds = program.make_kinds(2, *batch)
+    assert list(kinds.values())[:2] == [[], ["UnrollTraining.num_minibatches=2"]]
     sizes = {}
     for kind, bindings in kinds.items():
         gin.clear_config()
@@ -24,7 +25,7 @@ def test_batches_are_divided_or_as_large():
         driver.stop()
         shapes = getattr(driver.learner, "shapes", None)
         sizes[kind] = shapes and [shape.num_sequences for shape in shapes.values()]
-    assert list(sizes.values()) == [None, [64, 64], [128, 128]]
+    assert list(sizes.values()) == [None, None, [64, 64], [128, 128]]
 
 
 def test_the_table_has_medians_of_ratios_in_a_round():

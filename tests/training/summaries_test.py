@@ -186,6 +186,22 @@ def test_a_custom_summary_is_called_at_each_summary(tmp_path):
     assert read_kinds(tmp_path / "train")["my/values"] == "histograms"
 
 
+def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
+    """Episodes end while a summary is written: the run ends by figures that this summary has not."""
+
+    def reach_the_target(trainer):
+        if trainer.metrics["AverageReturn"].full:
+            trainer.metrics["AverageReturn"].result = lambda: np.float32(1000.0)
+
+    stop = {"num_iterations": 500, "target_return": 999.0}
+    make_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=reach_the_target).train()
+    columns, rows = read_rows(tmp_path / "progress.csv")
+    returns = [float(row[columns.index("metrics/AverageReturn")] or 0.0) for row in rows]
+    assert returns[-1] == 1000.0 and max(returns[:-1]) < 999.0
+    steps = [int(row[0]) for row in rows]
+    assert len(set(steps)) == len(steps) > 1
+
+
 def test_errors_of_a_custom_summary(tmp_path, caplog):
     with pytest.raises(ConfigError, match="Trainer.custom_summary is 3: it must be a callable"):
         make_trainer(tmp_path / "a", custom_summary=3)
