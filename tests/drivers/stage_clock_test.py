@@ -163,7 +163,8 @@ def test_all_stages_count_what_they_did():
         assert stages[ASK].times == stages[STEP].times
         num_unrolls = stages[REST].times - 1  # and the start
         assert num_unrolls <= env.num_steps // T <= num_unrolls + 2
-        assert stages[HAND_OVER].times == stages[LOG].times == num_unrolls
+        # One of the three may have waited for an actor from the beginning to the end.
+        assert [stages.get(x, Spent()).times for x in (HAND_OVER, LOG)] == [num_unrolls] * 2
     (actor,) = spent["actors"]
     assert actor[INFERENCE].times == actor[IDLE].times
     num_answers = 2 * actor[INFERENCE].times
