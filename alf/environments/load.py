@@ -182,7 +182,7 @@ def _bind_registered(spec, batch_size, kwargs):
 
 
 def _check_arguments(name, constructor, kwargs):
-    """Raises ConfigError if neither Gymnasium nor a constructor knows an argument.
+    """Raises TypeError, as a call does, if neither Gymnasium nor a constructor knows an argument.
 
     Gymnasium itself cannot raise again what gin has raised.
     """
@@ -195,7 +195,7 @@ def _check_arguments(name, constructor, kwargs):
     try:
         signature.bind_partial(**own)
     except TypeError as error:
-        raise ConfigError(f"load.name is {name!r}, whose constructor {error}") from None
+        raise TypeError(f"the constructor of {name!r} {error}") from None
 
 
 def _render_or_step(makes, num_workers, constructor, render_mode, lost):

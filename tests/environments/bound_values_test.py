@@ -82,7 +82,7 @@ def test_bindings_reach_the_constructor_that_an_id_names(register, is_text, num_
 def test_an_argument_that_the_constructor_does_not_know_is_named(register):
     name = register(configurable_envs.Bound)
     with pytest.raises(
-        ConfigError, match="AlfBound-v0', whose constructor got an unexpected keyword argument 'row'"
+        TypeError, match="the constructor of 'AlfBound-v0' got an unexpected keyword argument 'row'"
     ):
         load(name, 1, row=3, max_episode_steps=7)
 

@@ -154,7 +154,7 @@ def test_bad_max_episode_steps(value):
 def test_other_errors_pass_through():
     with pytest.raises(TypeError, match="no_such_argument"):
         load("CartPole-v1", 2, no_such_argument=1)
-    with pytest.raises(ConfigError, match="no_such_argument"):
+    with pytest.raises(TypeError, match="no_such_argument"):
         load("MountainCar-v0", 2, no_such_argument=1)
 
 
