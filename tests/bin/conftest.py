@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Short runs of many kinds, and the commands in this process, for the tests of what was trained."""
 
+import contextlib
 import functools
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from absl.testing import flagsaver
 
 from alf.training import Experiment, Trainer
 from alf.training.config import own_config, parse_config
+from alf.training.run_dir import RunDir
 
 OWN_MODULE = """
 import gin, gymnasium, numpy as np
@@ -175,5 +177,17 @@ def command(capsys, monkeypatch):
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return status, out, [line for line in err.splitlines() if line.startswith("error: ")]
+
+    return run
+
+
+@pytest.fixture
+def run_in_used_folder(command):
+    """A function (module, root_dir, **flags): as `command`, while another process seems to write there."""
+
+    def run(module, root_dir, **given):
+        with contextlib.closing(RunDir(str(root_dir))) as other:
+            other.lock()
+            return command(module, root_dir=str(root_dir), **given)
 
     return run

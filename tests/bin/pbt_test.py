@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from alf.bin import evaluate, pbt
-from alf.training.run_dir import RunDir
 from tests.bin.conftest import write_config
 from tests.example_runs import EXAMPLES
 
@@ -255,14 +254,9 @@ def test_a_wrong_setting_is_one_line(tmp_path, command, values, message):
     assert re.search(f"^error: {message}", errors[0]), errors
 
 
-def test_a_folder_that_another_study_uses_is_one_line(tmp_path, command):
-    given = dict(gin_file=[str(write_study(tmp_path))], root_dir=str(tmp_path / "study"), population=2)
-    other = RunDir(given["root_dir"])
-    other.lock()
-    try:
-        status, _, errors = command(pbt, **given)
-    finally:
-        other.close()
+def test_a_folder_that_another_study_uses_is_one_line(tmp_path, run_in_used_folder):
+    given = dict(gin_file=[str(write_study(tmp_path))], population=2)
+    status, _, errors = run_in_used_folder(pbt, tmp_path / "study", **given)
     assert status == 2 and len(errors) == 1 and "is in use" in errors[0]
     assert not list((tmp_path / "study").iterdir())
 

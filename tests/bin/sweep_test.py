@@ -19,7 +19,6 @@ from alf.bin import sweep
 from alf.sweep.processes import Machine
 from alf.sweep.sweep import Sweep
 from alf.training.config import own_config, parse_config, parse_settings, take_bindings
-from alf.training.run_dir import RunDir
 from tests.bin.conftest import write_config
 from tests.example_runs import EXAMPLES
 
@@ -290,16 +289,9 @@ def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, comman
     assert not (tmp_path / "sweep").exists()
 
 
-def test_a_folder_that_another_sweep_uses_is_refused(tmp_path, command):
-    given = dict(
-        gin_file=[str(write_config(tmp_path / "config", "cartpole"))], root_dir=str(tmp_path / "sweep")
-    )
-    other = RunDir(given["root_dir"])
-    other.lock()
-    try:
-        status, _, errors = command(sweep, **given)
-    finally:
-        other.close()
+def test_a_folder_that_another_sweep_uses_is_refused(tmp_path, run_in_used_folder):
+    gin_file = str(write_config(tmp_path / "config", "cartpole"))
+    status, _, errors = run_in_used_folder(sweep, tmp_path / "sweep", gin_file=[gin_file])
     assert status == 2 and len(errors) == 1 and "is in use" in errors[0]
     assert not list((tmp_path / "sweep").iterdir())
 
