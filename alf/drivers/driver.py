@@ -94,6 +94,9 @@ class Driver(abc.ABC):
         self._on_stall = on_stall
         _check_list("metrics", metrics)
         _check_list("observers", observers)
+        for observer in observers:
+            if not callable(observer):
+                raise ConfigError(f"observers of the driver: {observer!r} cannot be called")
         self.learner = learner
         self._collections = Credit(rate)
         self._envs = to_py_envs(envs)

@@ -16,7 +16,7 @@ from alf.environments.bound_values import bind_values, find_imported, find_lost
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.seeds import spawn_seeds
 from alf.workers import can_pickle, make_rendered
 from alf.workers.games import make_game
@@ -76,6 +76,7 @@ def load(
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
     check_int("load.batch_size", batch_size)
+    _check_render_mode("load.render_mode", render_mode)
     # A setting of `load_atari` and the others counts where this one is not set.
     wanted: dict[str, Any] = {}
     if info_keys != ():
@@ -115,6 +116,11 @@ def load(
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
+
+
+def _check_render_mode(setting, render_mode):
+    if render_mode not in (None, "rgb_array"):
+        raise ConfigError(f"{setting} is {render_mode!r}: it must be 'rgb_array' or None")
 
 
 def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
@@ -283,8 +289,9 @@ def load_atari(
         seed: int or None; each game gets its own seed from it, for the first reset.
         frame_skip: frames that an action is repeated for; an observation is the maximum of the last two.
         screen_size: height and width in pixels.
-        grayscale: whether observations are gray.
-        num_stack: how many observations are stacked: uint8 [B, num_stack, height, width].
+        grayscale: whether observations are gray. Those in colour have the channels last.
+        num_stack: how many observations are stacked: uint8 [B, num_stack, height, width], or in colour
+            uint8 [B, height, width, num_stack * 3].
         sticky_actions: probability that the emulator repeats the previous action; 0.25 in the later protocol.
         noop_max: an episode begins with a random number of no-ops, at most this many.
         episodic_life: whether the loss of a life ends the episode, as a termination.
@@ -303,14 +310,19 @@ def load_atari(
     sizes = dict(batch_size=batch_size, frame_skip=frame_skip, screen_size=screen_size, num_stack=num_stack)
     for setting, value in {**sizes, "max_episode_frames": max_episode_frames}.items():
         check_int(f"load_atari.{setting}", value)
+    for setting, value in dict(noop_max=noop_max, num_threads=num_threads).items():
+        check_int(f"load_atari.{setting}", value, at_least=0)
+    switches = dict(grayscale=grayscale, episodic_life=episodic_life, full_action_space=full_action_space)
+    for setting, value in switches.items():
+        check_bool(f"load_atari.{setting}", value)
+    check_number("load_atari.sticky_actions", sticky_actions, at_least=0, at_most=1)
     # ale-py names games in snake case; here any usual spelling will do.
     roms = import_extra("ale_py.roms", "atari").get_all_rom_ids()
     games = {rom.replace("_", ""): rom for rom in roms}
     plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
     if plain not in games:
         raise ConfigError(f"load_atari.name: no Atari game {name!r}; there are {', '.join(sorted(roms))}")
-    if render_mode not in (None, "rgb_array"):
-        raise ConfigError(f"load_atari.render_mode is {render_mode!r}: it must be 'rgb_array' or None")
+    _check_render_mode("load_atari.render_mode", render_mode)
     make = functools.partial(
         vector_env.AtariVectorEnv,
         games[plain],
@@ -326,6 +338,8 @@ def load_atari(
         autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
     )
     env = make(img_height=screen_size, img_width=screen_size, grayscale=grayscale, stack_num=num_stack)
+    if not grayscale:
+        env = _merge_channels(env, (screen_size, screen_size, num_stack * 3))
     if render_mode:
         screens = make(img_height=_SCREEN_HEIGHT, img_width=_SCREEN_WIDTH, grayscale=False, stack_num=1)
         env = _RenderedAtari(env, screens, _SCREEN_HZ / frame_skip)
@@ -334,6 +348,17 @@ def load_atari(
     seeds = np.array(spawn_seeds(seed, batch_size)) if has_seeds else None
     # ale-py returns new observation arrays at every step.
     return GymnasiumEnvironment(env, seeds, False, info_keys, max_random_steps)
+
+
+def _merge_channels(env, shape):
+    """Wraps Atari games: from frames in colour, [B, frames, H, W, 3], to one image, [B, *shape]."""
+    space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
+    return gymnasium.wrappers.vector.TransformObservation(
+        env,
+        lambda frames: np.moveaxis(frames, 1, 3).reshape(-1, *shape),
+        gymnasium.vector.utils.batch_space(space, env.num_envs),
+        space,
+    )
 
 
 class _RenderedAtari(gymnasium.vector.VectorWrapper):
@@ -388,6 +413,8 @@ def load_envpool(
     """
     envpool = import_extra("envpool", "envpool")
     check_int("load_envpool.batch_size", batch_size)
+    check_int("load_envpool.num_threads", num_threads, at_least=0)
+    _check_render_mode("load_envpool.render_mode", render_mode)
     known = envpool.list_all_envs()
     if name not in known:
         close = ", ".join(difflib.get_close_matches(str(name), known))
@@ -470,6 +497,7 @@ def load_pettingzoo(
     """
     import_extra("pettingzoo", "pettingzoo")
     check_int("load_pettingzoo.batch_size", batch_size)
+    _check_render_mode("load_pettingzoo.render_mode", render_mode)
     check_int("load_pettingzoo.max_episode_steps", max_episode_steps, optional=True)
     info_keys = check_info_keys("load_pettingzoo.info_keys", info_keys)
     wanted = {"info_keys": ()}  # the games read the infos of their agents

@@ -11,7 +11,7 @@ import functools
 import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError, check_bool, check_number
 from alf.schedules import Schedule, Tunable, as_schedule
 
 Adam = gin.external_configurable(tf.keras.optimizers.legacy.Adam, "Adam", module="alf.optimizers")
@@ -104,6 +104,7 @@ def _prepare_optimizer(name, optimizer, progress):
             f"{setting} is {optimizer!r}: it must be an instance of a class of tf.keras.optimizers.legacy; "
             "in gin, @Adam() with parentheses"
         )
+    _check_constants(setting, optimizer)
     if optimizer.weights:
         raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
@@ -116,3 +117,16 @@ def _prepare_optimizer(name, optimizer, progress):
         largest = float(tf.float32.max)
         check_number(f"the learning_rate of {setting}", learning_rate, at_least=0, at_most=largest)
     return None
+
+
+def _check_constants(setting, optimizer):
+    """Checks what the optimizers of Keras take as it is; a function that makes a number may be one."""
+    for name, value in {**vars(optimizer), **optimizer._hyper}.items():
+        if callable(value):
+            continue
+        if name in ("beta_1", "beta_2", "rho", "momentum"):
+            check_number(f"the {name} of {setting}", value, at_least=0, at_most=1)
+        elif name == "epsilon":
+            check_number(f"the epsilon of {setting}", value, at_least=0)
+        elif name in ("amsgrad", "centered", "nesterov"):
+            check_bool(f"the {name} of {setting}", value)

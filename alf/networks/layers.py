@@ -33,7 +33,7 @@ def check_ctor(name, value, what, example):
 
 def split_seed(seed, num):
     """Makes `num` seeds of one, so that layers of one shape differ; None stays None."""
-    if seed is None:
+    if check_int("the seed of a network", seed, at_least=0, optional=True) is None:
         return [None] * num
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
 

@@ -128,7 +128,7 @@ def find_files(offline_buffer):
     for name in names:
         is_glob = glob.has_magic(name) and not os.path.exists(name)
         found = sorted(glob.glob(name, recursive=True)) if is_glob else [name]
-        if not found:
+        if not any(map(os.path.exists, found)):
             raise ConfigError(f"Experiment.offline_buffer: there is no file {name!r}")
         paths |= dict.fromkeys(found)
     return list(paths)

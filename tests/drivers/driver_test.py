@@ -95,6 +95,11 @@ def test_metrics_and_observers_are_lists(name, value):
         make_driver(SyncOffPolicyDriver, **{name: value})
 
 
+def test_observers_can_be_called():
+    with pytest.raises(ConfigError, match="^observers of the driver: -1 cannot be called"):
+        make_driver(AsyncOffPolicyDriver, observers=[print, -1])
+
+
 def test_two_metrics_of_one_name_are_refused():
     with pytest.raises(ConfigError, match="metrics: two of them have the name 'MinReturn'"):
         make_driver(AsyncOffPolicyDriver, metrics=[NamedMetric("MinReturn", 5)])

@@ -10,7 +10,14 @@ from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, load_atari
+from alf.environments import (
+    GymnasiumEnvironment,
+    PythonEnvironment,
+    load,
+    load_atari,
+    load_envpool,
+    load_pettingzoo,
+)
 from alf.errors import ConfigError
 from alf.testing.environment_contract import sample_action
 from alf.testing.toy_environments import NullEnvironment
@@ -87,7 +94,28 @@ def test_without_a_render_mode_atari_has_no_second_games():
 
 def test_render_modes_of_atari():
     with pytest.raises(ConfigError, match=r"load_atari\.render_mode is 'human'"):
-        load("ALE/Pong-v5", 1, render_mode="human")
+        load_atari("Pong", 1, render_mode="human")
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "ALE/Pong-v5", "no such id"])
+@pytest.mark.parametrize("render_mode", ["human", 7, True])
+def test_a_wrong_render_mode(name, render_mode):
+    with pytest.raises(
+        ConfigError, match=rf"load\.render_mode is {render_mode!r}: it must be 'rgb_array' or"
+    ):
+        load(name, 1, render_mode=render_mode)
+
+
+@pytest.mark.parametrize(
+    "function, name",
+    [
+        pytest.param(load_envpool, "CartPole-v1", marks=NEEDS_ENVPOOL),
+        (load_pettingzoo, "pettingzoo.mpe.simple_spread_v3"),
+    ],
+)
+def test_a_wrong_render_mode_of_suites(function, name):
+    with pytest.raises(ConfigError, match=rf"{function.__name__}\.render_mode is 'human'"):
+        function(name, 1, render_mode="human")
 
 
 DRAWS = """

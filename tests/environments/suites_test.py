@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Atari, EnvPool and MuJoCo: the contract, the settings, and the errors for missing packages."""
 
+import importlib
 import sys
 
 import gymnasium
@@ -91,6 +92,46 @@ def test_settings_of_atari():
     env.close()
 
 
+def play_pong(actions, **settings):
+    """Plays 4 games with the same action in all steps for each; returns the observations, [T, 4, ...]."""
+    env = load_atari("Pong", 4, seed=0, num_stack=1, **settings)
+    steps = [env.reset(), *(env.step(np.array(actions)) for _ in range(20))]
+    env.close()
+    return np.stack([t.observation for t in steps])
+
+
+def test_colours_of_atari_are_the_channels_of_one_image():
+    screens = play_pong([2, 3, 2, 3], grayscale=False)
+    assert screens.shape == (21, 4, 84, 84, 3) and screens.dtype == np.uint8
+    gray = play_pong([2, 3, 2, 3])[:, :, 0]
+    # Where something moves, the brighter one of two frames is chosen for each colour, or for the gray.
+    assert np.abs(screens @ np.array([0.299, 0.587, 0.114]) - gray).mean() < 1
+    assert (screens.max(axis=-1) > screens.min(axis=-1) + 50).any()
+
+    env = load_atari("Pong", 1, seed=0, grayscale=False, num_stack=3)
+    frames = [env.reset(), *(env.step([2]) for _ in range(3))]
+    env.close()
+    assert env.observation_spec().shape == (84, 84, 9) and env.observation_spec().dtype == np.uint8
+    for before, after in zip(frames, frames[1:]):  # the newest frame is the last one
+        np.testing.assert_array_equal(before.observation[..., 3:], after.observation[..., :6])
+    assert (frames[-1].observation[..., 6:] != frames[-1].observation[..., 3:6]).any()
+
+
+def test_sticky_actions_repeat_the_action_before():
+    """With probability 1 no action but the first no-op is ever taken."""
+    actions = [0, 0, 2, 3]
+    sticky, free = (play_pong(actions, sticky_actions=p, noop_max=1) for p in (1.0, 0.0))
+    np.testing.assert_array_equal(sticky[:, 0], sticky[:, 2])
+    np.testing.assert_array_equal(sticky[:, 0], sticky[:, 3])
+    assert (free[:, 0] != free[:, 2]).any() and (free[:, 0] != free[:, 3]).any()
+
+
+def test_no_ops_part_the_games():
+    first, parted = (play_pong([0] * 4, noop_max=noop_max)[-1] for noop_max in (1, 30))
+    assert (first == first[0]).all()
+    assert (parted != parted[0]).any()
+
+
 def test_rewards_of_atari_are_the_games_own():
     env = load_atari("MsPacman", 4, seed=0)
     rewards = np.stack([t.reward for t in rollout(env, 100)])
@@ -98,12 +139,37 @@ def test_rewards_of_atari_are_the_games_own():
     assert rewards.max() >= 10
 
 
-def test_a_time_limit_of_atari_is_a_truncation():
-    env = load_atari("Pong", 2, seed=0, max_episode_frames=40, noop_max=1)
-    steps = rollout(env, 12)
+@pytest.mark.parametrize("frame_skip", [2, 4])
+def test_a_time_limit_of_atari_is_a_truncation(frame_skip):
+    env = load_atari("Pong", 2, seed=0, max_episode_frames=40, frame_skip=frame_skip, noop_max=1)
+    steps = rollout(env, 24)
     env.close()
+    first_end = next(i for i, t in enumerate(steps) if (t.step_type == LAST).any())
+    assert 40 / frame_skip - 2 <= first_end <= 40 / frame_skip  # no-ops are frames of the episode, too
     ends = [t for t in steps if (t.step_type == LAST).any()]
-    assert ends and all((t.discount[t.step_type == LAST] == 1).all() for t in ends)
+    assert all((t.discount[t.step_type == LAST] == 1).all() for t in ends)
+
+
+@pytest.mark.parametrize(
+    "name, module, function",
+    [
+        ("ALE/Pong-v5", "ale_py.vector_env", "AtariVectorEnv"),
+        pytest.param("envpool:CartPole-v1", "envpool", "make", marks=NEEDS_ENVPOOL),
+    ],
+)
+def test_the_number_of_threads_reaches_the_suite(monkeypatch, name, module, function):
+    """The suites do not say how many threads they have, and those of closed environments end later."""
+    suite = importlib.import_module(module)
+    make, asked = getattr(suite, function), []
+
+    def record(*args, num_threads, **kwargs):
+        asked.append(num_threads)
+        return make(*args, num_threads=num_threads, **kwargs)
+
+    monkeypatch.setattr(suite, function, record)
+    for num_threads in (0, 3):
+        load(name, 2, num_threads=num_threads).close()
+    assert asked == [0, 3]
 
 
 def test_a_lost_life_ends_an_episode_if_one_asks_for_it():
@@ -167,6 +233,18 @@ def test_missing_mujoco_is_said_with_its_extra(monkeypatch):
         ("ALE/Pong-v5", {"num_workers": 2}, "num_workers does not apply to 'ALE/Pong-v5'"),
         ("ALE/Pong-v5", {"max_episode_steps": 2}, "set max_episode_frames"),
         ("ALE/Pong-v5", {"frame_skip": 0}, "load_atari.frame_skip is 0"),
+        ("ALE/Pong-v5", {"noop_max": -1}, "load_atari.noop_max is -1"),
+        ("ALE/Pong-v5", {"num_threads": -1}, "load_atari.num_threads is -1"),
+        ("ALE/Pong-v5", {"grayscale": "no"}, "load_atari.grayscale is 'no'"),
+        ("ALE/Pong-v5", {"episodic_life": 3}, "load_atari.episodic_life is 3"),
+        ("ALE/Pong-v5", {"full_action_space": None}, "load_atari.full_action_space is None"),
+        ("ALE/Pong-v5", {"sticky_actions": 2.0}, "load_atari.sticky_actions is 2.0"),
+        pytest.param(
+            "envpool:Pong-v5",
+            {"num_threads": -1},
+            "load_envpool.num_threads is -1",
+            marks=NEEDS_ENVPOOL,
+        ),
     ],
 )
 def test_what_is_wrong_is_named(name, settings, message):

@@ -132,6 +132,24 @@ def test_optimizers_that_do_not_fit_the_groups_are_errors(optimizer, message):
         GroupOptimizer(optimizer, make_groups(), make_progress())
 
 
+@pytest.mark.parametrize(
+    "optimizer, message",
+    [
+        (LEGACY.Adam(beta_1="bad"), "the beta_1 of Learner.optimizer is 'bad': .* at least 0 and at most 1"),
+        (LEGACY.Adam(beta_2=-5.0), "the beta_2 of Learner.optimizer is -5.0"),
+        (LEGACY.Adam(epsilon="1e-5"), "the epsilon of Learner.optimizer is '1e-5': .* at least 0"),
+        (LEGACY.Adam(amsgrad="no"), "the amsgrad of Learner.optimizer is 'no'"),
+        (LEGACY.RMSprop(rho=1.5), "the rho of Learner.optimizer is 1.5"),
+        (LEGACY.RMSprop(centered=1), "the centered of Learner.optimizer is 1"),
+        (LEGACY.SGD(nesterov="no"), "the nesterov of Learner.optimizer is 'no'"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else value._name,
+)
+def test_wrong_constants_of_optimizers(optimizer, message):
+    with pytest.raises(ConfigError, match=message):
+        GroupOptimizer(optimizer, {"all": [tf.Variable(1.0)]}, make_progress())
+
+
 def test_a_learning_rate_that_float32_cannot_hold_is_refused():
     variables = {"all": [tf.Variable(1.0)]}
     with pytest.raises(ConfigError, match=r"learning_rate of Learner.optimizer is 1e\+39: .* at most 3.4"):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.errors import ConfigError
 from alf.networks.layers import Mlp, dense, split_seed
 
 RNG = np.random.default_rng(0)
@@ -123,3 +124,9 @@ def test_split_seed():
     assert split_seed(None, 2) == [None, None]
     assert split_seed(3, 2) == split_seed(3, 2) != split_seed(4, 2)
     assert len({*split_seed(3, 10)}) == 10
+
+
+@pytest.mark.parametrize("seed", ["bad", -5, 1.5])
+def test_a_seed_that_is_none_of_a_network(seed):
+    with pytest.raises(ConfigError, match=f"the seed of a network is {seed!r}: .* at least 0, or None"):
+        Mlp(4, (8,), "tanh", seed=seed)
