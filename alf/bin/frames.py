@@ -6,8 +6,8 @@ import os
 import subprocess
 import tempfile
 
-from alf.environments.load import import_extra
 from alf.errors import ConfigError, EnvError, SaveError
+from alf.extras import import_extra
 from alf.files import replace_file
 
 # What ffmpeg is told for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs

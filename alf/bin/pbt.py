@@ -26,7 +26,7 @@ from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError
-from alf.plots.picture import check_matplotlib
+from alf.extras import import_extra
 from alf.population.bindings import make_bindings
 from alf.population.lineage import draw_lineage
 from alf.population.population import Population
@@ -101,7 +101,7 @@ def read_config():
         raise ConfigError("--root_dir is missing: name the directory to write to")
     if POPULATION.value is None or POPULATION.value < 2:
         raise ConfigError(f"--population is {POPULATION.value}: it must be an integer, at least 2")
-    check_matplotlib("tune")
+    import_extra("matplotlib", "tune")
     parse_config(GIN_FILE.value, GIN_PARAM.value)
     _check_policies(parse_settings(gin.config_str()))
     with wrong_calls_are_config_errors():

@@ -15,9 +15,10 @@ from absl import flags
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin.command import make_main, start
 from alf.errors import ConfigError
+from alf.extras import import_extra
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
-from alf.plots.picture import FORMATS, Line, check_matplotlib, draw, format_of, save_picture
+from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture
 from alf.plots.runs import find_runs, read_run
 
 _OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf.")
@@ -31,7 +32,7 @@ _TITLE = flags.DEFINE_string("title", "", "Text above the picture.")
 
 def run(arguments):
     """Draws as the flags say; returns the exit status."""
-    check_matplotlib()
+    import_extra("matplotlib", "plot")
     _check_flags()
     groups = _read_groups(arguments)
     lines = _make_lines(groups)

@@ -28,8 +28,8 @@ from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, check_int, check_number
+from alf.extras import import_extra
 from alf.files import replace_file
-from alf.plots.picture import check_matplotlib
 from alf.plots.runs import read_run
 from alf.sweep.outcome import FAILED, FINISHED
 from alf.sweep.processes import Machine
@@ -105,7 +105,7 @@ def _check_flags():
         raise ConfigError("--root_dir is missing: name the directory to write to")
     if RAY_ADDRESS.value is not None and not CLUSTER.value:
         raise ConfigError(f"--ray_address is {RAY_ADDRESS.value}: it needs --cluster")
-    check_matplotlib("sweep")
+    import_extra("matplotlib", "sweep")
     check_int("--run_cores", RUN_CORES.value)
     check_int("--max_cores", MAX_CORES.value, optional=True)
     check_int("--run_gpus", RUN_GPUS.value, at_least=0)

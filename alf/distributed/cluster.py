@@ -7,6 +7,7 @@ import socket
 import threading
 
 from alf.errors import ConfigError
+from alf.extras import import_extra
 
 _ANSWER_SECONDS = 10.0
 
@@ -34,10 +35,7 @@ def connect(address=None, log_to_driver=True):
         settings = {"include_dashboard": False}
         # Ray reads it when it is imported, and takes the loopback address then; `_node_ip_address` does not.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError('Ray is not installed: pip install "alf-tf[ray]"') from None
+    ray = import_extra("ray", "ray")
     if ray.is_initialized():
         return ray
     _check_answer(address)

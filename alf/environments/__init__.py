@@ -1,10 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Batched environments: `load(name, batch_size)`, the adapters that it returns, and their base class."""
 
+from alf.environments.atari import load_atari
 from alf.environments.batched_environment import BatchedEnvironment, as_py_environment
 from alf.environments.behavior import BehaviorEnvironment
+from alf.environments.envpool import load_envpool
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.environments.load import load, load_atari, load_envpool, load_pettingzoo
+from alf.environments.load import load, load_pettingzoo
 from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.policy_mapping import Episode, MappedEnvironment
 from alf.environments.python_env import PythonEnvironment

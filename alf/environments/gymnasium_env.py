@@ -196,3 +196,9 @@ def _make_observation_converter(space, batch_size, copy):
         return to_contiguous(observation if fits else fit(observation, shape, dtype, "the observation"))
 
     return convert
+
+
+def check_render_mode(setting, render_mode):
+    """Raises ConfigError unless a setting is a render mode that environments here may have."""
+    if render_mode not in (None, "rgb_array"):
+        raise ConfigError(f"{setting} is {render_mode!r}: it must be 'rgb_array' or None")

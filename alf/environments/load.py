@@ -9,20 +9,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from alf.configurable import configurable
+from alf.environments.atari import load_atari
 from alf.environments.bound_values import bind_values, find_imported, find_lost
-from alf.environments.gymnasium_env import GymnasiumEnvironment
+from alf.environments.envpool import load_envpool
+from alf.environments.gymnasium_env import GymnasiumEnvironment, check_render_mode
 from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
-from alf.errors import ConfigError, check_bool, check_int, check_number
-from alf.seeds import spawn_seeds
+from alf.errors import ConfigError, check_int
+from alf.extras import import_extra
 from alf.workers import can_pickle, make_rendered
 from alf.workers.games import make_game
 from alf.workers.info import check_info_keys
-
-_SCREEN_HEIGHT, _SCREEN_WIDTH, _SCREEN_HZ = 210, 160, 60  # of the Atari 2600
 
 
 @configurable(module="alf.environments")
@@ -76,7 +75,7 @@ def load(
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
     check_int("load.batch_size", batch_size)
-    _check_render_mode("load.render_mode", render_mode)
+    check_render_mode("load.render_mode", render_mode)
     # A setting of `load_atari` and the others counts where this one is not set.
     wanted: dict[str, Any] = {}
     if info_keys != ():
@@ -116,11 +115,6 @@ def load(
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
-
-
-def _check_render_mode(setting, render_mode):
-    if render_mode not in (None, "rgb_array"):
-        raise ConfigError(f"{setting} is {render_mode!r}: it must be 'rgb_array' or None")
 
 
 def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
@@ -260,208 +254,6 @@ def _can_import_vector_entry(spec):
 
 
 @configurable(module="alf.environments")
-def load_atari(
-    name: str,
-    batch_size: int,
-    seed: int | None = None,
-    frame_skip: int = 4,
-    screen_size: int = 84,
-    grayscale: bool = True,
-    num_stack: int = 4,
-    sticky_actions: float = 0.0,
-    noop_max: int = 30,
-    episodic_life: bool = False,
-    full_action_space: bool = False,
-    max_episode_frames: int = 108_000,
-    num_threads: int = 0,
-    info_keys: Sequence[str] = (),
-    render_mode: str | None = None,
-    max_random_steps: int = 0,
-) -> GymnasiumEnvironment:
-    """Returns B Atari games as one batched environment of ale-py.
-
-    The defaults are the usual protocol (Mnih et al. 2015, Machado et al. 2018, arXiv 1709.06009) without
-    sticky actions. Rewards are those of the game: the learner clips them if it should.
-
-    Args:
-        name: text, such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
-        batch_size: int, B.
-        seed: int or None; each game gets its own seed from it, for the first reset.
-        frame_skip: frames that an action is repeated for; an observation is the maximum of the last two.
-        screen_size: height and width in pixels.
-        grayscale: whether observations are gray. Those in colour have the channels last.
-        num_stack: how many observations are stacked: uint8 [B, num_stack, height, width], or in colour
-            uint8 [B, height, width, num_stack * 3].
-        sticky_actions: probability that the emulator repeats the previous action; 0.25 in the later protocol.
-        noop_max: an episode begins with a random number of no-ops, at most this many.
-        episodic_life: whether the loss of a life ends the episode, as a termination.
-        full_action_space: whether all 18 actions are offered, or only those that the game uses.
-        max_episode_frames: time limit in frames (default: 30 minutes), a truncation.
-        num_threads: C++ threads; 0 starts one for each core.
-        info_keys: as in `load`, such as ("lives",).
-        render_mode: "rgb_array" for games that `render` frames in colour and full size, for twice the work;
-            None for none.
-        max_random_steps: as in `load`. The games of one batch are parted by `noop_max`.
-
-    Raises:
-        ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
-    """
-    vector_env = import_extra("ale_py.vector_env", "atari")
-    sizes = dict(batch_size=batch_size, frame_skip=frame_skip, screen_size=screen_size, num_stack=num_stack)
-    for setting, value in {**sizes, "max_episode_frames": max_episode_frames}.items():
-        check_int(f"load_atari.{setting}", value)
-    for setting, value in dict(noop_max=noop_max, num_threads=num_threads).items():
-        check_int(f"load_atari.{setting}", value, at_least=0)
-    switches = dict(grayscale=grayscale, episodic_life=episodic_life, full_action_space=full_action_space)
-    for setting, value in switches.items():
-        check_bool(f"load_atari.{setting}", value)
-    check_number("load_atari.sticky_actions", sticky_actions, at_least=0, at_most=1)
-    # ale-py names games in snake case; here any usual spelling will do.
-    roms = import_extra("ale_py.roms", "atari").get_all_rom_ids()
-    games = {rom.replace("_", ""): rom for rom in roms}
-    plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
-    if plain not in games:
-        raise ConfigError(f"load_atari.name: no Atari game {name!r}; there are {', '.join(sorted(roms))}")
-    _check_render_mode("load_atari.render_mode", render_mode)
-    make = functools.partial(
-        vector_env.AtariVectorEnv,
-        games[plain],
-        num_envs=batch_size,
-        num_threads=num_threads,
-        max_num_frames_per_episode=max_episode_frames,
-        repeat_action_probability=sticky_actions,
-        full_action_space=full_action_space,
-        frameskip=frame_skip,
-        noop_max=noop_max,
-        episodic_life=episodic_life,
-        reward_clipping=False,
-        autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
-    )
-    env = make(img_height=screen_size, img_width=screen_size, grayscale=grayscale, stack_num=num_stack)
-    if not grayscale:
-        env = _merge_channels(env, (screen_size, screen_size, num_stack * 3))
-    if render_mode:
-        screens = make(img_height=_SCREEN_HEIGHT, img_width=_SCREEN_WIDTH, grayscale=False, stack_num=1)
-        env = _RenderedAtari(env, screens, _SCREEN_HZ / frame_skip)
-    # Games without seeds would not be those that are rendered.
-    has_seeds = seed is not None or render_mode
-    seeds = np.array(spawn_seeds(seed, batch_size)) if has_seeds else None
-    # ale-py returns new observation arrays at every step.
-    return GymnasiumEnvironment(env, seeds, False, info_keys, max_random_steps)
-
-
-def _merge_channels(env, shape):
-    """Wraps Atari games: from frames in colour, [B, frames, H, W, 3], to one image, [B, *shape]."""
-    space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
-    return gymnasium.wrappers.vector.TransformObservation(
-        env,
-        lambda frames: np.moveaxis(frames, 1, 3).reshape(-1, *shape),
-        gymnasium.vector.utils.batch_space(space, env.num_envs),
-        space,
-    )
-
-
-class _RenderedAtari(gymnasium.vector.VectorWrapper):
-    """Atari games, which ale-py cannot render, and the same ones once more, whose observations are frames."""
-
-    def __init__(self, env, screens, render_fps):
-        super().__init__(env)
-        self._screens = screens
-        self.metadata = {**env.metadata, "render_fps": render_fps}
-
-    def reset(self, *, seed=None, options=None):
-        self._frames, _ = self._screens.reset(seed=seed, options=options)
-        return self.env.reset(seed=seed, options=options)
-
-    def step(self, actions):
-        self._frames, *_ = self._screens.step(actions)
-        return self.env.step(actions)
-
-    def render(self):
-        return tuple(self._frames[:, 0])
-
-    def close(self):
-        self._screens.close()
-        self.env.close()
-
-
-@configurable(module="alf.environments")
-def load_envpool(
-    name: str,
-    batch_size: int,
-    seed: int | None = None,
-    num_threads: int = 0,
-    info_keys: Sequence[str] = (),
-    render_mode: str | None = None,
-    max_random_steps: int = 0,
-    **kwargs: Any,
-) -> GymnasiumEnvironment:
-    """Returns B of EnvPool's environments `name` as one batched environment.
-
-    Args:
-        name: text, an id of EnvPool, such as "Pong-v5" or "HalfCheetah-v4".
-        batch_size: int, B.
-        seed: int, or None for EnvPool's default seed, which is always the same.
-        num_threads: C++ threads; 0 starts one for each core.
-        info_keys: as in `load`, such as ("elapsed_step",).
-        render_mode: "rgb_array" for environments that `render` frames, None for none.
-        max_random_steps: as in `load`.
-        **kwargs: EnvPool's settings of the environment.
-
-    Raises:
-        ConfigError: if envpool is missing, or the id is unknown.
-    """
-    envpool = import_extra("envpool", "envpool")
-    check_int("load_envpool.batch_size", batch_size)
-    check_int("load_envpool.num_threads", num_threads, at_least=0)
-    _check_render_mode("load_envpool.render_mode", render_mode)
-    known = envpool.list_all_envs()
-    if name not in known:
-        close = ", ".join(difflib.get_close_matches(str(name), known))
-        raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
-    module = importlib.import_module("envpool.registration").registry.specs[name][0]
-    if render_mode and module.startswith("envpool.mujoco"):
-        raise ConfigError(
-            f"load_envpool.render_mode: EnvPool cannot render {name!r} in a process with TensorFlow: for "
-            "frames set alf.environments.load.name to Gymnasium's environment"
-        )
-    settings = dict(num_envs=batch_size, num_threads=num_threads, render_mode=render_mode)
-    make = functools.partial(envpool.make, name, env_type="gymnasium", **settings, **kwargs)
-    env = _EnvPoolVectorEnv(make, batch_size, seed)
-    return GymnasiumEnvironment(env, seed, info_keys=info_keys, max_random_steps=max_random_steps)
-
-
-class _EnvPoolVectorEnv:
-    """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`.
-
-    EnvPool takes a seed only when it is made. So a reset with a seed makes it again, unless it was just made
-    with that seed.
-    """
-
-    def __init__(self, make, num_envs, seed):
-        self.num_envs, self.unwrapped, self._make = num_envs, self, make
-        self._start(seed)
-        self.metadata = self._env.metadata
-        self.single_observation_space = self._env.observation_space
-        self.single_action_space = self._env.action_space
-
-    def _start(self, seed):
-        self._unused_seed = seed
-        self._env = self._make() if seed is None else self._make(seed=seed)
-        self.step, self.render = self._env.step, self._env.render
-
-    def reset(self, seed=None):
-        if seed is not None and seed != self._unused_seed:
-            self.close()
-            self._start(seed)
-        self._unused_seed = None
-        return self._env.reset()
-
-    def close(self):
-        self._env.close()
-
-
-@configurable(module="alf.environments")
 def load_pettingzoo(
     name: str | Callable[..., Any],
     batch_size: int,
@@ -497,7 +289,7 @@ def load_pettingzoo(
     """
     import_extra("pettingzoo", "pettingzoo")
     check_int("load_pettingzoo.batch_size", batch_size)
-    _check_render_mode("load_pettingzoo.render_mode", render_mode)
+    check_render_mode("load_pettingzoo.render_mode", render_mode)
     check_int("load_pettingzoo.max_episode_steps", max_episode_steps, optional=True)
     info_keys = check_info_keys("load_pettingzoo.info_keys", info_keys)
     wanted = {"info_keys": ()}  # the games read the infos of their agents
@@ -528,11 +320,3 @@ def _find_game(name):
         if callable(getattr(module, attribute, None)):
             return getattr(module, attribute)
     raise ConfigError(f"{setting}: {module_name} has no function {function or 'parallel_env or env'}")
-
-
-def import_extra(module, extra):
-    """Imports and returns `module`; the ConfigError without it says how to install ALF's extra `extra`."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(f'the package {module} is not installed: pip install "alf-tf[{extra}]"') from error

@@ -13,7 +13,7 @@ HIDDEN_GAIN = 2**0.5
 def check_layers(name, units, activation):
     """Raises ConfigError unless `units` is a tuple of sizes and Keras knows the activation."""
     if not isinstance(units, (list, tuple)):
-        raise ConfigError(f"{name} is {units!r}: it must be a tuple of sizes")
+        raise ConfigError(f"{name} is {units!r}: it must be a tuple, (64, 64) say, or (64,) with the comma")
     for size in units:
         check_int(f"a size in {name}", size)
     try:

@@ -4,7 +4,7 @@
 import os
 from typing import NamedTuple
 
-from alf.errors import ConfigError, SaveError
+from alf.errors import SaveError
 from alf.files import replace_file
 from alf.plots.curves import join, mean_and_interval
 
@@ -22,14 +22,6 @@ class Line(NamedTuple):
     label: str
     algorithm: str  # which gives the colour
     curves: list  # of `Curve`s
-
-
-def check_matplotlib(extra="plot"):
-    """Raises ConfigError if Matplotlib is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ConfigError(f'Matplotlib is not installed: pip install "alf-tf[{extra}]"') from None
 
 
 def draw(lines, metric, target=None, title=""):

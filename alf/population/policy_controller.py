@@ -8,8 +8,8 @@ from absl import logging
 
 from alf.drivers.metrics import Metric
 from alf.errors import ConfigError
+from alf.extras import import_extra
 from alf.files import replace_file
-from alf.plots.picture import check_matplotlib
 from alf.population.lineage import draw_lineage
 from alf.population.mutation import list_best
 from alf.population.study import TABLE_FILE, format_table
@@ -63,7 +63,7 @@ class PolicyController(Callback):
                 *(self._names[best], self._objective, objectives[best], trainer.root_dir, self._names[best]),
             )
         try:
-            check_matplotlib("tune")
+            import_extra("matplotlib", "tune")
         except ConfigError as error:
             logging.warning("there is no picture of the population: %s", error)
             return

@@ -15,6 +15,7 @@ import gin
 import numpy as np
 
 from alf.errors import ConfigError
+from alf.extras import import_extra
 from alf.population.mutation import Choice, Discount, Integers, LogUniform, Uniform, draw
 
 OPTUNA_FILE = "optuna.journal"
@@ -178,11 +179,8 @@ def suggest(trial, name, values):
 
 
 def _import_optuna():
-    try:
-        import optuna
-        import optuna.storages.journal
-    except ImportError:
-        raise ConfigError('Optuna is not installed: pip install "alf-tf[sweep]"') from None
+    optuna = import_extra("optuna", "sweep")
+    import_extra("optuna.storages.journal", "sweep")
     optuna.logging.set_verbosity(logging.WARNING)
     return optuna
 

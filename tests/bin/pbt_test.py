@@ -262,7 +262,7 @@ def test_a_folder_that_another_study_uses_is_one_line(tmp_path, run_in_used_fold
 
 
 @pytest.mark.parametrize(
-    "module, message", [("ray", "Ray is not installed"), ("matplotlib", "Matplotlib is not")]
+    "module, message", [("ray", "package ray is not installed"), ("matplotlib", "package matplotlib is not")]
 )
 def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, message):
     monkeypatch.setitem(sys.modules, module, None)

@@ -177,4 +177,7 @@ def test_without_matplotlib_the_extra_is_named(tmp_path):
     env = {**os.environ, "PYTHONPATH": ROOT}
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert 'error: Matplotlib is not installed: pip install "alf-tf[plot]"' in done.stderr.splitlines()
+    assert (
+        'error: the package matplotlib is not installed: pip install "alf-tf[plot]"'
+        in done.stderr.splitlines()
+    )

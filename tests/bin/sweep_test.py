@@ -305,8 +305,8 @@ def test_the_folder_of_a_run_is_refused(tmp_path, command, root_of):
 @pytest.mark.parametrize(
     "module, values, message",
     [
-        ("matplotlib", {}, r'Matplotlib is not installed: pip install "alf-tf\[sweep\]"'),
-        ("ray", {"cluster": True}, r'Ray is not installed: pip install "alf-tf\[ray\]"'),
+        ("matplotlib", {}, r'package matplotlib is not installed: pip install "alf-tf\[sweep\]"'),
+        ("ray", {"cluster": True}, r'package ray is not installed: pip install "alf-tf\[ray\]"'),
     ],
     ids=["matplotlib", "ray"],
 )

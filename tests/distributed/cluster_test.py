@@ -59,7 +59,7 @@ def test_the_handler_of_sigterm_stays(monkeypatch):
 
 def test_without_ray_there_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r'^Ray is not installed: pip install "alf-tf\[ray\]"$'):
+    with pytest.raises(ConfigError, match=r'^the package ray is not installed: pip install "alf-tf\[ray\]"$'):
         connect()
 
 

@@ -223,5 +223,5 @@ def test_optuna_knows_no_grid():
 
 def test_without_optuna_there_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ConfigError, match=r'Optuna is not installed: pip install "alf-tf\[sweep\]"'):
+    with pytest.raises(ConfigError, match=r'package optuna is not installed: pip install "alf-tf\[sweep\]"'):
         make_search(Sweep({"a.b": Uniform(0, 1)}, 3, "optuna"), {})

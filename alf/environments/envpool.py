@@ -1,0 +1,89 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Environments of EnvPool, which step in C++ threads."""
+
+import difflib
+import functools
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from alf.configurable import configurable
+from alf.environments.gymnasium_env import GymnasiumEnvironment, check_render_mode
+from alf.errors import ConfigError, check_int
+from alf.extras import import_extra
+
+
+@configurable(module="alf.environments")
+def load_envpool(
+    name: str,
+    batch_size: int,
+    seed: int | None = None,
+    num_threads: int = 0,
+    info_keys: Sequence[str] = (),
+    render_mode: str | None = None,
+    max_random_steps: int = 0,
+    **kwargs: Any,
+) -> GymnasiumEnvironment:
+    """Returns B of EnvPool's environments `name` as one batched environment.
+
+    Args:
+        name: text, an id of EnvPool, such as "Pong-v5" or "HalfCheetah-v4".
+        batch_size: int, B.
+        seed: int, or None for EnvPool's default seed, which is always the same.
+        num_threads: C++ threads; 0 starts one for each core.
+        info_keys: as in `load`, such as ("elapsed_step",).
+        render_mode: "rgb_array" for environments that `render` frames, None for none.
+        max_random_steps: as in `load`.
+        **kwargs: EnvPool's settings of the environment.
+
+    Raises:
+        ConfigError: if envpool is missing, or the id is unknown.
+    """
+    envpool = import_extra("envpool", "envpool")
+    check_int("load_envpool.batch_size", batch_size)
+    check_int("load_envpool.num_threads", num_threads, at_least=0)
+    check_render_mode("load_envpool.render_mode", render_mode)
+    known = envpool.list_all_envs()
+    if name not in known:
+        close = ", ".join(difflib.get_close_matches(str(name), known))
+        raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
+    module = importlib.import_module("envpool.registration").registry.specs[name][0]
+    if render_mode and module.startswith("envpool.mujoco"):
+        raise ConfigError(
+            f"load_envpool.render_mode: EnvPool cannot render {name!r} in a process with TensorFlow: for "
+            "frames set alf.environments.load.name to Gymnasium's environment"
+        )
+    settings = dict(num_envs=batch_size, num_threads=num_threads, render_mode=render_mode)
+    make = functools.partial(envpool.make, name, env_type="gymnasium", **settings, **kwargs)
+    env = _EnvPoolVectorEnv(make, batch_size, seed)
+    return GymnasiumEnvironment(env, seed, info_keys=info_keys, max_random_steps=max_random_steps)
+
+
+class _EnvPoolVectorEnv:
+    """Gives EnvPool's object the attributes of a `gymnasium.vector.VectorEnv`.
+
+    EnvPool takes a seed only when it is made. So a reset with a seed makes it again, unless it was just made
+    with that seed.
+    """
+
+    def __init__(self, make, num_envs, seed):
+        self.num_envs, self.unwrapped, self._make = num_envs, self, make
+        self._start(seed)
+        self.metadata = self._env.metadata
+        self.single_observation_space = self._env.observation_space
+        self.single_action_space = self._env.action_space
+
+    def _start(self, seed):
+        self._unused_seed = seed
+        self._env = self._make() if seed is None else self._make(seed=seed)
+        self.step, self.render = self._env.step, self._env.render
+
+    def reset(self, seed=None):
+        if seed is not None and seed != self._unused_seed:
+            self.close()
+            self._start(seed)
+        self._unused_seed = None
+        return self._env.reset()
+
+    def close(self):
+        self._env.close()
