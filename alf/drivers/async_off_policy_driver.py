@@ -113,8 +113,7 @@ class AsyncOffPolicyDriver(Driver):
         specs, num_envs = self._specs, len(self._envs)
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        is_group = isinstance(learner, LearnerGroup)
-        if is_group:
+        if isinstance(learner, LearnerGroup):
             _check_group(unroll_length, learn_queue_cap, max_waiting_batches)
         if num_envs:
             _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches)
@@ -123,13 +122,8 @@ class AsyncOffPolicyDriver(Driver):
             _check_all_answer(collectors)
         self._published = None  # how many updates the weights of the collectors have seen
         check_bool("one_env_at_a_time", one_env_at_a_time)
-        self._start_spread = check_number("start_spread", start_spread, at_least=0)
-        if stall_timeout is not None and start_spread >= stall_timeout:
-            raise ConfigError(
-                f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
-                "because collect may wait for the environment that starts last"
-            )
-        check_int("parameter_update_period", parameter_update_period, optional=True)
+        _check_start_spread(start_spread, stall_timeout)
+        self._start_spread = start_spread
         self._max_batches = float("inf")
         if max_unroll_length is not None:
             max_unrolls = check_int("max_unroll_length", max_unroll_length) * self._num_sources
@@ -142,32 +136,13 @@ class AsyncOffPolicyDriver(Driver):
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0
         self._update_period = parameter_update_period
-        # The policy that the actors act with: the learner's own, or a copy of it.
         copies = parameter_update_period is not None
-        if actor_device is not None and not copies:
-            raise ConfigError(
-                f"actor_device is {actor_device!r}: the weights must be copied there; set "
-                "parameter_update_period"
-            )
-        check_device("actor_device", actor_device)
-        with on_device(actor_device):
-            self._policy = policy = learner.policy.copy() if copies else learner.policy
-        length = self._unroll_length
-        if is_group:
-            learn_queue: Any = PolicyQueues(policy, specs, learner, length, max_waiting_batches)
-            self._take = learn_queue.take
-        else:
-            with_env_info = learner.uses_env_info
-            spec = specs.unroll_spec(policy, length, keep_bounds=False, with_env_info=with_env_info)
-            capacity = learn_queue_cap * max(max_waiting_batches, 1)
-            learn_queue = NestFIFOQueue(capacity, spec, "learn_queue")
-            self._take = self.get_training_exps
-        self._dequeue = GraphFunction(self._dequeue_batch)
-        self._record_spec = specs.record_spec(length, self._log_fields)
+        self._policy = policy = _make_policy(learner.policy, parameter_update_period, actor_device)
+        self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
             specs.reply_spec(policy),
-            learn_queue,
+            self._make_learn_queue(max_waiting_batches),
             self._record_spec,
             num_envs,
             num_actor_queues if num_envs else 0,
@@ -175,19 +150,47 @@ class AsyncOffPolicyDriver(Driver):
             # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
             4 * self._num_sources,
         )
+        self._dequeue = GraphFunction(self._dequeue_batch)
         self._serve = functools.partial(serve, policy, actor_device, specs, queues, actor_queue_cap, copies)
-        env_turn = queues.env_turn if one_env_at_a_time else None
         if num_envs:
-            self.clocks.takes_turns = one_env_at_a_time
-            self.clocks.environments += [StageClock() for _ in self._envs]
             self.clocks.actors += [StageClock() for _ in range(num_actor_queues)]
-            ask, clocks = queues.ask_actor, self.clocks.environments
-            self._unroller = EnvUnroller(
-                self._envs, specs, policy, length, ask, clocks, overwrite_policy_output, env_turn, sticky
-            )
+            self._unroller = self._make_unroller(one_env_at_a_time, overwrite_policy_output, sticky)
         self._env_threads = []
         collector_orders: list[Any] = [] if collectors is None else [queues.collector_orders]
         self._orders = [*queues.unroll_orders, *collector_orders]
+
+    def _make_learn_queue(self, max_waiting_batches):
+        """Makes the learn queue, of several policies their queues, and what takes a batch from it."""
+        if isinstance(self.learner, LearnerGroup):
+            queues = PolicyQueues(
+                self._policy, self._specs, self.learner, self._unroll_length, max_waiting_batches
+            )
+            self._take = queues.take
+            return queues
+        spec = self._specs.unroll_spec(
+            self._policy,
+            self._unroll_length,
+            keep_bounds=False,
+            with_env_info=self.learner.uses_env_info,
+        )
+        self._take = self.get_training_exps
+        return NestFIFOQueue(self._learn_queue_cap * max(max_waiting_batches, 1), spec, "learn_queue")
+
+    def _make_unroller(self, one_env_at_a_time, overwrite_policy_output, sticky):
+        """Makes what steps the environments, and their clocks."""
+        self.clocks.takes_turns = one_env_at_a_time
+        self.clocks.environments += [StageClock() for _ in self._envs]
+        return EnvUnroller(
+            self._envs,
+            self._specs,
+            self._policy,
+            self._unroll_length,
+            self._tf_queues.ask_actor,
+            self.clocks.environments,
+            overwrite_policy_output,
+            self._tf_queues.env_turn if one_env_at_a_time else None,
+            sticky,
+        )
 
     def start(self) -> None:
         """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
@@ -383,6 +386,28 @@ def _check_group(unroll_length, learn_queue_cap, max_waiting_batches):
     if unroll_length == 0 or unroll_length != int(unroll_length):
         raise ConfigError(
             f"unroll_length is {unroll_length:g}: it must be an integer above 0 with several policies"
+        )
+
+
+def _make_policy(policy, update_period, device):
+    """Returns the policy that the actors act with: the learner's own, or a copy of it on a device."""
+    check_int("parameter_update_period", update_period, optional=True)
+    if device is not None and update_period is None:
+        raise ConfigError(
+            f"actor_device is {device!r}: the weights must be copied there; set parameter_update_period"
+        )
+    check_device("actor_device", device)
+    with on_device(device):
+        return policy if update_period is None else policy.copy()
+
+
+def _check_start_spread(start_spread, stall_timeout):
+    """Raises ConfigError if `collect` could take the environment that starts last for one that hangs."""
+    check_number("start_spread", start_spread, at_least=0)
+    if stall_timeout is not None and start_spread >= stall_timeout:
+        raise ConfigError(
+            f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
+            "because collect may wait for the environment that starts last"
         )
 
 

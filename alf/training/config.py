@@ -22,7 +22,8 @@ from alf.training.gin_hints import (
 )
 from alf.training.run_description import find_import_paths, is_installed
 
-_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
+# The constructors of Keras' optimizers check their numbers.
+_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword|In call to configurable '(?:RMSprop|SGD)'"
 
 
 def parse_config(
@@ -166,13 +167,15 @@ def parse_settings(config):
 def wrong_calls_are_config_errors():
     """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
 
-    Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other TypeError is a
-    mistake in code, whose traceback is needed.
+    Then it lacks an argument, has an unknown one, needs a module that is missing, or makes an optimizer of
+    wrong numbers. Any other error is a mistake in code, whose traceback is needed.
     """
     try:
         yield
-    except (ImportError, TypeError) as error:
-        if isinstance(error, TypeError) and not re.search(_WRONG_CALL, str(error)):
+    except ConfigError:
+        raise
+    except (ImportError, TypeError, ValueError) as error:
+        if not isinstance(error, ImportError) and not re.search(_WRONG_CALL, str(error)):
             raise
         called = re.findall("In call to configurable '(.*?)'", str(error))
         where = "".join(f"{name}: " for name in called[:1])

@@ -31,6 +31,7 @@ from alf.bin import signals, train
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CARTPOLE = str(ROOT / "examples" / "impala_cartpole.gin")
+SGD = ["alf.Learner.optimizer = @SGD()", "SGD.learning_rate = 0.1"]
 SMALL = [
     "alf.environments.load.batch_size = 8",
     "Experiment.unroll_length = 4",
@@ -375,6 +376,9 @@ def test_a_wrong_setting_is_one_line(tmp_path):
             ["alf.Learner.optimizer = None"],
             "Learner.optimizer is None: ImpalaAlgorithm needs an opt",
         ),
+        (CARTPOLE, [*SGD, "SGD.momentum = -5.0"], r"SGD: .momentum. must be between \[0, 1\]"),
+        (CARTPOLE, [*SGD, "SGD.momentum = 'bad'"], "SGD: .* 'str' and 'int'"),
+        (CARTPOLE, [*SGD, "SGD.nesterov = 'no'"], "the nesterov of Learner.optimizer is 'no'"),
         (CARTPOLE, ["alf.Learner.optimizer = {'a': @Adam()}"], r"Learner.optimizer has the keys \['a'\]"),
         (CARTPOLE, ["alf.Learner.training = 1"], "nothing reads the gin binding alf.Learner.training$"),
         (CARTPOLE, ["ActorCriticNetwork.activation = 'nope'"], "activation is 'nope'"),
