@@ -104,9 +104,9 @@ def _prepare_optimizer(name, optimizer, progress):
             f"{setting} is {optimizer!r}: it must be an instance of a class of tf.keras.optimizers.legacy; "
             "in gin, @Adam() with parentheses"
         )
-    _check_constants(setting, optimizer)
     if optimizer.weights:
         raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
+    _check_constants(setting, optimizer)
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
     if isinstance(learning_rate, Schedule):
         schedule = as_schedule(f"the learning_rate of {setting}", learning_rate, at_least=0)
