@@ -127,6 +127,6 @@ def test_split_seed():
 
 
 @pytest.mark.parametrize("seed", ["bad", -5, 1.5])
-def test_a_seed_that_is_none_of_a_network(seed):
+def test_a_wrong_seed_of_a_network(seed):
     with pytest.raises(ConfigError, match=f"the seed of a network is {seed!r}: .* at least 0, or None"):
         Mlp(4, (8,), "tanh", seed=seed)

@@ -674,7 +674,8 @@ def test_without_matplotlib_there_is_no_picture(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir("/")
     trainer.train()
     assert not (tmp_path / "run" / "lineage.png").exists() and len(read_table(tmp_path / "run")) >= 3
-    assert "there is no picture of the population: the package matplotlib is not installed" in caplog.text
+    install = 'the package matplotlib is not installed: pip install "alf-tf[tune]"'
+    assert f"there is no picture of the population: {install}" in caplog.messages
 
 
 def test_a_population_that_ends_at_once_leaves_nothing(tmp_path):
