@@ -20,7 +20,7 @@ MAX_ENV_STEPS = {
     "dqn_cartpole": 290_000,
     "impala_acrobot": 330_000,
     "impala_cartpole": 2_000_000,
-    "impala_memory": 1_500_000,
+    "impala_memory": 2_400_000,
     "impala_pendulum": 1_000_000,
     "mixed_pendulum": 260_000,
     "sac_pendulum": 70_000,

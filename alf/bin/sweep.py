@@ -256,9 +256,9 @@ def _conclude(folder, study):
     if draw_curves(folder, study):
         print(os.path.join(folder, PICTURE_FILE))
     _check_objective(study)
-    best = next((row for row in make_rows(study) if row.mean is not None), None)
+    best = next((row.best for row in make_rows(study) if row.best is not None), None)
     if best is not None:
-        print(f"the best is {best.runs[0].describe()}: alf-play --root_dir={best.runs[0].path}")
+        print(f"the best is {best.describe()}: alf-play --root_dir={best.path}")
     failed = sum(outcome.status == FAILED for outcome in study.outcomes.values())
     if failed:
         print(f"{failed} of {study.count} runs have failed; the same command tries them again")

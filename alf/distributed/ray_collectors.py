@@ -6,6 +6,7 @@ import functools
 import itertools
 import sys
 import time
+from collections.abc import Callable
 
 import cloudpickle
 import gin
@@ -17,7 +18,9 @@ from alf.distributed.collector_actor import CollectorActor
 from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
 from alf.distributed.reservation import Reservation
 from alf.distributed.transfers import LostError, Request, Transfers
+from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
+from alf.drivers.env_specs import EnvSpecs
 from alf.errors import ConfigError, EnvError, check_bool, check_int, check_number
 from alf.restart_limit import RestartLimit
 
@@ -62,28 +65,28 @@ class RayCollectors(Collectors):
 
     def __init__(
         self,
-        make_collector,
-        specs,
-        num_collectors,
-        first_env_index=0,
-        num_envs=2,
-        num_unrolls=None,
-        max_requests_in_flight=2,
-        broadcast_interval=1,
-        weights_dtype="float32",
-        max_joined_answers=1,
-        compress=False,
-        num_cpus=1,
-        num_gpus=0,
-        resources=None,
-        placement="SPREAD",
-        learner_num_cpus=0,
-        learner_num_gpus=0,
-        max_restarts=10,
-        restart_period=600.0,
-        timeout=300.0,
-        start_timeout=300.0,
-    ):
+        make_collector: Callable[..., Collector],
+        specs: EnvSpecs,
+        num_collectors: int,
+        first_env_index: int = 0,
+        num_envs: int = 2,
+        num_unrolls: int | None = None,
+        max_requests_in_flight: int = 2,
+        broadcast_interval: int = 1,
+        weights_dtype: str = "float32",
+        max_joined_answers: int = 1,
+        compress: bool = False,
+        num_cpus: float = 1,
+        num_gpus: float = 0,
+        resources: dict[str, float] | None = None,
+        placement: str = "SPREAD",
+        learner_num_cpus: float = 0,
+        learner_num_gpus: float = 0,
+        max_restarts: int = 10,
+        restart_period: float = 600.0,
+        timeout: float = 300.0,
+        start_timeout: float = 300.0,
+    ) -> None:
         check_int("num_collectors", num_collectors)
         check_int("RayCollectors.num_envs", num_envs)
         check_int("RayCollectors.max_requests_in_flight", max_requests_in_flight)

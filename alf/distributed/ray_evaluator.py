@@ -31,14 +31,14 @@ class RayEvaluator:
 
     def __init__(
         self,
-        num_cpus=1,
-        num_gpus=0,
-        resources=None,
-        placement="SPREAD",
-        max_restarts=3,
-        timeout=3600.0,
-        start_timeout=300.0,
-    ):
+        num_cpus: float = 1,
+        num_gpus: float = 0,
+        resources: dict[str, float] | None = None,
+        placement: str = "SPREAD",
+        max_restarts: int = 3,
+        timeout: float = 3600.0,
+        start_timeout: float = 300.0,
+    ) -> None:
         self._options = actor_options("RayEvaluator", num_cpus, num_gpus, resources, placement)
         self._max_restarts = check_int("RayEvaluator.max_restarts", max_restarts, at_least=0)
         self._timeout = check_number("RayEvaluator.timeout", timeout, above=0)

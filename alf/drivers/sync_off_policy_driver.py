@@ -33,7 +33,8 @@ class SyncOffPolicyDriver(Driver):
         unroll_length: as in `Driver`; it must be above 0.
         overwrite_policy_output, sticky: as in `AsyncOffPolicyDriver`.
         stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
-        collectors: None: this driver cannot wait for several processes at a time.
+        collectors: `Collectors` or None, which it must be: this driver cannot wait for several processes at a
+            time.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ square root, as in IMPALA's; without momentum it is outside.
 """
 
 import functools
+import inspect
 
 import gin
 import tensorflow as tf
@@ -14,9 +15,28 @@ import tensorflow as tf
 from alf.errors import ConfigError, check_bool, check_number
 from alf.schedules import Schedule, Tunable, as_schedule
 
-Adam = gin.external_configurable(tf.keras.optimizers.legacy.Adam, "Adam", module="alf.optimizers")
-RMSprop = gin.external_configurable(tf.keras.optimizers.legacy.RMSprop, "RMSprop", module="alf.optimizers")
-SGD = gin.external_configurable(tf.keras.optimizers.legacy.SGD, "SGD", module="alf.optimizers")
+
+def _register(cls):
+    """Makes an optimizer of Keras configurable; a number that its constructor refuses is a ConfigError."""
+
+    @functools.wraps(cls, updated=())
+    class Optimizer(cls):
+        @functools.wraps(cls.__init__)
+        def __init__(self, *args, **kwargs):
+            try:
+                super().__init__(*args, **kwargs)
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"{cls.__name__}: {error}") from error
+
+        # Gin reads the defaults here, not in the function that `wraps` names: config files of runs have them.
+        __init__.__signature__ = inspect.signature(cls.__init__)
+
+    return gin.external_configurable(Optimizer, cls.__name__, module="alf.optimizers")
+
+
+Adam = _register(tf.keras.optimizers.legacy.Adam)
+RMSprop = _register(tf.keras.optimizers.legacy.RMSprop)
+SGD = _register(tf.keras.optimizers.legacy.SGD)
 
 
 class GroupOptimizer(tf.Module):

@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+from typing import Any
 
 import gin
 import tensorflow as tf
@@ -27,7 +28,7 @@ _CONNECT_SECONDS = 60.0  # that TensorFlow may take once all processes have met
 
 
 @gin.configurable("MultiWorkerMirroredStrategy", module="alf.learner")
-def make_multi_worker_strategy(start_timeout=600.0):
+def make_multi_worker_strategy(start_timeout: float = 600.0) -> Any:
     """Makes a `tf.distribute.MultiWorkerMirroredStrategy` of the processes that TF_CONFIG names.
 
     It starts TensorFlow, and a server at this process's port. `Experiment.strategy_ctor` calls it in time.
@@ -40,7 +41,8 @@ def make_multi_worker_strategy(start_timeout=600.0):
         LostPeerError: if another process does not start in time, or ends meanwhile.
     """
     check_number("MultiWorkerMirroredStrategy.start_timeout", start_timeout, above=0)
-    _meet(*_read_tf_config(), start_timeout)
+    addresses, index = _read_tf_config()
+    _meet(addresses, index, start_timeout)
     # TensorFlow waits for the others without an end, and Python's threads stand still meanwhile.
     faulthandler.dump_traceback_later(_CONNECT_SECONDS, exit=True)
     try:
@@ -122,7 +124,7 @@ class Peers:
         index, count: ints; of this process, from 0, and of all processes.
     """
 
-    def __init__(self, strategy=None, timeout=1800.0):
+    def __init__(self, strategy: Any = None, timeout: float = 1800.0) -> None:
         self._timeout = check_number("Peers.timeout", timeout, above=0)
         self.index, self.count, self._strategy = 0, 1, None
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

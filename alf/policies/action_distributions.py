@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from alf.annotations import NestedSpec
 from alf.configurable import configurable
 from alf.errors import ConfigError, check_number
 from alf.nest_utils import BoundedTensorSpec
@@ -473,15 +474,15 @@ _CONTINUOUS = {"gaussian": GaussianActions, "tanh_gaussian": TanhGaussianActions
 
 @configurable(module="alf.policies")
 def make_action_distribution(
-    action_spec,
-    continuous="gaussian",
-    std=None,
-    init_log_std=None,
-    scale_to_bounds=None,
-    std_transform=None,
-    min_log_std=None,
-    max_log_std=None,
-):
+    action_spec: NestedSpec,
+    continuous: str = "gaussian",
+    std: str | None = None,
+    init_log_std: float | None = None,
+    scale_to_bounds: bool | None = None,
+    std_transform: str | None = None,
+    min_log_std: float | None = None,
+    max_log_std: float | None = None,
+) -> ActionDistribution:
     """Chooses the `ActionDistribution` for an action spec, or for each part of a nest of specs.
 
     A spec without a distribution, and a setting that is wrong or would have no effect, are a `ConfigError`.

@@ -13,6 +13,8 @@ import abc
 import dataclasses
 import math
 import numbers
+from collections.abc import Sequence
+from typing import Any
 
 import gin
 
@@ -26,7 +28,7 @@ class Range(abc.ABC):
         limits: (smallest, largest), numbers; None if a value is no number.
     """
 
-    limits = None
+    limits: Any = None
 
     @abc.abstractmethod
     def draw(self, rng):
@@ -72,7 +74,7 @@ class Uniform(_Numbers):
         high: number, the largest value.
     """
 
-    def __init__(self, low, high):
+    def __init__(self, low: float, high: float) -> None:
         super().__init__(low, high)
 
     def draw(self, rng):
@@ -91,7 +93,7 @@ class LogUniform(_Numbers):
         high: number, the largest value.
     """
 
-    def __init__(self, low, high):
+    def __init__(self, low: float, high: float) -> None:
         super().__init__(low, high, above=0)
 
     def draw(self, rng):
@@ -112,7 +114,7 @@ class Discount(_Numbers):
         high: number below 1, the largest value.
     """
 
-    def __init__(self, low, high):
+    def __init__(self, low: float, high: float) -> None:
         super().__init__(low, high, at_least=0)
         if high >= 1:
             raise ConfigError(f"Discount.high is {high}: it must be below 1")
@@ -137,7 +139,7 @@ class Integers(Range):
         high: int, the largest value.
     """
 
-    def __init__(self, low, high):
+    def __init__(self, low: int, high: int) -> None:
         for name, bound in {"low": low, "high": high}.items():
             if not isinstance(bound, numbers.Integral) or isinstance(bound, bool):
                 raise ConfigError(f"Integers.{name} is {bound!r}: it must be an integer")
@@ -168,7 +170,7 @@ class Choice(Range):
             alike.
     """
 
-    def __init__(self, values):
+    def __init__(self, values: Sequence[float | str]) -> None:
         is_list = isinstance(values, (list, tuple))
         wrong = [x for x in values if not isinstance(x, (numbers.Real, str))] if is_list else []
         if not is_list or len(values) < 2 or wrong:

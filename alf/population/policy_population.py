@@ -1,12 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PolicyPopulation: several policies of one run, of which bad ones copy good ones and change settings."""
 
+from collections.abc import Callable
+
 import gin
 
-from alf.environments.policy_mapping import MappedEnvironment, find_agents
+from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.errors import ConfigError, check_int
 from alf.population.bindings import SCHEDULED, is_tunable, make_bindings
-from alf.population.mutation import Mutation, Replacement
+from alf.population.mutation import Mutation, Range, Replacement
 from alf.population.policy_controller import NumCopies, PolicyController, SettingMetric
 from alf.population.policy_study import PolicyStudy
 from alf.population.population import check_settings
@@ -40,16 +42,16 @@ class PolicyPopulation(Policies):
 
     def __init__(
         self,
-        num_policies,
-        settings,
-        interval,
-        objective="AverageReturn",
-        seed=None,
-        mapping=None,
-        num_sequences=None,
-        mutation_ctor=Mutation,
-        replacement_ctor=Replacement,
-    ):
+        num_policies: int,
+        settings: dict[str, Range],
+        interval: int,
+        objective: str = "AverageReturn",
+        seed: int | None = None,
+        mapping: PolicyMapping | None = None,
+        num_sequences: int | dict[str, int] | None = None,
+        mutation_ctor: Callable[[], Mutation] = Mutation,
+        replacement_ctor: Callable[[], Replacement] = Replacement,
+    ) -> None:
         check_int("PolicyPopulation.num_policies", num_policies, at_least=2)
         names = tuple(f"policy_{i}" for i in range(num_policies))
         super().__init__(names, mapping, frozen=(), spaces=None, num_sequences=num_sequences)

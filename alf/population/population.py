@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Population: the settings of a study. Without Ray and TensorFlow."""
 
+from collections.abc import Callable
+
 import gin
 
 from alf.errors import ConfigError, check_int, check_number
@@ -27,17 +29,17 @@ class Population:
 
     def __init__(
         self,
-        settings,
-        interval,
-        objective="AverageReturn",
-        seed=None,
-        max_failures=3,
-        num_cpus=None,
-        num_gpus=0,
-        resources=None,
-        mutation_ctor=Mutation,
-        replacement_ctor=Replacement,
-    ):
+        settings: dict[str, Range],
+        interval: int,
+        objective: str = "AverageReturn",
+        seed: int | None = None,
+        max_failures: int = 3,
+        num_cpus: float | None = None,
+        num_gpus: float = 0,
+        resources: dict[str, float] | None = None,
+        mutation_ctor: Callable[[], Mutation] = Mutation,
+        replacement_ctor: Callable[[], Replacement] = Replacement,
+    ) -> None:
         check_settings("Population", settings)
         if not isinstance(objective, str) or not objective:
             raise ConfigError(

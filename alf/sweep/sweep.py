@@ -4,6 +4,7 @@
 import gin
 
 from alf.errors import ConfigError, check_int
+from alf.population.mutation import Range
 from alf.population.population import check_settings
 
 SEARCHES = ("random", "optuna")
@@ -28,13 +29,13 @@ class Sweep:
 
     def __init__(
         self,
-        settings=None,
-        num_samples=None,
-        search="random",
-        seed=0,
-        objective="AverageReturn",
-        value="last",
-    ):
+        settings: dict[str, Range] | None = None,
+        num_samples: int | None = None,
+        search: str = "random",
+        seed: int = 0,
+        objective: str = "AverageReturn",
+        value: str = "last",
+    ) -> None:
         if settings is not None:
             check_settings("Sweep", settings)
         check_int("Sweep.num_samples", num_samples, optional=True)

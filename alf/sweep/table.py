@@ -16,6 +16,7 @@ from alf.plots.picture import Line, draw, save_picture
 from alf.plots.runs import read_run
 from alf.sweep.outcome import FAILED, FINISHED
 from alf.sweep.searches import describe, shorten
+from alf.sweep.study import Run
 
 RUNS_FILE, TABLE_FILE, MARKDOWN_FILE, PICTURE_FILE = "runs.csv", "sweep.csv", "sweep.md", "curves.png"
 _MAX_LINES = 10  # of the picture
@@ -35,6 +36,7 @@ class Row(NamedTuple):
     high: float | None
     env_steps: float | None  # means, at the ends of the runs
     seconds: float | None
+    best: Run | None  # the run with the highest objective
 
 
 def make_rows(study):
@@ -45,15 +47,21 @@ def make_rows(study):
 
 def _make_row(settings, runs, outcomes):
     ended = [outcomes[run.path] for run in runs]
-    failed = sum(outcome.status == FAILED for outcome in ended)
-    finished = [outcome for outcome in ended if outcome.status == FINISHED]
-    judged = [outcome for outcome in finished if outcome.objective is not None]
-    figures = [None] * 5
-    if judged:
-        objectives = np.array([[outcome.objective] for outcome in judged])
-        figures = [float(x[0]) for x in mean_and_interval(objectives)]
-        figures += [float(np.mean([getattr(x, name) for x in judged])) for name in ("env_steps", "seconds")]
-    return Row(settings, runs, len(finished), failed, *figures)
+    finished, failed = (sum(outcome.status == status for outcome in ended) for status in (FINISHED, FAILED))
+    judged = [run for run in runs if _is_judged(outcomes[run.path])]
+    if not judged:
+        return Row(settings, runs, finished, failed, *[None] * 6)
+    objectives, *ends = (
+        np.array([getattr(outcomes[run.path], name) for run in judged])
+        for name in ("objective", "env_steps", "seconds")
+    )
+    figures = [float(x[0]) for x in mean_and_interval(objectives[:, np.newaxis])]
+    figures += [float(np.mean(x)) for x in ends]
+    return Row(settings, runs, finished, failed, *figures, judged[np.argmax(objectives)])
+
+
+def _is_judged(outcome):
+    return outcome.status == FINISHED and outcome.objective is not None
 
 
 def write_tables(folder, study):

@@ -22,8 +22,7 @@ from alf.training.gin_hints import (
 )
 from alf.training.run_description import find_import_paths, is_installed
 
-# The constructors of Keras' optimizers check their numbers.
-_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword|In call to configurable '(?:RMSprop|SGD)'"
+_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 
 
 def parse_config(
@@ -167,8 +166,8 @@ def parse_settings(config):
 def wrong_calls_are_config_errors():
     """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
 
-    Then it lacks an argument, has an unknown one, needs a module that is missing, or makes an optimizer of
-    wrong numbers. Any other error is a mistake in code, whose traceback is needed.
+    Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other error is a
+    mistake in code, whose traceback is needed.
     """
     try:
         yield

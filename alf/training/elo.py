@@ -43,7 +43,9 @@ class EloRating(Metric):
 
     name = "league/Elo"
 
-    def __init__(self, num_agents, k_factor=16.0, first_rating=1200.0, window=100):
+    def __init__(
+        self, num_agents: int, k_factor: float = 16.0, first_rating: float = 1200.0, window: int = 100
+    ) -> None:
         self._num_agents = num_agents
         self._k_factor = check_number("EloRating.k_factor", k_factor, above=0)
         self._rating = check_number("EloRating.first_rating", first_rating)

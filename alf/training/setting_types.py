@@ -4,6 +4,7 @@
 It is what the annotation says. Without one it is the first of these that says something: the beginning of
 the parameter's text ("int or None; ..."), the check of the parameter in a constructor (`check_int` and so
 on), the parameter of the same name that the text refers to ("as in `Policy`"), and the type of the default.
+`Any` is what the text, the check or that parameter says; else it stays.
 """
 
 import ast
@@ -12,6 +13,7 @@ import inspect
 import re
 import sys
 import textwrap
+from typing import Any
 
 _CHECKS = {
     "check_int": ("int",),
@@ -49,9 +51,12 @@ def find_type(function, parameter, read_texts):
         parameter: its `inspect.Parameter`.
         read_texts: callable (function) -> dict from parameter to text.
     """
-    if parameter.annotation is not parameter.empty:
+    if parameter.annotation not in (parameter.empty, Any):
         return _format_annotation(parameter.annotation)
-    kinds = _find_kinds(function, parameter.name, read_texts) or _kinds_of_default(parameter.default)
+    kinds = _find_kinds(function, parameter.name, read_texts)
+    if not kinds and parameter.annotation is Any:
+        return "Any"
+    kinds = kinds or _kinds_of_default(parameter.default)
     if kinds and parameter.default is None:
         kinds = (*kinds, "None")
     return " or ".join(sorted(dict.fromkeys(kinds), key=lambda kind: kind == "None"))

@@ -8,15 +8,17 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from alf.distributed import answers
 from alf.distributed.ray_collectors import RayCollectors
+from alf.distributed.ray_evaluator import RayEvaluator
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.distributed.stand_ins import OneAnswer, Recorded
+from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
 
 ray = pytest.importorskip("ray")
 
@@ -138,6 +140,75 @@ def test_a_busy_learner_does_not_make_collectors_late(recorded):
 
     run(driver, learner, done)
     assert pauses and driver.num_restarts == 0
+
+
+def test_collectors_count_their_environments_from_an_index_on():
+    driver, learner = make_driver(make_collector, first_env_index=3)
+    run(driver, learner, lambda: len({int(e.env_id.min()) for e in learner.observed}) == 2)
+    ids = np.concatenate([e.env_id.ravel() for e in learner.observed])
+    assert set(ids) == set(range(3 * B, 5 * B))
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_so_many_requests_of_each_collector_are_under_way(number):
+    driver, _ = make_driver(Recorded([[], []]), max_requests_in_flight=number)
+    request, asked = driver._collectors.request, []
+
+    def count(index):
+        asked.append(index)
+        request(index)
+
+    driver._collectors.request = count
+    deadline = time.monotonic() + 60
+    try:
+        driver.start()
+        while len(asked) < 2 * number:
+            assert time.monotonic() < deadline, asked
+            time.sleep(0.05)
+        time.sleep(0.5)
+    finally:
+        driver.stop()
+    assert sorted(asked) == [0] * number + [1] * number
+
+
+@pytest.mark.parametrize("dtype, interval", [("float16", 3), ("bfloat16", 1)])
+def test_weights_are_sent_in_a_dtype_and_once_in_an_interval(recorded, dtype, interval):
+    kwargs = dict(weights_dtype=dtype, broadcast_interval=interval)
+    driver, learner = make_driver(Recorded(recorded), **kwargs)
+    learner.policy.kernel = tf.Variable([0.1])
+    publish, published = driver._collectors.publish, []
+
+    def note(weights):
+        published.append((len(learner.observed), [str(x.dtype) for x in weights]))
+        publish(weights)
+
+    def done():
+        learner.progress.updates.assign_add(1)
+        return len(learner.observed) == 7
+
+    driver._collectors.publish = note
+    run(driver, learner, done)
+    assert all(dtype in dtypes and "float32" not in dtypes for _, dtypes in published)
+    # Once at the start, before the first update; then with every `interval`-th.
+    numbers = [number for number, _ in published]
+    assert numbers == [0, *range(interval - 1, 7, interval)]
+
+
+@pytest.mark.parametrize("place", ["collectors", "evaluator"])
+def test_what_ray_is_asked_for(place, monkeypatch):
+    asked, remote = [], ray.remote
+    monkeypatch.setattr(ray, "remote", lambda **options: (asked.append(options), remote(**options))[1])
+    settings = dict(num_cpus=0.5, num_gpus=0.25, resources={"mine": 2}, placement="DEFAULT")
+    if place == "collectors":
+        process = RayCollectors(make_collector, EnvSpecs([CountingEnvironment(B)]), 1, **settings)
+        process.start(UNROLL_LENGTH)
+        process.close()
+    else:
+        process = RayEvaluator(**settings)
+        process.start(make_obedient)
+        process.stop()
+    settings["scheduling_strategy"] = settings.pop("placement")
+    assert [{name: options[name] for name in settings} for options in asked] == [settings]
 
 
 def find_process(name):

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Collectors whose unrolls enter the learn queue of a driver, here in threads in place of processes."""
 
+import functools
 import queue
 import threading
 import time
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.algorithms import ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError
+from alf.learner import Learner
 from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,
@@ -22,6 +25,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
+from alf.training import Experiment
 from tests.drivers.policy_lag_test import Twins
 
 B = 3
@@ -230,6 +234,40 @@ def test_a_slow_learner_bounds_what_is_under_way():
         assert collectors.num_waiting <= 2 * 2
     finally:
         driver.stop()
+
+
+@pytest.mark.parametrize("num_envs", [0, 1])
+def test_an_experiment_takes_collectors_of_another_kind(num_envs):
+    """They begin to count where its own environments end."""
+
+    def make_collectors(make_collector, specs, num_collectors, first_env_index):
+        assert callable(make_collector) and first_env_index == num_envs
+
+        def make(index, **settings):
+            first_env_id = (first_env_index + index) * B
+            return experiment.make_collector(index, 0, 1, first_env_id=first_env_id, **settings)
+
+        return ThreadCollectors(make, specs, num_collectors, 1)
+
+    experiment = Experiment(
+        env_ctor=lambda seed: CountingEnvironment(B),
+        algorithm_ctor=ImpalaAlgorithm,
+        learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam()),
+        num_envs=num_envs,
+        num_collectors=2,
+        collectors_ctor=make_collectors,
+        unroll_length=4,
+    )
+    driver, seen, deadline = experiment.make_driver(), set(), time.monotonic() + 60
+    driver.learner.observe = lambda experience: seen.update(experience.env_id.numpy().ravel())
+    try:
+        driver.start()
+        while len(seen) < (num_envs + 2) * B:
+            driver.collect()
+            assert time.monotonic() < deadline, seen
+    finally:
+        driver.stop()
+    assert seen == set(range((num_envs + 2) * B))
 
 
 def test_weights_are_published_once_in_an_interval():

@@ -32,6 +32,19 @@ def test_settings_from_gin(make, settings, clip):
     assert make().get_config() == settings
 
 
+@pytest.mark.parametrize("make", [optimizers.Adam, optimizers.RMSprop, optimizers.SGD])
+def test_the_config_file_of_a_run_has_the_defaults(make):
+    make()
+    assert f"{make.__name__}.learning_rate = 0.0" in gin.operative_config_str()
+
+
+@pytest.mark.parametrize("make", [optimizers.RMSprop, optimizers.SGD])
+@pytest.mark.parametrize("momentum", [-1.0, 1.5, "much"])
+def test_a_momentum_that_keras_refuses_is_a_wrong_setting(make, momentum):
+    with pytest.raises(ConfigError, match=f"^{make.__name__}: "):
+        make(momentum=momentum)
+
+
 def make_groups():
     return {"actor": [tf.Variable([3.0, 4.0]), tf.Variable(5.0)], "critic": [tf.Variable([[1.0], [2.0]])]}
 

@@ -492,10 +492,10 @@ def test_each_setting_has_its_effect(tmp_path):
         PolicyPopulation.objective = "AverageEpisodeLength"
         PolicyPopulation.mapping = ("policy_0", "policy_1", "policy_1")
         PolicyPopulation.num_sequences = 5
-        PolicyPopulation.mutation_ctor = @Mutation
-        Mutation.rate = 0.25
-        PolicyPopulation.replacement_ctor = @Replacement
-        Replacement.warm_up = 7
+        PolicyPopulation.mutation_ctor = @own/Mutation
+        own/Mutation.rate = 0.25
+        PolicyPopulation.replacement_ctor = @own/Replacement
+        own/Replacement.warm_up = 7
         """
     trainer = make_trainer(tmp_path, "\n".join(line.strip() for line in config.splitlines()))
     study = find_study(trainer)
@@ -516,8 +516,7 @@ def test_each_setting_has_its_effect(tmp_path):
 
 def test_the_objective_is_what_is_judged(tmp_path):
     """All episodes have the same length, so nobody is better."""
-    config = "PolicyPopulation.objective = 'AverageEpisodeLength'\nPolicyPopulation.mutation_ctor = @Mutation"
-    trainer = make_trainer(tmp_path, config, 200)
+    trainer = make_trainer(tmp_path, "PolicyPopulation.objective = 'AverageEpisodeLength'", 200)
     trainer.train()
     rows = find_study(trainer).rows
     assert len(rows) > 10 and {row["objective"] for row in rows} == {float(EPISODE_LENGTH)}

@@ -53,11 +53,14 @@ def test_the_mean_over_seeds_the_best_first(tmp_path):
         ("(32,)", 0, 2, None, None, None),
     ]
     assert (rows[1].env_steps, rows[1].seconds) == (200, 4)
+    # Seed 1 has the higher return of the second row; that of the first row has failed.
+    assert [row.best and row.best.seed for row in rows] == [0, 1, None]
 
 
 def test_the_best_value_of_each_run(tmp_path):
     rows = table.make_rows(make_study(tmp_path, value="best"))
     assert [row.mean for row in rows] == [8.0, 7.5, None]
+    assert [row.best and row.best.seed for row in rows] == [0, 0, None]
 
 
 def test_the_tables(tmp_path):

@@ -201,6 +201,13 @@ def test_a_run_that_is_missing(tmp_path):
         load_behavior(str(tmp_path), deterministic=1)
 
 
+def test_the_checkpoint_can_be_named(tmp_path):
+    train(tmp_path, iterations=2)
+    assert callable(load_behavior(str(tmp_path), checkpoint=2))
+    with pytest.raises(ConfigError, match="there is no checkpoint 1; "):
+        load_behavior(str(tmp_path), checkpoint=1)
+
+
 def test_it_acts_in_the_environments_of_collectors():
     env_ctor = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
     experiment = make_experiment(env_ctor, behavior_ctor=Script)

@@ -344,3 +344,9 @@ def test_the_elo_of_the_experiment_is_the_one_that_is_asked_for(tmp_path):
     trainer = make_trainer(tmp_path, League(elo_ctor=elo_ctor), 1)
     assert trainer.metrics["league/Elo"].result() == 500.0
     trainer.close()
+
+
+def test_so_many_sequences_are_a_batch(tmp_path):
+    trainer = make_trainer(tmp_path, League(num_opponents=1, num_sequences=3), 1)
+    assert trainer.learner.shapes["main"].num_sequences == 3
+    trainer.train()

@@ -21,6 +21,7 @@ from alf.training.callback import Callback
 from alf.training.evaluator import Evaluator
 from alf.training.policies import Policies
 from alf.training.stop_criteria import StopCriteria
+from tests.training.players_test import Chase
 
 BATCH_SIZE, EPISODE_LENGTH = 12, 5
 ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
@@ -69,6 +70,15 @@ def result(trainer, name):
 def map_in_turn(episode):
     """Another policy in each episode: sequences hold several."""
     return [("a", "b")[(episode.game + episode.number) % 2] for _ in episode.agents]
+
+
+def test_policies_of_agents_with_different_spaces_learn(tmp_path):
+    """The reward of each agent is its action: the cat's at most 2, the mouse's begins near 0."""
+    spaces = {"hunter": "cat", "prey": "mouse"}
+    policies = Policies(("hunter", "prey"), {"cat": "hunter", "mouse": "prey"}, spaces=spaces)
+    trainer = train(tmp_path, make_experiment(policies, env_ctor=lambda seed: Chase()), 400)
+    assert result(trainer, "hunter") > 1.6
+    assert result(trainer, "prey") > 1.0
 
 
 @pytest.mark.parametrize("mapping", [None, map_in_turn])

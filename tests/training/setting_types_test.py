@@ -163,6 +163,7 @@ def sample(
     quoted: "alf.policies.Policy | None" = None,
     optional: Optional[dict[str, int]] = None,  # noqa: UP007, UP045
     whole: Any = 3,
+    told: Any = None,
     words=None,
     default=(1, 2),
     ctor=Base,
@@ -175,6 +176,7 @@ def sample(
 
     Args:
         annotated: text, which the annotation knows better.
+        told: a tuple or list of ints.
         words: int, "auto" or None; how many.
         default: how many.
         refers, checked: what is taken, see `Base`.
@@ -205,6 +207,7 @@ def in_alf(monkeypatch):
         "quoted": "Policy or None",
         "optional": "Optional[dict[str, int]]",
         "whole": "Any",
+        "told": "tuple or list or None",
         "words": "int or str or None",
         "default": "tuple",
         "ctor": "Callable",
