@@ -105,6 +105,8 @@ DEV_REQUIRES = [
     # Two tests at a time: most of them leave a core idle.
     "pytest-xdist",
     "hypothesis",
+    # Speaks with the browser of the tests of pages.
+    "websockets",
     # One minor version: another one may format the same code differently.
     "ruff>=0.17,<0.18",
     # Checks the types. Newer ones need a typing-extensions that TF-Agents 0.19 does not allow.

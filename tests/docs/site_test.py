@@ -6,7 +6,6 @@ import http.server
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -14,10 +13,8 @@ import urllib.parse
 
 import pytest
 
+from tests.chromium import NEEDS_CHROMIUM, browse
 from tests.docs.blocks import ROOT
-
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-NEEDS_CHROMIUM = pytest.mark.skipif(_CHROMIUM is None, reason="there is no chromium")
 
 
 @pytest.fixture(scope="module")
@@ -47,18 +44,6 @@ def address(site):
 class _QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
-
-
-def browse(url, tmp_path, *flags, seconds=10):
-    """Opens a page in headless Chromium; returns its DOM after its scripts, and the hosts that it asked."""
-    log = tmp_path / "net.json"
-    command = [_CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    command += ["--disable-component-update", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}"]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-    command += [f"--log-net-log={log}", f"--virtual-time-budget={seconds * 1000}", *flags, "--dump-dom", url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, read_hosts(log)
 
 
 def read_hosts(log):
@@ -98,16 +83,12 @@ def test_examples_and_changes_are_pages(site):
 
 
 @NEEDS_CHROMIUM
-def test_the_browser_shows_it_and_asks_nobody_else(address, tmp_path):
-    dom, hosts = browse(address, tmp_path)
-    assert "Actors keep predicting while the learner keeps" in dom
-    assert 'class="js' in dom  # its scripts have run: the file says "no-js"
-    assert hosts == {"127.0.0.1"}
-
-
-@NEEDS_CHROMIUM
-def test_the_search_finds_a_setting(address, tmp_path):
-    dom, _ = browse(f"{address}/?q=max_waiting_batches", tmp_path)
-    results = dom[dom.index("md-search-result__meta") :]
-    assert re.search(r"\d+ matching documents|1 matching document", results)
-    assert "tuning/" in results or "async_training/" in results
+def test_the_search_finds_a_setting_and_nobody_else_is_asked(address, tmp_path):
+    found = re.compile(r"md-search-result__meta[^<]*>\s*\d+ matching document.*", re.DOTALL)
+    log = tmp_path / "net.json"
+    url = f"{address}/?q=max_waiting_batches"
+    page = browse(url, tmp_path, f"--log-net-log={log}", is_complete=found.search)
+    assert "Actors keep predicting while the learner keeps" in page
+    results = found.search(page)
+    assert results and ("tuning/" in results[0] or "async_training/" in results[0])
+    assert read_hosts(log) == {"127.0.0.1"}

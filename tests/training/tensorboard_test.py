@@ -4,10 +4,7 @@
 import contextlib
 import html
 import json
-import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -17,11 +14,11 @@ import urllib.request
 import gin
 import pytest
 
+from tests.chromium import NEEDS_CHROMIUM, browse
 from tests.training.event_files import read_kinds
 from tests.training.metric_names_test import run_impala, run_ppo
 
-CHROMIUM = shutil.which("chromium")
-START_SECONDS, PAGE_SECONDS = 60, 120
+START_SECONDS = 60
 PINS = 10  # that a page shows
 
 
@@ -75,26 +72,6 @@ def wait_until_loaded(address, kinds):
     raise AssertionError("TensorBoard does not read the files")
 
 
-def browse(url, profile):
-    """The page, once its scripts have run: HTML."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"]
-    options += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--window-size=1600,4000"]
-    process = subprocess.Popen(
-        [CHROMIUM, *options, url],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # it has children
-    )
-    try:
-        page, _ = process.communicate(timeout=PAGE_SECONDS)
-        return page
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
     """The address of a TensorBoard of two runs, and the kinds of what they wrote, dicts by name."""
@@ -109,18 +86,23 @@ def board(tmp_path_factory):
         yield address, kinds
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no program chromium")
+def find_missing(page, names):
+    """The names that are on none of the page's charts, a set."""
+    return set(names) - set(re.findall('title="([^"]+)"', page))
+
+
+@NEEDS_CHROMIUM
 def test_the_names_are_on_the_page(board, tmp_path):
     address, kinds = board
     scalars = sorted(name for name, kind in kinds["ppo"].items() if kind == "scalars")
-    shown = set()
+    assert len(scalars) > 20
     for start in range(0, len(scalars), PINS):
         # Groups of charts are closed at first; charts that are pinned are not.
-        pinned = [{"plugin": "scalars", "tag": name} for name in scalars[start : start + PINS]]
-        query = urllib.parse.quote(json.dumps(pinned))
-        page = browse(f"{address}?pinnedCards={query}#timeseries", tmp_path)
-        shown |= set(re.findall('title="([^"]+)"', page))
-    assert len(scalars) > 20 and not set(scalars) - shown
+        names = scalars[start : start + PINS]
+        query = urllib.parse.quote(json.dumps([{"plugin": "scalars", "tag": name} for name in names]))
+        url = f"{address}?pinnedCards={query}#timeseries"
+        page = browse(url, tmp_path, is_complete=lambda page, names=names: not find_missing(page, names))
+        assert not find_missing(page, names)
     both = kinds["ppo"] | kinds["impala"]
     groups = {name.partition("/")[0] for name, kind in both.items() if kind != "text"}
     assert groups > {"metrics", "train", "eval", "debug", "variables", "gradients"}
