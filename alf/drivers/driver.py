@@ -55,9 +55,8 @@ class Driver(abc.ABC):
             experience, is a stall; None: never. Then the driver logs which environments step, for how long,
             and prints the stacks of all threads and of worker processes to the standard error stream.
         on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
-        statistics_ctor: callable (reward_shape=, info_keys=) -> `EpisodeStatistics`, whose metrics are the
-            driver's. Where environments name their agents, or several policies act, it gets `agents` and
-            `policies`, too.
+        statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=) -> `EpisodeStatistics`,
+            whose metrics are the driver's.
         collectors: `Collectors` in other processes, or None.
 
     Attributes:
@@ -425,10 +424,10 @@ def _to_numpy(nest):
 def _describe_rows(specs):
     """The arguments of `EpisodeStatistics` that follow from `EnvSpecs`, or from None without environments."""
     if specs is None:
-        return {"reward_shape": (), "info_keys": ()}
-    named = {"agents": specs.agents, "policies": specs.policies}
-    named = {key: names for key, names in named.items() if len(names) > 1}
-    return {"reward_shape": tuple(specs.reward.shape), "info_keys": specs.info_keys, **named}
+        return dict.fromkeys(("reward_shape", "info_keys", "agents", "policies"), ())
+    agents, policies = (names if len(names) > 1 else () for names in (specs.agents, specs.policies))
+    shape = tuple(specs.reward.shape)
+    return {"reward_shape": shape, "info_keys": specs.info_keys, "agents": agents, "policies": policies}
 
 
 def _check_names(metrics):

@@ -126,9 +126,10 @@ class EpisodeStatistics:
         discount: number in [0, 1], of the discounted return.
         first_value: whether there is the value that the policy expects where an episode begins. It costs a
             pass of the network for all steps of an unroll in which an episode begins.
-        agents: tuple of texts; column b is agent b % A. Each has metrics of its own, "agents/NAME/...".
-        policies: tuple of texts; `LogRecord.owner` says which of them acts. Each has metrics of its own,
-            "policies/NAME/...".
+        agents: tuple of texts, empty for one agent; column b is agent b % A. Each has metrics of its own,
+            "agents/NAME/...".
+        policies: tuple of texts, empty for one policy; `LogRecord.owner` says which of them acts. Each has
+            metrics of its own, "policies/NAME/...".
 
     Attributes:
         metrics: list of `EpisodeMetric`s.

@@ -5,6 +5,7 @@ import functools
 import json
 import time
 
+import gin
 import numpy as np
 import pytest
 
@@ -21,6 +22,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment
+from alf.training.config import check_dead_bindings
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
@@ -119,6 +121,14 @@ def test_statistics_ctor(driver_class):
     finally:
         driver.stop()
     assert len(average.get_state()) == 3
+
+
+@pytest.mark.parametrize("name", ["reward_shape", "info_keys", "agents", "policies"])
+def test_what_environments_say_is_no_setting_of_the_statistics(name):
+    gin.bind_parameter(f"EpisodeStatistics.{name}", ("mine",))
+    make_driver(AsyncOffPolicyDriver)
+    with pytest.raises(ConfigError, match=f"nothing reads the gin binding EpisodeStatistics.{name}"):
+        check_dead_bindings()
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
