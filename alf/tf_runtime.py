@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import functools
+import os
 
 import tensorflow as tf
 
@@ -11,6 +12,11 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from alf.errors import ConfigError
+
+# What a thread that calls functions needs of TensorFlow's inter-op pool. In `single_threaded`, a function
+# that another one calls, a branch and the body of a loop run on a thread each, while their callers wait.
+SPARE_THREADS = 8
+_DEFAULT_THREADS = 64  # enough for most drivers
 
 
 def single_threaded():
@@ -24,10 +30,19 @@ def single_threaded():
 
     With several devices, a CPU and a GPU for instance, the context changes nothing: a loop could not compute
     on another device than its queues are on, and a function of two devices could wait for itself for ever.
+    With fewer than `SPARE_THREADS` threads it changes nothing either: TensorFlow was started before ALF was
+    imported then, and functions would wait for a thread for ever.
     """
-    if _has_several_devices():
+    if _has_several_devices() or _count_threads() < SPARE_THREADS:
         return contextlib.nullcontext()
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
+
+
+@functools.cache
+def _count_threads():
+    """How many threads TensorFlow's inter-op pool has, once TensorFlow has started: then it cannot change."""
+    one_for_each_core = len(os.sched_getaffinity(0))
+    return tf.config.threading.get_inter_op_parallelism_threads() or one_for_each_core
 
 
 def _has_several_devices():
@@ -147,12 +162,6 @@ def set_intra_op_threads(num_threads):
         ) from None
 
 
-def reserve_default_threads():
-    """Reserves threads enough for most drivers, unless TensorFlow has started already."""
-    with contextlib.suppress(ConfigError):  # the driver checks what it really needs
-        reserve_threads(64)
-
-
 def abort_exchanges(reason):
     """Makes exchanges between learner processes fail, now and later; from any thread. `reason` is a text."""
     context.context().abort_collective_ops(tf.errors.DEADLINE_EXCEEDED, reason)
@@ -172,3 +181,7 @@ def share_heaps():
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX, from glibc's malloc.h
+
+
+with contextlib.suppress(ConfigError):  # TensorFlow has started; the drivers check what they need
+    reserve_threads(_DEFAULT_THREADS)

@@ -52,6 +52,35 @@ def test_a_pool_that_is_there_stays_as_it_is():
         Experiment(MatchObservationEnvironment, intra_op_threads=present + 1).make_driver()
 
 
+# A branch that calls a function with a loop, twice: each waits for what it calls.
+_NESTED = """
+import sys
+import alf
+import tensorflow as tf
+
+if threads := int(sys.argv[1]):
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    tf.zeros(()).numpy()  # TensorFlow starts
+from alf.tf_runtime import single_threaded
+
+def nest(inner):
+    loop = tf.function(lambda x: tf.while_loop(lambda i: i < 3, lambda i: inner(i) + 1, [x])[0])
+    return tf.function(lambda x: tf.cond(x >= 0, lambda: loop(x), lambda: x), autograph=False)
+
+function = nest(nest(lambda x: x))
+with single_threaded():
+    print(int(function(tf.constant(0))), tf.config.threading.get_inter_op_parallelism_threads())
+"""
+
+
+@pytest.mark.parametrize("started_with, threads", [(0, 64), (1, 1), (2, 2), (8, 8)])
+def test_functions_in_functions_do_not_wait_for_each_other(started_with, threads):
+    """On any number of cores, also where a user's program has started TensorFlow before it imports ALF."""
+    command = [sys.executable, "-c", _NESTED, str(started_with)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == ["4", str(threads)]
+
+
 @pytest.mark.parametrize("num_threads", [0, 1.5, True])
 def test_the_setting_is_checked(num_threads):
     with pytest.raises(ConfigError, match=f"Experiment.intra_op_threads is {num_threads}"):

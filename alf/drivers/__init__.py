@@ -8,7 +8,7 @@ from alf.drivers.queues import NestFIFOQueue
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.drivers.tf_queues import TFQueues
 from alf.tf_patches import spare_version_checks
-from alf.tf_runtime import reserve_default_threads, reserve_threads
+from alf.tf_runtime import reserve_threads
 
 __all__ = [
     "AsyncOffPolicyDriver",
@@ -21,5 +21,4 @@ __all__ = [
     "reserve_threads",
 ]
 
-reserve_default_threads()
 spare_version_checks()

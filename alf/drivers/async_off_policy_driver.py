@@ -25,10 +25,15 @@ from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import GraphFunction, check_device, on_device, reserve_threads, single_threaded, trace
-
-# Threads of TensorFlow's pool beside those of environments and actors: learner, log and some to spare.
-_OTHER_THREADS = 4
+from alf.tf_runtime import (
+    SPARE_THREADS,
+    GraphFunction,
+    check_device,
+    on_device,
+    reserve_threads,
+    single_threaded,
+    trace,
+)
 
 
 @gin.configurable(module="alf.drivers")
@@ -131,7 +136,7 @@ class AsyncOffPolicyDriver(Driver):
             if unroll_length != 0:
                 raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
         self.batch_shape = learn_queue_cap, self._unroll_length, specs.batch_size
-        reserve_threads(num_envs + num_actor_queues + _OTHER_THREADS)
+        reserve_threads(num_envs + num_actor_queues + SPARE_THREADS)
         self._learn_queue_cap = learn_queue_cap
         self._is_lockstep = max_waiting_batches == 0
         self._takes_what_waits = unroll_length == 0

@@ -176,7 +176,7 @@ def test_too_late_to_reserve_threads():
         """
         import alf
         import tensorflow as tf
-        tf.config.threading.set_inter_op_parallelism_threads(6)
+        tf.config.threading.set_inter_op_parallelism_threads(10)
         tf.constant(1) + 1
         from alf.drivers import AsyncOffPolicyDriver
         from alf.errors import ConfigError
@@ -184,7 +184,7 @@ def test_too_late_to_reserve_threads():
         envs = make_counting_envs(1)
         driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1)
         driver.start()
-        assert driver.run_async() > 0  # 6 threads are just enough for one environment.
+        assert driver.run_async() > 0  # 10 threads are just enough for one environment.
         driver.stop()
         envs = make_counting_envs(2)
         try:
@@ -195,9 +195,9 @@ def test_too_late_to_reserve_threads():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    assert "ConfigError: 7 inter-op threads are needed" in result.stdout
-    assert "started with 6" in result.stdout
-    assert "alf.drivers.reserve_threads(7)" in result.stdout
+    assert "ConfigError: 11 inter-op threads are needed" in result.stdout
+    assert "started with 10" in result.stdout
+    assert "alf.drivers.reserve_threads(11)" in result.stdout
 
 
 # --- What environments return.
