@@ -23,7 +23,7 @@ from alf import __version__
 from alf.data_structures import FIRST, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import share_heaps, single_threaded
+from alf.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
 from alf.training import benchmark as speed
 from benchmarks.workloads import WORKLOADS
 
@@ -51,7 +51,7 @@ _ONE_AT_A_TIME = flags.DEFINE_bool("one_env_at_a_time", None, "Overrides the wor
 
 def measure(workload, seconds, sync=False):
     """Runs a workload; returns the result as a dict."""
-    reserve_threads(workload.num_envs + workload.num_actor_queues + 8)
+    reserve_threads(workload.num_envs + workload.num_actor_queues + SPARE_THREADS)
     envs = workload.make_envs()
     learner = workload.make_learner(envs)
     if sync:

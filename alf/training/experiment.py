@@ -27,7 +27,7 @@ from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
 from alf.seeds import spawn_seeds
-from alf.tf_runtime import check_device, global_seed, on_device, set_intra_op_threads
+from alf.tf_runtime import SPARE_THREADS, check_device, global_seed, on_device, set_intra_op_threads
 from alf.training.policies import Policies
 
 
@@ -161,7 +161,7 @@ class Experiment:
         # Before anything starts TensorFlow, which fixes its numbers of threads.
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
-        reserve_threads(2 * self._num_envs + 8)
+        reserve_threads(2 * self._num_envs + SPARE_THREADS)
         strategy = self._strategy_ctor() if self._strategy_ctor else None
         envs, collectors = [], None
         try:
@@ -198,7 +198,7 @@ class Experiment:
         seed = self._seed
         if seed is not None:
             (seed,) = spawn_seeds([seed, index + 1, num_restarts], 1)
-        reserve_threads(2 * num_envs + 8)
+        reserve_threads(2 * num_envs + SPARE_THREADS)
         envs = []
         try:
             self._make_envs(seed_everything(seed, num_envs), envs)
@@ -262,7 +262,7 @@ class Experiment:
                 envs[i] = self.wrap_env(envs[i], env_seed)
                 if self._policies is not None:
                     self._policies.check_rows(envs[i])
-        reserve_threads(2 * len(envs) + 8)
+        reserve_threads(2 * len(envs) + SPARE_THREADS)
 
     def _add_behavior(self, envs):
         """Lets the behavior act in `envs`, if there is one; returns what the driver must be told for that."""

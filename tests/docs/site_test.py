@@ -89,6 +89,7 @@ def test_the_search_finds_a_setting_and_nobody_else_is_asked(address, tmp_path):
     url = f"{address}/?q=max_waiting_batches"
     page = browse(url, tmp_path, f"--log-net-log={log}", is_complete=found.search)
     assert "Actors keep predicting while the learner keeps" in page
+    assert 'class="js' in page  # its scripts have run: the file says "no-js"
     results = found.search(page)
     assert results and ("tuning/" in results[0] or "async_training/" in results[0])
     assert read_hosts(log) == {"127.0.0.1"}
