@@ -30,8 +30,8 @@ def single_threaded():
 
     With several devices, a CPU and a GPU for instance, the context changes nothing: a loop could not compute
     on another device than its queues are on, and a function of two devices could wait for itself for ever.
-    With fewer than `SPARE_THREADS` threads it changes nothing either: TensorFlow was started before ALF was
-    imported then, and functions would wait for a thread for ever.
+    With fewer than `SPARE_THREADS` threads it changes nothing either: functions would wait for a thread for
+    ever. TensorFlow was started before `alf.learner` was imported then, which reserves enough of them.
     """
     if _has_several_devices() or _count_threads() < SPARE_THREADS:
         return contextlib.nullcontext()
@@ -144,6 +144,12 @@ def reserve_threads(num_threads: int) -> None:
         ) from None
 
 
+def reserve_default_threads():
+    """Reserves threads enough for most drivers and for `single_threaded`, unless TensorFlow has started."""
+    with contextlib.suppress(ConfigError):  # the drivers check what they need
+        reserve_threads(_DEFAULT_THREADS)
+
+
 def set_intra_op_threads(num_threads):
     """Sets how many threads of TensorFlow's intra-op pool compute one operation, such as a large product.
 
@@ -181,7 +187,3 @@ def share_heaps():
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX, from glibc's malloc.h
-
-
-with contextlib.suppress(ConfigError):  # TensorFlow has started; the drivers check what they need
-    reserve_threads(_DEFAULT_THREADS)

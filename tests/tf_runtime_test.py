@@ -61,6 +61,7 @@ import tensorflow as tf
 if threads := int(sys.argv[1]):
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     tf.zeros(()).numpy()  # TensorFlow starts
+import alf.learner
 from alf.tf_runtime import single_threaded
 
 def nest(inner):

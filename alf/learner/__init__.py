@@ -6,5 +6,8 @@ from alf.learner.learner import Learner
 from alf.learner.learner_group import LearnerGroup
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
+from alf.tf_runtime import reserve_default_threads
 
 __all__ = ["Learner", "LearnerGroup", "ReplayTraining", "UnrollTraining", "optimizers"]
+
+reserve_default_threads()
