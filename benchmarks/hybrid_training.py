@@ -26,7 +26,7 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPo
 from alf.environments import BehaviorEnvironment, load
 from alf.learner import Learner, ReplayTraining
 from alf.networks import CriticsNetwork, PolicyNetwork
-from alf.plots.picture import draw_line
+from alf.plots.picture import draw_line, finish_axes
 from alf.policies import SacPolicy
 from alf.policies.agent import Agent
 from alf.replay import HybridReplayer, UniformReplayer, load_replayer
@@ -129,10 +129,9 @@ def draw(path, runs, title):
     for i, (label, several) in enumerate(runs.items()):
         style = dict(color=f"C{i}")
         draw_line(axes, [np.array(one[0]) for one in several], [one[3] for one in several], label, style)
-    axes.axhline(_TARGET, color="grey", linewidth=0.8, linestyle="--")
+    finish_axes(axes, _TARGET)
     axes.set(title=title, xlabel="updates", ylabel="return of the greedy policy")
-    axes.legend()
-    axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", frameon=False, ncols=len(runs))
     figure.savefig(path, dpi=120)
 
 

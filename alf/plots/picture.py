@@ -51,11 +51,7 @@ def draw(lines, metric, target=None, title=""):
         draw_line(by_steps, [curve.env_steps for curve in line.curves], values, _describe(line), style)
         draw_line(by_time, [curve.seconds / per_unit for curve in line.curves], values, None, style)
     for axes in (by_steps, by_time):
-        axes.set_xlim(left=0)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-        if target is not None:
-            _draw_target(axes, target)
+        finish_axes(axes, target)
     by_steps.set(xlabel="environment steps", ylabel=metric)
     by_steps.xaxis.set_major_formatter(EngFormatter(sep=""))
     by_time.set(xlabel=f"wall time, {unit}")
@@ -98,7 +94,13 @@ def draw_line(axes, xs, ys, label, style):
     axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def _draw_target(axes, target):
+def finish_axes(axes, target=None):
+    """Draws the grid of Matplotlib's axes from x = 0 on, and a labelled line at the target, if there is one."""
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    if target is None:
+        return
     axes.axhline(target, color="0.4", linestyle=(0, (2, 2)), linewidth=1, zorder=1)
     # On the left, where most curves are far below it.
     place = dict(xycoords=axes.get_yaxis_transform(), xytext=(3, 2), textcoords="offset points")

@@ -33,16 +33,20 @@ class StageMeter:
     Args:
         clocks: `StageClocks` of the driver.
         count_updates: callable () -> int, the updates so far.
+        min_seconds: float, the shortest time to measure. A call that comes earlier returns the figures of the
+            call before: a few train iterations say little about the stages.
 
     Attributes:
         bottleneck: text, what `find_bottleneck` returned; "" before the first `measure`.
         shares: dict by group of dicts by stage: the share of time, a mean over the threads of the group.
     """
 
-    def __init__(self, clocks, count_updates):
+    def __init__(self, clocks, count_updates, min_seconds=0.0):
         self._clocks = clocks
         self._count_updates = count_updates
+        self._min_seconds = min_seconds
         self.bottleneck, self.shares, self._seconds = "", {}, {}
+        self._values, self._collects = {}, True
         self._before, self._updates = self._read(), count_updates()
 
     def measure(self, collects=True):
@@ -50,8 +54,12 @@ class StageMeter:
 
         `collects` is whether the driver runs. If not, the learner's figures are all there are.
         """
+        now = self._read()
+        if self._values and collects == self._collects and self._count_seconds(now) < self._min_seconds:
+            return self._values
+        self._collects = collects
         before, updates = self._before, self._updates
-        self._before, self._updates = self._read(), self._count_updates()
+        self._before, self._updates = now, self._count_updates()
         groups = self._clocks.by_group()
         groups = groups if collects else {"learner": groups["learner"]}
         self.shares = {group: shares for group, shares in self.shares.items() if group in groups}
@@ -73,10 +81,20 @@ class StageMeter:
             for group, by_stage in by_group.items()
             for stage, value in by_stage.items()
         }
-        return {**values, "time/bottleneck": self.bottleneck}
+        self._values = {**values, "time/bottleneck": self.bottleneck}
+        return self._values
+
+    def restart(self):
+        """Measures from now on. The time before counts for threads alone that end no stage from now on."""
+        self.measure()
+        self._values = {}
 
     def _read(self):
         return {clock: clock.read() for clocks in self._clocks.by_group().values() for clock in clocks}
+
+    def _count_seconds(self, now):
+        clock = self._clocks.learner
+        return _add_up(now[clock]) - _add_up(self._before[clock])
 
 
 def find_bottleneck(shares, num_turns=1):

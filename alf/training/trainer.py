@@ -286,7 +286,9 @@ class Trainer:
         summaries = Summaries(self._run_dir.summaries, env_steps)
         self._trained, self._collected, self._machine = Throughput(), Throughput(), MachineMeter()
         self._collected.count_up_to(self.metrics["EnvironmentSteps"].result())
-        self._stages = StageMeter(self.driver.clocks, lambda: int(self.learner.progress.updates))
+        # The last summary may come soon after the one before.
+        shortest = 0.5 * self._summary_interval
+        self._stages = StageMeter(self.driver.clocks, lambda: int(self.learner.progress.updates), shortest)
         if self._evaluator is not None:
             self._evaluator.run(self._run_dir.path, self.counters["env_steps"])
         rates = self._trained, self._collected
@@ -440,7 +442,7 @@ class Trainer:
         if summary and self._first_trained is None:
             self._first_trained = now
             self._report.note_first_train_step()
-            self._stages.measure()  # what comes is another measurement, without the time to compile
+            self._stages.restart()  # without the time to compile
         if not summary and not steps:  # nothing was collected and no update was due
             time.sleep(0.001)
         return summary

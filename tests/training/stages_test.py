@@ -115,6 +115,42 @@ def test_figures_of_a_thread_that_has_counted_nothing_stay():
     assert after["time/environments/waiting_for_actor"] == before["time/environments/waiting_for_actor"]
 
 
+def test_a_call_that_comes_too_early_repeats_the_figures_and_its_time_counts_later():
+    now = Time()
+    clocks = make_clocks(now)
+    (environment,), learner = clocks.environments, clocks.learner
+    meter = StageMeter(clocks, lambda: 0, min_seconds=1.0)
+    lap(environment, (STEP, 0.5, 1))
+    learner.lap(WAIT)
+    first = meter.measure()  # of however short a time: there is nothing to repeat
+    assert first["time_share/environments/step"] == 1.0
+    lap(environment, (ASK, 0.5, 1))
+    learner.lap(TRAIN)
+    assert meter.measure() == first and meter.bottleneck == "environments"
+    lap(environment, (STEP, 0.5, 1), (HAND_OVER, 1.0, 1))
+    learner.lap(TRAIN)
+    later = meter.measure()
+    assert later["time_share/environments/waiting_for_actor"] == 0.25
+    assert later["time_share/learner/training"] == 1.0 and meter.bottleneck == "learner"
+    learner.lap(WAIT)
+    assert meter.measure(collects=False) != later, "what a run does has changed"
+
+
+def test_a_restart_leaves_out_what_was_before_but_of_threads_that_end_nothing_afterwards():
+    now = Time()
+    clocks = make_clocks(now)
+    meter = StageMeter(clocks, lambda: 0, min_seconds=1.0)
+    lap(clocks.environments[0], (STEP, 30.0, 1))
+    clocks.learner.lap(TRAIN)
+    meter.restart()
+    now.now += 0.5
+    clocks.learner.lap(WAIT)
+    values = meter.measure()
+    assert values["time_share/learner/waiting_for_experience"] == 1.0
+    assert values["time_share/learner/training"] == 0.0
+    assert values["time_share/environments/step"] == 1.0
+
+
 def test_the_learner_is_all_there_is_while_nothing_collects():
     now = Time()
     clocks = make_clocks(now)
