@@ -82,8 +82,9 @@ format: $(STAMP)  ## fix what ruff can fix
 benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 	$(RUN) -m benchmarks.throughput --workload=cartpole_vector --seconds=20 $(ARGS)
 
+# The variable hides a notice of mkdocs-material about its successor.
 docs: $(STAMP)  ## build the site of docs/ in build/site; a broken link is an error; ARGS=...
-	$(RUN) -m mkdocs build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict $(ARGS)
 
 docs-settings: $(STAMP)  ## write docs/settings.md from the docstrings
 	$(RUN) docs/make_settings.py

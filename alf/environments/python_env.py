@@ -53,8 +53,9 @@ class PythonEnvironment(BatchedEnvironment):
             Equal `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
-        start_timeout, step_timeout, max_restarts, restart_period, pin_workers, single_threaded, worker_nice,
-            max_concurrent_starts, heartbeat_interval: as in `alf.workers.WorkerSettings`.
+        start_timeout, step_timeout, max_restarts, restart_period: as in `alf.workers.WorkerSettings`.
+        pin_workers, single_threaded, worker_nice: as in `alf.workers.WorkerSettings`.
+        max_concurrent_starts, heartbeat_interval: as in `alf.workers.WorkerSettings`.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
             the entry "b" of the dict "a". A key may be absent in a step. See docs/metrics.md.
         num_splits: int, k, which divides B. Above 1 this is the first of k batched environments, each of

@@ -29,8 +29,8 @@ class ActorCriticNetwork(CopyableModule):
         share_layers: whether policy and value share everything but the heads. None: they do with a recurrent
             layer or an encoder that has weights. Hidden layers alone are better apart: where rewards are not
             scaled, the value's gradients swamp shared ones (docs/learning_curves.md).
-        observation_spec, fc_layer_params, activation, layer_norm, spectral_norm, encoder_ctor, rnn_ctor,
-            compute_dtype, seed: as in `Torso`.
+        observation_spec, fc_layer_params, activation, layer_norm, spectral_norm: as in `Torso`.
+        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
     """
 
     def __init__(
@@ -190,8 +190,8 @@ class PolicyNetwork(_OneHeadNetwork):
 
     Args:
         num_outputs: int, size of the head.
-        observation_spec, fc_layer_params, activation, layer_norm, encoder_ctor, rnn_ctor, compute_dtype,
-            seed: as in `Torso`.
+        observation_spec, fc_layer_params, activation, layer_norm: as in `Torso`.
+        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
     """
 
 
@@ -203,8 +203,8 @@ class QValueNetwork(_OneHeadNetwork):
         num_outputs: int, n.
         dueling: whether the head makes the state's value and each action's advantage, of which the mean is
             subtracted: Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
-        observation_spec, fc_layer_params, activation, layer_norm, encoder_ctor, rnn_ctor, compute_dtype,
-            seed: as in `Torso`.
+        observation_spec, fc_layer_params, activation, layer_norm: as in `Torso`.
+        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
     """
 
     _head_gain = 0.1
