@@ -14,12 +14,15 @@ import sys
 def start_tensorflow():
     """Imports TensorFlow and lets it look for GPUs; shows what that writes only if it fails.
 
+    With TF_CPP_MIN_LOG_LEVEL=0 in the environment it shows it in any case.
+
     Call it before any of the user's modules is imported: what they write is not to be hidden. It does nothing
     if TensorFlow is imported already.
     """
     if "tensorflow" in sys.modules:
         return
-    with hide_stderr():
+    wants_all = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
+    with contextlib.nullcontext() if wants_all else hide_stderr():
         import tensorflow as tf
 
         tf.config.list_physical_devices()

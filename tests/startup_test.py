@@ -102,6 +102,14 @@ def test_a_command_hides_what_tensorflow_says_when_it_starts(tmp_path):
     assert "lacks" not in result.stderr and "no GPU" not in result.stderr
 
 
+def test_a_command_shows_what_tensorflow_says_if_the_user_asks_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    finds_devices = 'class config:\n    list_physical_devices = lambda: os.write(2, b"no GPU")'
+    (tmp_path / "tensorflow.py").write_text(FAKE_TENSORFLOW.format(end=finds_devices))
+    result = run("import alf\nimport alf.bin.command", tmp_path)
+    assert "lacks" in result.stderr and "no GPU" in result.stderr
+
+
 def test_a_module_runs_after_tensorflow_has_started(tmp_path):
     finds_devices = "class config:\n    list_physical_devices = list"
     (tmp_path / "tensorflow.py").write_text(FAKE_TENSORFLOW.format(end=finds_devices))

@@ -138,6 +138,10 @@ class OptunaSearch:
     def check(self, known):
         if len(known) > self.count:
             raise ConfigError(f"Sweep.num_samples is {self.count}: the sweep there has tried {len(known)}")
+        ranges = self._sweep.settings
+        for settings in known:  # of a file: what it says is parsed as gin bindings
+            if {*settings} != {*ranges} or not all(could_draw(ranges[x], settings[x]) for x in ranges):
+                raise ConfigError(f"the sweep there has tried {settings}, which Sweep.settings cannot draw")
 
     def open(self, folder, tokens):
         path = os.path.join(folder, OPTUNA_FILE)
@@ -162,6 +166,17 @@ class OptunaSearch:
     def tell(self, token, objective):
         state = self._optuna.trial.TrialState.FAIL if objective is None else None
         self._study.tell(token, objective, state, skip_if_finished=True)
+
+
+def could_draw(values, text):
+    """Whether a text is that of a value of a `Range`."""
+    if isinstance(values, Choice):
+        return text in [repr(value) for value in values.values]
+    low, high = values.limits
+    try:
+        return low <= float(text) <= high
+    except (TypeError, ValueError):
+        return False
 
 
 def suggest(trial, name, values):

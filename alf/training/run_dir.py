@@ -31,7 +31,7 @@ _MAY_CHANGE = re.compile(
     r"|Experiment\.(learner_device|strategy_ctor)|MultiWorkerMirroredStrategy\..*|Peers\..*"
     r"|AsyncOffPolicyDriver\.actor_device|PolicyPopulation\.(interval|objective|seed)|Mutation\..*|Replacement\..*"
     r"|RayCollectors\.((learner_)?num_[cg]pus|resources|placement|timeout)"
-    r"|RayCollectors\.(weights_dtype|max_joined_answers|compress)"
+    r"|RayCollectors\.(weights_dtype|max_joined_answers|compress)|PythonEnvironment\.heartbeat_interval"
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 

@@ -46,7 +46,8 @@ def name_of(x):
 
 def test_each_block_has_a_language_and_few_are_not_run():
     assert not [name_of(x) for x in ALL_BLOCKS if x.language not in LANGUAGES]
-    assert sum(path.read_text().count("\n```") for path in PAGES) == 2 * len(ALL_BLOCKS)
+    fences = sum(len(re.findall(r"^\s*```", path.read_text(), re.MULTILINE)) for path in PAGES)
+    assert fences == 2 * len(ALL_BLOCKS), "an indented block is not found"
     assert sum(x.reason is not None for x in ALL_BLOCKS) == NUM_NOT_RUN
     assert sum(path.read_text().count("<!-- not run") for path in PAGES) == NUM_NOT_RUN
 
@@ -114,7 +115,7 @@ def run_python(block, names, **_):
 def run_gin(block, folder, **_):
     rest = page_setup.RESTS.get((block.page, block.first_line), page_setup.Rest())
     paths = []  # a file for each, because a file may not set a name twice
-    for i, text in enumerate((page_setup.BASE, rest.before, block.text, rest.after)):
+    for i, text in enumerate((rest.envs, page_setup.RUN, rest.before, block.text, rest.after)):
         paths.append(folder / f"block_{i}.gin")
         paths[-1].write_text(text)
     gin.clear_config()

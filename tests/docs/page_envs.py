@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Environments that blocks of the pages are run with."""
 
+import gin
 import gymnasium as gym
 import numpy as np
 
@@ -33,6 +34,14 @@ class ThreeRewards(_Random):
 
     def reward(self):
         return np.zeros(3, np.float32)
+
+
+@gin.configurable
+def MyGame():
+    """A game of several agents."""
+    from pettingzoo.mpe.simple_spread_v3 import parallel_env
+
+    return parallel_env()
 
 
 gym.register("Picture-v0", Picture, max_episode_steps=5)

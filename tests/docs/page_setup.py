@@ -3,10 +3,13 @@
 
 from typing import NamedTuple
 
-# What a gin block of a few lines is a part of. The block comes after it, so it may say otherwise.
-BASE = """
+# What a gin block of a few lines is a part of: environments and a run. The block comes after them, so it may
+# say otherwise.
+CARTPOLE = """
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 4
+"""
+RUN = """
 Experiment.num_envs = 2
 Experiment.unroll_length = 4
 Experiment.seed = 0
@@ -36,10 +39,11 @@ RANGE = "LogUniform.low = 1e-4\nLogUniform.high = 1e-3\n"
 
 
 class Rest(NamedTuple):
-    """The rest of a gin file: what stands before a block, after `BASE`, and what comes after it."""
+    """The rest of a gin file: what stands before a block, after `envs` and `RUN`, and what comes after it."""
 
     before: str = ""
     after: str = ""
+    envs: str = CARTPOLE
 
 
 # By page and first line of the block.
@@ -52,6 +56,9 @@ RESTS = {
     ),
     ("docs/data.md", "import my_script"): Rest(DQN),
     ("docs/data.md", "Experiment.behavior_ctor = @load_behavior"): Rest(DQN),
+    ("docs/multi_agent.md", "Experiment.env_ctor = @load_pettingzoo"): Rest(
+        "import page_envs\nExperiment.algorithm_ctor = @PPOAlgorithm\n", envs=""
+    ),
     ("docs/multi_agent.md", 'ActorCriticPolicy.action_mask_key = "action_mask"'): Rest(GAME),
     (
         "docs/networks.md",

@@ -13,6 +13,7 @@ from alf.population.mutation import Choice, Discount, Integers, LogUniform, Unif
 from alf.sweep.searches import (
     OPTUNA_FILE,
     FixedSearch,
+    could_draw,
     describe,
     draw_samples,
     list_points,
@@ -213,7 +214,43 @@ def test_optuna_takes_failed_trials_and_those_that_nobody_knows(tmp_path):
     states = [trial.state.name for trial in search._study.get_trials()]
     assert states == ["FAIL", "FAIL"]
     with pytest.raises(ConfigError, match="Sweep.num_samples is 2: the sweep there has tried 3"):
-        make_optuna_search(2).check([{}] * 3)
+        make_optuna_search(2).check([{"a.b": "0.1"}] * 3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"a.b": "0.01\nimport evil"},
+        {"a.b": "@evil()"},
+        {"a.b": "1e-5"},
+        {"a.b": "0.01", "c.d": "1"},
+        {},
+        {"a.b": 0.01, "@evil": "1"},
+    ],
+)
+def test_settings_that_optuna_cannot_have_chosen_are_refused(settings):
+    """They come from a file, and are parsed as gin bindings, which may import modules."""
+    search = make_optuna_search()
+    search.check([{"a.b": "0.01"}, {"a.b": "1.0"}])
+    with pytest.raises(ConfigError, match="which Sweep.settings cannot draw"):
+        search.check([{"a.b": "0.01"}, settings])
+
+
+@pytest.mark.parametrize(
+    "values, text, expected",
+    [
+        (Choice(["one_time", 1, True]), "'one_time'", True),
+        (Choice(["one_time", 1, True]), "True", True),
+        (Choice(["one_time", 1, True]), "'mix_in'", False),
+        (Choice(["one_time", 1, True]), "one_time", False),
+        (Integers(4, 9), "9", True),
+        (Integers(4, 9), "10", False),
+        (Discount(0.9, 0.999), "0.9", True),
+        (Discount(0.9, 0.999), "nan", False),
+    ],
+)
+def test_what_a_range_could_draw(values, text, expected):
+    assert could_draw(values, text) is expected
 
 
 def test_optuna_knows_no_grid():

@@ -457,6 +457,7 @@ def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         ("AsyncOffPolicyDriver.stall_timeout", True),
         ("AsyncOffPolicyDriver.on_stall", True),
         ("PythonEnvironment.step_timeout", True),
+        ("PythonEnvironment.heartbeat_interval", True),
         ("Trainer.checkpoint_interval", True),
         ("Trainer.evaluator_ctor", True),
         ("Evaluator.num_episodes", True),
