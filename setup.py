@@ -88,7 +88,13 @@ EXTRAS = {
     # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
     "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
     # make docs. It reads the sources: these alone, without ALF and TensorFlow, are enough for it.
-    "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.27"],
+    "docs": [
+        "mkdocs>=1.6,<2",
+        "mkdocs-material>=9.5,<10",
+        "mkdocstrings[python]>=0.27",
+        # The last mkdocstrings for Python 3.10 does not know newer ones.
+        "pymdown-extensions<12; python_version < '3.11'",
+    ],
 }
 
 DEV_REQUIRES = [

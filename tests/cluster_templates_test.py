@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples" / "cluster"
 TEMPLATES = ("kuberay.yaml", "ray_cluster.yaml", "slurm.sh")
 
+# `pip install -e` reads them.
+NEEDED_TO_INSTALL = ("setup.py", "pyproject.toml", "README.md", "alf")
 # Of KubeRay's API, ray.io/v1.
 RAY_JOB = {"entrypoint", "shutdownAfterJobFinishes", "backoffLimit", "rayClusterSpec"}
 RAY_CLUSTER = {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"}
@@ -75,8 +77,23 @@ def test_the_cluster_launcher_takes_its_file():
     jsonschema.validate(config, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**config, "setup_comands": []}, schema)
-    for local in config["file_mounts"].values():
-        assert local.startswith("~/.ray/") or (ROOT / local).exists()
+    mounted = {local for local in config["file_mounts"].values() if not local.startswith("~/.ray/")}
+    assert mounted == {*NEEDED_TO_INSTALL, "examples"}
+    assert all(config["file_mounts"][f"~/alf/{name}"] == name for name in mounted)
+
+
+@pytest.mark.parametrize("name", ["ray_cluster.yaml", "Dockerfile"])
+def test_the_extra_that_is_installed_exists(name):
+    assert re.findall(r"(?:/alf|\.)\[(\w+)\]", read(name)) == ["ray"]
+    assert '"ray": [' in (ROOT / "setup.py").read_text()
+
+
+def test_what_is_mounted_is_enough_to_install(tmp_path):
+    for name in NEEDED_TO_INSTALL:
+        (tmp_path / name).symlink_to(ROOT / name)
+    command = [sys.executable, "setup.py", "--name"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["alf-tf"], done.stderr
 
 
 def test_the_fields_of_kuberay():
@@ -101,9 +118,10 @@ def test_the_fields_of_kuberay():
 
 
 def test_the_image_has_what_it_copies():
-    (sources,) = [re.findall(r"^COPY (.+) \S+$", read("Dockerfile"), re.MULTILINE)]
-    names = [name for source in sources for name in source.split()]
-    assert "alf" in names and all((ROOT / name).exists() for name in names)
+    copies = [line.split() for line in re.findall(r"^COPY (.+)$", read("Dockerfile"), re.MULTILINE)]
+    names = [name for *sources, _ in copies for name in sources]
+    assert {*NEEDED_TO_INSTALL} <= {*names} and all((ROOT / name).exists() for name in names)
+    assert all(target == "./" or sources == [target] for *sources, target in copies)
 
 
 STAND_INS = {

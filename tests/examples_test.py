@@ -41,5 +41,5 @@ def test_example_trains_and_continues(path, tmp_path, monkeypatch):
         np.testing.assert_array_equal(restored, saved)
     assert again.train() == (True, "num_iterations=3 reached")
     assert again.counters["iterations"] == 3
-    assert again.counters["env_steps"] > 0
-    assert again.learner.train_step_counter > 0
+    assert again.counters["env_steps"] > trainer.counters["env_steps"]
+    assert again.learner.train_step_counter > trainer.learner.train_step_counter

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import importlib.util
 import os
 import re
 import runpy
@@ -81,6 +82,70 @@ def test_no_python_is_one_clear_line(tree):
     fake_python(tree / "bin" / "python3", "3.12.1")
     fake_python(tree / "bin" / "python", "3.11.2 without ensurepip")
     assert_one_clear_line(make(tree, "install"), "python3 (3.12.1), python (3.11.2 without ensurepip)")
+
+
+# As Debian's Python without the package python3-venv; it runs the Makefile's own question.
+WITHOUT_ENSUREPIP = """#!/bin/sh
+exec {python} -c 'import importlib.util as u, sys
+find = u.find_spec
+u.find_spec = lambda name, *args: None if name == "ensurepip" else find(name, *args)
+sys.version_info = (3, 11, 2)
+exec(sys.argv[1])' "$2"
+"""
+
+
+@NEEDS_MAKE
+def test_a_python_that_can_make_no_venv_is_passed_over(tree):
+    write_script(tree / "bin" / "python", WITHOUT_ENSUREPIP.format(python=sys.executable))
+    assert_one_clear_line(make(tree, "install"), "python (3.11.2 without ensurepip)")
+
+
+RUN = ".venv/bin/python"
+EXAMPLE = "examples/impala_cartpole.gin"
+RECIPES = {
+    "train": [f'{RUN} -m alf.bin.train --gin_file={EXAMPLE} --root_dir="runs/impala_cartpole" A=B'],
+    "test": [f"{RUN} -m pytest -q -n 2 --dist worksteal A=B"],
+    "test-slow": [f"{RUN} -m pytest -q -m slow --timeout=1800 A=B"],
+    "lint": [f"{RUN} -m ruff check .", f"{RUN} -m ruff format --check .", f"{RUN} -m mypy"],
+    "format": [f"{RUN} -m ruff check --fix-only .", f"{RUN} -m ruff format ."],
+    "benchmark": [f"{RUN} -m benchmarks.throughput --workload=cartpole_vector --seconds=20 A=B"],
+    "docs": [f"NO_MKDOCS_2_WARNING=1 {RUN} -m mkdocs build --strict A=B"],
+    "docs-settings": [f"{RUN} docs/make_settings.py"],
+}
+
+
+@NEEDS_MAKE
+@pytest.mark.parametrize("target", RECIPES)
+def test_what_a_target_runs(tree, target):
+    fake_python(tree / "bin" / "python3.11", "3.11.7")
+    assert make(tree, "install").returncode == 0
+    result = make(tree, target, "--dry-run", "ARGS=A=B")
+    assert result.stdout.splitlines() == RECIPES[target], result.stderr
+
+
+def test_what_the_targets_name_exists():
+    words = " ".join(line for lines in RECIPES.values() for line in lines).split()
+    modules = [word for i, word in enumerate(words) if i and words[i - 1] == "-m" and word != "slow"]
+    assert len(modules) == 10 and all(importlib.util.find_spec(name) for name in modules)
+    assert (ROOT / EXAMPLE).is_file() and (ROOT / "docs/make_settings.py").is_file()
+    ci = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert [line.split(" #")[0].strip() for line in ci if line.startswith(("make", "set"))] == [
+        "set -euo pipefail",
+        "make install-envpool",
+        "make lint",
+        "make test",
+    ]
+
+
+@NEEDS_MAKE
+def test_clean_removes_what_was_made_and_keeps_the_runs(tree):
+    kept = {tree / "runs" / "x" / "progress.csv", tree / "alf" / "version.py"}
+    gone = {tree / name / "x" for name in (".venv", "build", "dist", "alf_tf.egg-info", "alf/__pycache__")}
+    for path in kept | gone:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert make(tree, "clean").returncode == 0
+    assert all(path.exists() for path in kept) and not any(path.parent.exists() for path in gone)
 
 
 @NEEDS_MAKE
@@ -178,6 +243,63 @@ def test_entry_points_exist(setup_kwargs):
         assert function in names, f"{module} has no function {function}"
 
 
+# Packages of modules that have another name, and those that others bring along.
+PACKAGE_OF = {"absl": "absl-py", "gin": "gin-config", "tf_agents": "tf-agents", "ale_py": "ale-py"}
+PACKAGE_OF["imageio_ffmpeg"] = "imageio-ffmpeg"
+BROUGHT_ALONG = {
+    "PIL": "tf-agents",
+    "pygame": "tf-agents",
+    "dm_tree": "tensorflow-probability",
+    "gym_notices": "tf-agents",
+    "mujoco": "gymnasium[mujoco]",
+    "typing_extensions": "tf-agents",
+}
+
+
+def name_of(requirement):
+    return re.match(r"[\w.-]+(\[[\w-]+\])?", requirement)[0]
+
+
+def read_imports():
+    """Pairs of a third-party module that a file of ALF imports, and whether it does so on import."""
+    for path in (ROOT / "alf").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in {name.partition(".")[0] for name in names} - {"alf", *sys.stdlib_module_names}:
+                yield name, node in tree.body
+
+
+def test_what_alf_imports_is_installed_with_it(setup_kwargs):
+    required = {name_of(x) for x in setup_kwargs["install_requires"]}
+    extras = {name_of(x) for packages in setup_kwargs["extras_require"].values() for x in packages}
+    imported = set(read_imports())
+    assert ("psutil", True) in imported and len(imported) > 15
+    for module, is_always in imported:
+        package = BROUGHT_ALONG.get(module, PACKAGE_OF.get(module, module))
+        assert package in required or (not is_always and package in extras), (module, is_always)
+
+
+def test_an_extra_has_the_package_for_whose_sake_it_is_named(setup_kwargs):
+    extras = setup_kwargs["extras_require"]
+    named = set()
+    for path in (ROOT / "alf").rglob("*.py"):
+        named |= set(re.findall(r'import_extra\("(\w+)[\w.]*", "(\w+)"\)', path.read_text(encoding="utf-8")))
+    assert len(named) >= 9
+    for module, extra in named:
+        package = BROUGHT_ALONG.get(module, PACKAGE_OF.get(module, module))
+        assert package in {name_of(x) for x in extras[extra]}, (module, extra)
+
+
+def test_the_page_has_each_extra(setup_kwargs):
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    table = page.partition("| extra | what |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(setup_kwargs["extras_require"])
+
+
 def test_every_folder_of_alf_is_a_package():
     # find_packages() leaves out a folder without __init__.py, and says nothing.
     folders = {path.parent for path in (ROOT / "alf").rglob("*.py")}
@@ -208,9 +330,9 @@ def test_envpool_comes_on_top_and_leaves_with_the_rest(tree):
 def test_what_the_dockerfile_says(setup_kwargs):
     """What it copies, calls and names exists; tests/wheel_test.py builds the wheel from the same files."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    copied = [
-        x for line in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE) for x in line.split()
-    ]
+    copies = [line.split() for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE)]
+    copied = [name for *sources, _ in copies for name in sources]
+    assert all(target == "./" or sources == [target] for *sources, target in copies)
     let_in = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
     assert "alf" in copied and sorted(copied) == sorted(let_in)
     assert all((ROOT / name).exists() for name in copied)
@@ -218,20 +340,15 @@ def test_what_the_dockerfile_says(setup_kwargs):
     named = {x for names in re.findall(r"EXTRAS=([\w,]+)", text) for x in names.split(",")}
     assert named and named | {"cuda"} <= set(extras)
     commands = {x.split(" = ")[0] for x in setup_kwargs["entry_points"]["console_scripts"]}
-    assert set(re.findall(r"alf-(?:train|evaluate)", text)) <= commands
+    assert {*re.findall(r"--entrypoint=(\S+)", text)} == {"alf-evaluate"} <= commands
+    assert '    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"\n' in text
+    assert "RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .\n" in text
     assert re.search(r'^ENTRYPOINT \["alf-train"\]$', text, re.MULTILINE)
     for example in re.findall(r"alf:([\w.]+)", text):
         assert (ROOT / "examples" / example).is_file()
     # The user is set before what runs, and may write where it runs.
     assert re.search(r"chown alf /runs\nUSER alf\nWORKDIR /runs\nENTRYPOINT", text)
-    assert all(version in ("3.10", "3.11") for version in re.findall(r"python:([\d.]+)", text))
-
-
-def test_the_images_of_clusters_copy_what_setup_py_reads():
-    text = (ROOT / "examples" / "cluster" / "Dockerfile").read_text(encoding="utf-8")
-    assert {"setup.py", "README.md"} <= set(
-        re.findall(r"\S+", "".join(re.findall(r"^COPY (.+)$", text, re.MULTILINE)))
-    )
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["python:3.11-slim"] * 2
 
 
 def test_copyleft_packages_are_named(setup_kwargs):

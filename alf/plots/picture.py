@@ -95,7 +95,7 @@ def draw_line(axes, xs, ys, label, style):
 
 
 def finish_axes(axes, target=None):
-    """Draws the grid of Matplotlib's axes from x = 0 on, and a labelled line at the target, if there is one."""
+    """Draws the grid of Matplotlib's axes from x = 0 on, and a labelled line at a target that is not None."""
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

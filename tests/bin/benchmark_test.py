@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import Experiment
-from alf.training.benchmark import cpu_seconds
+from alf.training.benchmark import cpu_seconds, measure
 from alf.training.saved_run import SavedRun
 from tests.bin.conftest import KINDS
 
@@ -62,9 +63,25 @@ def test_measures_sampling_then_training(bench, kind):
         rate = figures["env_steps"] / figures["seconds"]
         assert figures["env_steps_per_second"] == pytest.approx(rate)
         assert 0 < figures["cpu_cores_used"] <= os.cpu_count() + 0.5
+        assert figures["bottleneck"] and figures["time_share"]["learner"]
     assert result["sampling"]["updates_per_second"] == 0 < result["training"]["updates_per_second"]
-    assert result["num_episodes"] >= 0 and result["cores"] == os.cpu_count()
+    assert result["num_episodes"] > 0 and result["average_return"] > 0 and result["cores"] == os.cpu_count()
     assert result["gin_file"][0].endswith("mine.gin")
+
+
+def test_each_step_is_measured_once():
+    progress = types.SimpleNamespace(updates=7)
+    driver = types.SimpleNamespace(learner=types.SimpleNamespace(progress=progress))
+    calls = []
+
+    def iterate():
+        calls.append(1)
+        progress.updates += 2
+        return 5
+
+    speed = measure(driver, iterate, 0.01)
+    assert (speed.env_steps, speed.updates) == (5 * len(calls), 2 * len(calls))
+    assert speed.seconds >= 0.01
 
 
 @pytest.mark.parametrize("driver", ["AsyncOffPolicyDriver", "SyncOffPolicyDriver"])

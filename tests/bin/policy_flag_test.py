@@ -9,6 +9,7 @@ import pytest
 import alf
 from alf.bin import evaluate, export, play
 from alf.errors import ConfigError
+from alf.training.saved_run import SavedRun
 
 
 def figures(command, root_dir, **values):
@@ -43,7 +44,14 @@ def test_the_agent_of_a_policy_acts_as_it_does(root_of, command):
     agents = {name: alf.load_agent(root_dir, name=name) for name in "abc"}
     observations = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     actions = {name: agent.predict(observations)[0] for name, agent in agents.items()}
-    assert any((actions["a"] != actions[name]).any() for name in "bc")
+    saved = SavedRun(root_dir)
+    saved.read_config()
+    group = saved.make_policy()
+    saved.restore(group)
+    for name in "abc":
+        expected = alf.Agent(group.policies[name]).predict(observations)[0]
+        np.testing.assert_array_equal(actions[name], expected)
+    assert all((actions[x] != actions[y]).any() for x, y in ("ab", "ac", "bc"))
     with pytest.raises(ConfigError, match="several policies: name one of"):
         alf.load_agent(root_dir)
 

@@ -527,6 +527,20 @@ def test_sighup_saves(tmp_path):
     assert list((folder / "checkpoints").glob("ckpt-*.complete"))
 
 
+def test_under_nohup_a_run_goes_on(tmp_path):
+    line = command(*arguments(tmp_path / "run", params=["StopCriteria.target_return = None"]))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with started(line, stderr=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGHUP, before)
+        read_log_until(process, "tensorboard --logdir")
+        process.send_signal(signal.SIGHUP)
+        time.sleep(2.0)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=90)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
 def test_a_hangup_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:

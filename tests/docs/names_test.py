@@ -43,12 +43,23 @@ def defaults():
     return {f"{x.name}.{p.name}": p.default for x in list_settings() for p in x.parameters}
 
 
+@pytest.fixture(scope="module")
+def classes():
+    """The names of all classes in the repository, and of those of libraries that pages name."""
+    sources = (path.read_text() for path in [*ROOT.glob("alf/**/*.py"), *ROOT.glob("examples/**/*.py")])
+    own = {name for source in sources for name in re.findall(r"^class (\w+)", source, re.MULTILINE)}
+    return own | {"N", "NAME", "GROUP"}
+
+
 @pytest.mark.parametrize("page", [page for page in TEXTS if page not in MIGRATIONS])
-def test_settings_exist(page, configurables, defaults):
+def test_settings_exist(page, configurables, classes, defaults):
     wrong = []
     for code in find_code(TEXTS[page]):
         found = re.match(r"(?:\w+/)*((?:[\w]+\.)+)(\w+)(?: = .*)?$", code)
         name, parameter = (found[1].rstrip("."), found[2]) if found else (None, None)
+        last = (name or "").rpartition(".")[2]
+        if last[:1].isupper() and last not in configurables and last not in classes:
+            wrong.append(code)
         if name in configurables and parameter[0].islower():
             short = {
                 key.rpartition(".")[2]
@@ -119,3 +130,21 @@ def test_rllib_defaults_are_those_of_the_installed_one():
             if value != "-" and theirs.get(name) != value:
                 wrong.append((name, value, theirs.get(name)))
     assert not wrong
+
+
+def slug(heading):
+    """The anchor of a heading, as GitHub makes it."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(page):
+    """Those of docs/ are checked when the site is built."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    for path, _, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#([^)]*))?\)", text):
+        target = ROOT / path if path else ROOT / page
+        assert target.exists(), path
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in [slug(heading) for heading in headings], f"{path}#{anchor}"
