@@ -58,6 +58,7 @@ def check_int(name: str, value: Any, at_least: int = 1, optional: bool = False) 
     if value is None and optional:
         return value
     is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    _check_size(name, value)
     if not is_int or value < at_least:
         end = ", or None" if optional else ""
         raise ConfigError(f"{name} is {value!r}: it must be an integer, at least {at_least}{end}")
@@ -78,6 +79,7 @@ def check_number(
     """
     if value is None and optional:
         return value
+    _check_size(name, value)
     bounds: Any = (("at least", at_least, ge), ("above", above, gt), ("at most", at_most, le))
     checks = [(text, bound, holds) for text, bound, holds in bounds if bound is not None]
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
@@ -85,6 +87,11 @@ def check_number(
         rules = " and".join(f" {text} {bound}" for text, bound, _ in checks)
         raise ConfigError(f"{name} is {value!r}: it must be a number{rules}{', or None' if optional else ''}")
     return value
+
+
+def _check_size(name, value):
+    if isinstance(value, numbers.Integral) and abs(value) >= 2**63:  # TensorFlow has no such integers
+        raise ConfigError(f"{name} is {value!r}: an integer must be below 2^63")
 
 
 def check_bool(name: str, value: Any, optional: bool = False) -> Any:

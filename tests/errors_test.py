@@ -18,6 +18,14 @@ def test_what_is_no_integer_of_at_least_one(value):
         check_int("size", value)
 
 
+@pytest.mark.parametrize("check", [check_int, check_number])
+@pytest.mark.parametrize("value", [2**63, 10**400, -(2**63)])
+def test_an_integer_that_tensorflow_cannot_hold(check, value):
+    with pytest.raises(ConfigError, match=rf"^size is {value}: an integer must be below 2\^63$"):
+        check("size", value)
+    assert check("size", 2**63 - 1) == 2**63 - 1
+
+
 def test_an_optional_integer_may_be_none():
     assert check_int("size", None, optional=True) is None and check_int("size", 3, optional=True) == 3
     with pytest.raises(ConfigError, match="^size is 0: it must be an integer, at least 1, or None$"):

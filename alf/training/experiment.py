@@ -2,7 +2,7 @@
 """Experiment: the parts of a run, made one from another."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -29,6 +29,9 @@ from alf.policies.policy_group import PolicyGroup
 from alf.seeds import spawn_seeds
 from alf.tf_runtime import SPARE_THREADS, check_device, global_seed, on_device, set_intra_op_threads
 from alf.training.policies import Policies
+
+# What makes an object, or the objects of several policies by their names.
+Ctors = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 
 
 @gin.configurable(module="alf.training")
@@ -81,12 +84,12 @@ class Experiment:
         env_ctor: Callable[..., Any] = load,
         num_envs: int = 2,
         data_transformers: Any = (),
-        policy_ctor: Any = ActorCriticPolicy,
-        algorithm_ctor: Any = ImpalaAlgorithm,
+        policy_ctor: Ctors = ActorCriticPolicy,
+        algorithm_ctor: Ctors = ImpalaAlgorithm,
         exp_replayer: Any = "one_time",
         offline_buffer: str | Sequence[str] | None = None,
         offline_buffer_length: int | None = None,
-        learner_ctor: Any = Learner,
+        learner_ctor: Ctors = Learner,
         driver_ctor: Callable[..., Driver] = AsyncOffPolicyDriver,
         unroll_length: float = 8,
         behavior_ctor: Callable[[], Any] | None = None,

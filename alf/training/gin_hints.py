@@ -5,6 +5,9 @@ import difflib
 import inspect
 import re
 import tokenize
+import types
+import typing
+from collections import abc
 
 import gin
 from gin import config_parser
@@ -279,6 +282,7 @@ def check_bindings():
             if selector.startswith("alf."):
                 _check_alias(scope, selector, parameter, value)
                 _check_text(scope, selector, parameter, value)
+                _check_callable(scope, selector, parameter, value)
                 _check_macros(scope, selector, parameter, value)
                 _check_parentheses(scope, selector, parameter, value)
     for macro in sorted(find_unused_macros()):
@@ -304,6 +308,28 @@ def _check_text(scope, selector, parameter, value):
         wrong = _write(scope, selector, parameter, repr(value))
         line = _write(scope, selector, parameter, _refer(parameter, value)) if _find_named(value) else ""
         raise ConfigError(f"{wrong} is a text, and no class or function{line and f': write {line}'}")
+
+
+def _check_callable(scope, selector, parameter, value):
+    """Raises ConfigError if a setting that takes only classes and functions has another value."""
+    known = list_parameters(find_configurables()[selector].wrapped).get(parameter)
+    annotation = None if known is None else known.annotation
+    kinds = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    is_taken = any(typing.get_origin(kind) is abc.Callable for kind in kinds)
+    if is_taken and not any(_may_be(value, kind) for kind in kinds):
+        wrong = _write(scope, selector, parameter, repr(value))
+        rest = ", or None" if type(None) in kinds else ""
+        raise ConfigError(f"{wrong} is no class or function: it must be @NAME{rest}")
+
+
+def _may_be(value, kind):
+    """Whether a value may be of a type. Types that hold neither callables nor None are not looked at."""
+    if callable(value) or isinstance(value, gin.config.ConfigurableReference):
+        return True
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is abc.Mapping:
+        return isinstance(value, dict) and all(_may_be(x, parts[1]) for x in value.values())
+    return value is None if kind is type(None) else origin is not abc.Callable
 
 
 def _check_macros(scope, selector, parameter, value):

@@ -3,6 +3,7 @@
 
 import filecmp
 import inspect
+import numbers
 import os
 import re
 import sys
@@ -41,6 +42,8 @@ class SavedRun:
     """
 
     def __init__(self, root_dir):
+        if not isinstance(root_dir, (str, os.PathLike)):
+            raise ConfigError(f"root_dir is {root_dir!r}: it must be a path")
         self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
         self.description = read_description(self.root_dir)
 
@@ -92,13 +95,17 @@ class SavedRun:
 
     def find_checkpoint(self, checkpoint="newest"):
         """Finds the checkpoint that `restore` names; returns its path."""
+        if not isinstance(checkpoint, (str, os.PathLike, numbers.Integral)):
+            raise ConfigError(
+                f'checkpoint is {checkpoint!r}: it must be "newest", "best", a number or a path'
+            )
         folder = checkpoints_of(self.root_dir)
         if checkpoint in ("newest", "best"):
             folder = os.path.join(folder, "best") if checkpoint == "best" else folder
-            numbers = files.list_numbers(folder)
-            if not numbers:
+            known = files.list_numbers(folder)
+            if not known:
                 raise ConfigError(f"there is no {checkpoint} checkpoint in {folder!r}")
-            paths = [files.path_of(folder, number) for number in reversed(numbers)]
+            paths = [files.path_of(folder, number) for number in reversed(known)]
         else:
             is_number = str(checkpoint).isdecimal()
             paths = [files.path_of(folder, checkpoint) if is_number else os.path.abspath(checkpoint)]

@@ -123,6 +123,24 @@ def test_a_text_that_names_nothing():
     assert error == "Experiment.algorithm_ctor = 'Nothing' is a text, and no class or function"
 
 
+@pytest.mark.parametrize("value", ["1.5", "True", "('a', 1)", "[@PPOAlgorithm]", "{'a': 3}", "None"])
+def test_what_is_no_class_or_function(value):
+    error = error_of(f"Experiment.algorithm_ctor = {value}")
+    assert error.startswith("Experiment.algorithm_ctor = ")
+    assert error.endswith(" is no class or function: it must be @NAME")
+
+
+def test_a_class_or_function_that_may_be_left_out():
+    assert error_of("main/ActorCriticNetwork.rnn_ctor = 3") == (
+        "main/ActorCriticNetwork.rnn_ctor = 3 is no class or function: it must be @NAME, or None"
+    )
+    gin.clear_config()
+    parse_config([], ["ActorCriticNetwork.rnn_ctor = None", "Experiment.algorithm_ctor = @PPOAlgorithm"])
+    parse_config([], ["alf.environments.load.name = 'CartPole-v1'"])  # a text or a callable
+    parse_config([], ["Experiment.policy_ctor = {'a': @ActorCriticPolicy, 'b': @ActorCriticPolicy}"])
+    parse_config([], ["ctor = @PPOAlgorithm", "Experiment.algorithm_ctor = %ctor"])
+
+
 def test_a_macro_that_nothing_defines():
     error = error_of("Experiment.num_envs = %num", "Experiment.seed = %seed", "seed = 3")
     assert error == "Experiment.num_envs = %num: nothing defines %num: write num = VALUE"

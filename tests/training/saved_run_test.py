@@ -93,6 +93,21 @@ def test_checkpoints_by_name(tmp_path):
         load_agent(tmp_path, "best")
 
 
+@pytest.mark.parametrize("root_dir", [None, 1.5, ("a", 1)])
+def test_what_is_no_path_is_named(root_dir):
+    with pytest.raises(ConfigError, match="root_dir is .*: it must be a path"):
+        SavedRun(root_dir)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 1.5, ()])
+def test_what_names_no_checkpoint(tmp_path, checkpoint):
+    train(tmp_path, iterations=1)
+    with pytest.raises(
+        ConfigError, match='checkpoint is .*: it must be "newest", "best", a number or a path'
+    ):
+        SavedRun(str(tmp_path)).find_checkpoint(checkpoint)
+
+
 def test_a_damaged_checkpoint_is_skipped_unless_it_is_named(tmp_path):
     old = train(tmp_path, iterations=2).learner.policy.copy()
     train(tmp_path, iterations=5)
