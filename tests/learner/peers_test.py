@@ -15,6 +15,7 @@ import tensorflow as tf
 from alf.data_structures import Experience
 from alf.errors import ConfigError, LostPeerError
 from alf.learner import peers
+from alf.training import Experiment
 from tests.example_runs import EXAMPLES, build
 from tests.learner.peers_program import NUM_ITERATIONS, TIMEOUT, make_driver
 from tests.peer_processes import find_free_ports, finish, running_peers, tf_config
@@ -146,8 +147,10 @@ def test_wrong_settings(tmp_path):
         peers.Peers(timeout=0)
     with pytest.raises(ConfigError, match="MultiWorkerMirroredStrategy.start_timeout is None: it must be"):
         peers.make_multi_worker_strategy(start_timeout=None)
-    changes = ["Experiment.strategy_ctor = 3"]
     with pytest.raises(ConfigError, match="Experiment.strategy_ctor is 3: .* without parentheses"):
+        Experiment(strategy_ctor=3)
+    changes = ["Experiment.strategy_ctor = 3"]
+    with pytest.raises(ConfigError, match="Experiment.strategy_ctor = 3 is no class or function"):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
 
 
