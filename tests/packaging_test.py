@@ -243,15 +243,17 @@ def test_entry_points_exist(setup_kwargs):
         assert function in names, f"{module} has no function {function}"
 
 
-# Packages of modules that have another name, and those that others bring along.
-PACKAGE_OF = {"absl": "absl-py", "gin": "gin-config", "tf_agents": "tf-agents", "ale_py": "ale-py"}
-PACKAGE_OF["imageio_ffmpeg"] = "imageio-ffmpeg"
-BROUGHT_ALONG = {
+# The requirement of setup.py that brings a module whose name is another one.
+REQUIREMENT_OF = {
+    "absl": "absl-py",
+    "ale_py": "ale-py",
+    "gin": "gin-config",
+    "gym_notices": "tf-agents",
+    "imageio_ffmpeg": "imageio-ffmpeg",
+    "mujoco": "gymnasium[mujoco]",
     "PIL": "tf-agents",
     "pygame": "tf-agents",
-    "dm_tree": "tensorflow-probability",
-    "gym_notices": "tf-agents",
-    "mujoco": "gymnasium[mujoco]",
+    "tf_agents": "tf-agents",
     "typing_extensions": "tf-agents",
 }
 
@@ -279,7 +281,7 @@ def test_what_alf_imports_is_installed_with_it(setup_kwargs):
     imported = set(read_imports())
     assert ("psutil", True) in imported and len(imported) > 15
     for module, is_always in imported:
-        package = BROUGHT_ALONG.get(module, PACKAGE_OF.get(module, module))
+        package = REQUIREMENT_OF.get(module, module)
         assert package in required or (not is_always and package in extras), (module, is_always)
 
 
@@ -290,7 +292,7 @@ def test_an_extra_has_the_package_for_whose_sake_it_is_named(setup_kwargs):
         named |= set(re.findall(r'import_extra\("(\w+)[\w.]*", "(\w+)"\)', path.read_text(encoding="utf-8")))
     assert len(named) >= 9
     for module, extra in named:
-        package = BROUGHT_ALONG.get(module, PACKAGE_OF.get(module, module))
+        package = REQUIREMENT_OF.get(module, module)
         assert package in {name_of(x) for x in extras[extra]}, (module, extra)
 
 

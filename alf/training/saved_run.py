@@ -102,10 +102,10 @@ class SavedRun:
         folder = checkpoints_of(self.root_dir)
         if checkpoint in ("newest", "best"):
             folder = os.path.join(folder, "best") if checkpoint == "best" else folder
-            known = files.list_numbers(folder)
-            if not known:
+            saved = files.list_numbers(folder)
+            if not saved:
                 raise ConfigError(f"there is no {checkpoint} checkpoint in {folder!r}")
-            paths = [files.path_of(folder, number) for number in reversed(known)]
+            paths = [files.path_of(folder, number) for number in reversed(saved)]
         else:
             is_number = str(checkpoint).isdecimal()
             paths = [files.path_of(folder, checkpoint) if is_number else os.path.abspath(checkpoint)]
