@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""`gin.configurable` for functions: gin has no types, so a checker takes what it decorates for anything.
+"""What gin registers: a decorator for functions, and the names for gin files.
 
-Classes need no more than `gin.configurable`: a checker knows them whatever their decorators are.
+Gin has no types, so a checker takes a function that `gin.configurable` decorates for anything. Classes need
+no other decorator: a checker knows them whatever their decorators are.
 """
 
 from collections.abc import Callable
@@ -15,3 +16,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def configurable(module: str) -> Callable[[Function], Function]:
     """Returns a decorator for a function that gin files then know by its name in `module`, a text."""
     return gin.configurable(module=module)
+
+
+def shorten(selector: str) -> str:
+    """Returns the name to write in gin files: "Adam" for "alf.optimizers.Adam".
+
+    It is the full name where another configurable, such as one of TF-Agents, has the same last part.
+    """
+    name = gin.config._REGISTRY.minimal_selector(selector)
+    return selector if "." in name else name
+
+
+def find_gin_name(cls: type) -> str | None:
+    """Returns the name of a class for gin files; None if gin does not know the class.
+
+    Gin has no public way to do this; its version is pinned in setup.py.
+    """
+    known = (selector for selector, x in gin.config._REGISTRY.items() if x.wrapped is cls)
+    return next(map(shorten, known), None)

@@ -94,6 +94,13 @@ def _check_size(name, value):
         raise ConfigError(f"{name} is {value!r}: an integer must be below 2^63")
 
 
+def check_type(name: str, value: Any, kind: type) -> Any:
+    """Returns `value`; raises ConfigError unless it is an object of the class `kind` or of a subclass."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} is an object of {type(value).__name__}: it must be one of {kind.__name__}")
+    return value
+
+
 def check_bool(name: str, value: Any, optional: bool = False) -> Any:
     """Returns `value`; raises ConfigError unless it is True or False, or optionally None."""
     if not isinstance(value, bool) and not (optional and value is None):

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from alf.annotations import Array, Nest
+from alf.configurable import find_gin_name
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError, check_int, check_number
 from alf.policies.actor_critic_policy import ActorCriticPolicy
@@ -33,15 +34,23 @@ class Algorithm(tf.Module, abc.ABC):
         uses_vector_reward: whether the hooks get vector rewards as they are, `Experience.reward` of
             [T+1, B, R]; a subclass may say True. Otherwise they get the sum of the R components, weighted
             with `reward_weights`.
+        policy_type: class; the policy must be of this class or of a subclass.
         needs_own_actions: whether training needs that the policy itself chose the actions, as importance
             ratios do; a subclass may say True. `Experiment.behavior_ctor` is refused then.
     """
 
     uses_env_info = False
     uses_vector_reward = False
+    policy_type: Any = Policy
     needs_own_actions = False
 
     def __init__(self, policy: Policy, name: str = "algorithm") -> None:
+        if not isinstance(policy, self.policy_type):
+            needed, gin_name = self.policy_type.__name__, find_gin_name(self.policy_type)
+            hint = f": write @{gin_name} in Experiment.policy_ctor" if gin_name else ""
+            raise ConfigError(
+                f"{type(self).__name__} needs the policy {needed}, not {type(policy).__name__}{hint}"
+            )
         super().__init__(name=name)
         self.policy = policy
 

@@ -44,6 +44,8 @@ class DqnAlgorithm(Algorithm):
             the present weights: the stored state came from older ones (R2D2, Kapturowski et al., ICLR 2019).
     """
 
+    policy_type = EpsilonGreedyPolicy
+
     def __init__(
         self,
         policy: EpsilonGreedyPolicy,

@@ -50,6 +50,7 @@ class ImpalaAlgorithm(Algorithm):
             biased. Needs at least 2 transitions.
     """
 
+    policy_type = ActorCriticPolicy
     needs_own_actions = True
 
     def __init__(

@@ -75,6 +75,7 @@ class PPOAlgorithm(Algorithm):
         clip_target_ratio: the largest importance with a target policy; above 0.
     """
 
+    policy_type = ActorCriticPolicy
     needs_own_actions = True
 
     def __init__(

@@ -15,7 +15,7 @@ from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.annotations import Nest
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
-from alf.networks import CriticsNetwork
+from alf.networks import CriticsNetwork, check_network
 from alf.ops import losses, td_losses
 from alf.policies.off_policy import SacPolicy
 from alf.schedules import ScheduledFloat
@@ -62,6 +62,8 @@ class SacAlgorithm(Algorithm):
             policy: set a lower one if the task needs a less random policy.
         tau, target_update_period: as in `DqnAlgorithm`, of the target critics.
     """
+
+    policy_type = SacPolicy
 
     def __init__(
         self,
@@ -201,6 +203,7 @@ def _make_critic(policy, critic_ctor):
             )
         return policy.recurrent_critic
     critic = (critic_ctor or CriticsNetwork)(policy.observation_spec, *policy.critic_sizes)
+    check_network("SacAlgorithm.critic_ctor", critic, like=CriticsNetwork)
     if critic.state_spec != ():
         raise ConfigError(
             "SacAlgorithm.critic_ctor makes recurrent critics, and the policy has to carry their state: "

@@ -13,13 +13,14 @@ from alf.annotations import Environment
 from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
+from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, Metric, NumberOfEpisodes
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError, check_number, check_type
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 from alf.seeds import spawn_seeds
@@ -81,6 +82,10 @@ class Driver(abc.ABC):
         collectors: Any = None,
     ) -> None:
         self._unroll_length, rate = split_unroll_length("unroll_length", unroll_length)
+        if not hasattr(learner, "observe"):
+            raise ConfigError(f"learner is {learner!r}: it must be a Learner or a LearnerGroup")
+        if collectors is not None:
+            check_type("collectors", collectors, Collectors)
         if rate != 1 and learner.needs_fresh_experience:
             raise ConfigError(
                 f"unroll_length is {unroll_length:g}, no integer above 0: exp_replayer must be one to sample "

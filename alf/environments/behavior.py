@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 
 from alf.annotations import Environment, Nest, NestedSpec
-from alf.errors import EnvError
+from alf.errors import ConfigError, EnvError
 from alf.nest_utils import find_structure_mismatch
 from alf.workers.arrays import MisfitError, fit
 
@@ -33,6 +33,11 @@ class BehaviorEnvironment(PyEnvironmentBaseWrapper):
 
     def __init__(self, env: Environment, behavior: Callable[..., tuple[Nest, Nest]]) -> None:
         super().__init__(env)
+        if not callable(behavior):
+            raise ConfigError(
+                f"the behavior is {behavior!r}: it must be callable with a time step and a state; "
+                "Experiment.behavior_ctor makes it"
+            )
         self._behavior = behavior
         self._state = self._action = None
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from alf.algorithms import Algorithm
 from alf.annotations import Array
 from alf.data_structures import FIRST, Experience
-from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int
+from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int, check_type
 from alf.learner.last_values import LastValues
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer
@@ -84,6 +84,7 @@ class Learner(tf.Module):
         summarize_grads_and_vars: bool = False,
     ) -> None:
         super().__init__(name="learner")
+        check_type("Learner.algorithm", algorithm, Algorithm)
         check_device("Learner.device", device)
         check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
         check_bool("Learner.jit_compile", jit_compile)

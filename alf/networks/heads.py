@@ -11,7 +11,7 @@ import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
-from alf.errors import check_bool, check_int
+from alf.errors import ConfigError, check_bool, check_int
 from alf.nest_utils import merge_leading_dims, split_leading_dim
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
@@ -306,3 +306,19 @@ class CriticsNetwork(CopyableModule):
         # Stacked kernels and a batched product were not faster than one product after another.
         values = tf.stack([head(layers(x)) for layers, head in self._critics])
         return tf.reshape(values, tf.concat([[len(self._critics)], leading, [values.shape[-1]]], axis=0))
+
+
+def check_network(setting: str, network: Any, like: type) -> Any:
+    """Returns a network that a setting's callable has made.
+
+    Raises ConfigError if it lacks methods that ALF's class `like` has, or is another kind of ALF's networks.
+    """
+    kinds = (ActorCriticNetwork, _OneHeadNetwork, CriticsNetwork)
+    kind = next(kind for kind in kinds if issubclass(like, kind))
+    methods = [name for name in vars(kind) if not name.startswith("_")]
+    others = tuple(other for other in kinds if other is not kind)
+    if isinstance(network, others) or not all(hasattr(network, name) for name in [*methods, "state_spec"]):
+        raise ConfigError(
+            f"{setting} makes an object of {type(network).__name__}: it must make one like {like.__name__}"
+        )
+    return network

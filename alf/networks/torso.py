@@ -3,9 +3,11 @@
 
 import tensorflow as tf
 
+from alf.errors import ConfigError, check_type
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.layers import Mlp, check_ctor, split_seed
+from alf.networks.recurrent import Rnn
 
 
 class Torso(CopyableModule):
@@ -60,12 +62,18 @@ class Torso(CopyableModule):
         encoder_seed, seed = split_seed(seed, 2)
         with compute_in("compute_dtype", compute_dtype):
             self._encoder = encoder_ctor(observation_spec, seed=encoder_seed)
+            if not callable(self._encoder) or not hasattr(self._encoder, "size"):
+                raise ConfigError(
+                    f"{owner}.encoder_ctor makes an object of {type(self._encoder).__name__}: it must make "
+                    "one like NatureEncoder"
+                )
             size = self._encoder.size
             self.encoder_has_weights = bool(self._encoder.trainable_variables)
             self._layers = Mlp(size, fc_layer_params, activation, seed, layer_norm, spectral_norm)
             self.size, self._rnn, self.state_spec = self._layers.size, None, ()
             if rnn_ctor is not None:
                 self._rnn = rnn_ctor(self.size, seed=rnn_seed)
+                check_type(f"what {owner}.rnn_ctor makes", self._rnn, Rnn)
                 self.size, self.state_spec = self._rnn.size, self._rnn.state_spec
 
     def unroll(self, observation, state, is_first, training=True):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from alf.annotations import Array, Nest, NestedSpec
 from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
 from alf.nest_utils import zeros_from_spec
-from alf.networks import ActorCriticNetwork
+from alf.networks import ActorCriticNetwork, check_network
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
@@ -50,6 +50,7 @@ class ActorCriticPolicy(Policy):
         if mask_spec is not None:  # A mask that does not fit is an error here rather than in an actor thread.
             actions.params(tf.zeros((actions.num_outputs,)), zeros_from_spec(mask_spec))
         network = network_ctor(network_spec, actions.num_outputs)
+        check_network("ActorCriticPolicy.network_ctor", network, like=ActorCriticNetwork)
         info_spec = ActionInfo(actions.params_spec, actions.raw_spec)
         super().__init__(observation_spec, action_spec, network.state_spec, info_spec, data_transformer)
         self.actions = actions

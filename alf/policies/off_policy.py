@@ -10,7 +10,7 @@ import tensorflow as tf
 from alf.annotations import Array, Nest, NestedSpec
 from alf.data_structures import PolicyStep, TimeStep
 from alf.errors import ConfigError
-from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork, check_network
 from alf.policies.action_distributions import (
     CategoricalActions,
     TanhGaussianActions,
@@ -46,6 +46,7 @@ class EpsilonGreedyPolicy(Policy):
             raise ConfigError(f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one bounded integer")
         actions = CategoricalActions(action_spec)
         network = network_ctor(observation_spec, actions.num_outputs)
+        check_network("EpsilonGreedyPolicy.network_ctor", network, like=QValueNetwork)
         super().__init__(observation_spec, action_spec, network.state_spec, data_transformer=data_transformer)
         self.network = network
         self._actions = actions
@@ -99,9 +100,13 @@ class SacPolicy(Policy):
         is_discrete = isinstance(actions, CategoricalActions)
         critic_sizes = (0, actions.num_outputs) if is_discrete else (action_spec.shape.num_elements(), 1)
         network = network_ctor(observation_spec, actions.num_outputs)
-        critic = recurrent_critic_ctor and recurrent_critic_ctor(observation_spec, *critic_sizes)
-        if critic is not None and critic.state_spec == ():
-            raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
+        check_network("SacPolicy.network_ctor", network, like=PolicyNetwork)
+        critic = None
+        if recurrent_critic_ctor is not None:
+            critic = recurrent_critic_ctor(observation_spec, *critic_sizes)
+            check_network("SacPolicy.recurrent_critic_ctor", critic, like=CriticsNetwork)
+            if critic.state_spec == ():
+                raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
         state_spec = (network.state_spec, () if critic is None else critic.state_spec)
         state_spec = () if state_spec == ((), ()) else state_spec
         super().__init__(

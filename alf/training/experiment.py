@@ -9,7 +9,7 @@ import gin
 import tensorflow as tf
 
 from alf import replay
-from alf.algorithms import ImpalaAlgorithm
+from alf.algorithms import Algorithm, ImpalaAlgorithm
 from alf.annotations import Environment, NestedSpec
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
@@ -19,7 +19,7 @@ from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver, split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError, check_int, check_type
 from alf.learner import Learner, LearnerGroup, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
@@ -183,7 +183,8 @@ class Experiment:
                     "actions of its own policy alone"
                 )
             if specs is not None:
-                return self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
+                driver = self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
+                return check_type("what Experiment.driver_ctor makes", driver, Driver)
             return OfflineDriver(learner)
         except BaseException:
             close_all(envs)
@@ -233,7 +234,8 @@ class Experiment:
         transformers = self._setting_of(name, self._data_transformers)
         transformer = Pipeline(observation_spec, reward_spec, transformers, action_spec)
         make = self._setting_of(name, self._policy_ctor)
-        return make(transformer.observation_spec, action_spec, data_transformer=transformer)
+        policy = make(transformer.observation_spec, action_spec, data_transformer=transformer)
+        return check_type("what Experiment.policy_ctor makes", policy, Policy)
 
     def _setting_of(self, name, setting):
         """The setting of the policy called `name`; None with a single policy."""
@@ -259,6 +261,8 @@ class Experiment:
         for seed in seeds:
             made = self.env_ctor(seed=seed)
             made = made if isinstance(made, list) else [made]
+            if not made:
+                raise ConfigError("Experiment.env_ctor makes an empty list: it must hold environments")
             first = len(envs)
             envs += made  # so that they are closed if one cannot be wrapped
             for i, env_seed in enumerate(spawn_seeds(seed, len(made)), start=first):
@@ -325,13 +329,15 @@ class Experiment:
         device = self._learner_device
         with on_device(device):
             algorithm = self._setting_of(name, self._algorithm_ctor)(policy)
+        check_type("what Experiment.algorithm_ctor makes", algorithm, Algorithm)
         replayer = make_replayer(algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         settings = {"device": device, "strategy": strategy}
         settings = {name: value for name, value in settings.items() if value is not None}
         with on_device(device):
-            return self._setting_of(name, self._learner_ctor)(algorithm, training=training, **settings)
+            learner = self._setting_of(name, self._learner_ctor)(algorithm, training=training, **settings)
+        return check_type("what Experiment.learner_ctor makes", learner, Learner)
 
     def _make_learner_group(self, group, specs, num_envs):
         """Makes the learners of several policies, each in gin's scope of its name."""

@@ -12,13 +12,13 @@ from collections import abc
 import gin
 from gin import config_parser
 
+from alf.configurable import shorten
 from alf.errors import ConfigError
 from alf.training.settings import (
     find_configurables,
     find_own_configurables,
     find_similar,
     list_parameters,
-    shorten,
 )
 
 _MAX_HINTS = 3

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import gin
 
+from alf.configurable import shorten
 from alf.training.setting_types import find_named, find_type
 
 _WIDTH = 100
@@ -47,15 +48,6 @@ def find_configurables():
     Gin has no public way to do this; its version is pinned in setup.py.
     """
     return dict(gin.config._REGISTRY.items())
-
-
-def shorten(selector):
-    """Returns the name to write in gin files: "Adam" for "alf.optimizers.Adam".
-
-    It is the full name where another configurable, such as one of TF-Agents, has the same last part.
-    """
-    name = gin.config._REGISTRY.minimal_selector(selector)
-    return selector if "." in name else name
 
 
 def list_parameters(function):

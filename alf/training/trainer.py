@@ -15,7 +15,15 @@ from absl import logging
 from alf.annotations import FilePath
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import TRAIN
-from alf.errors import ConfigError, DivergedError, SaveError, check_bool, check_int, check_number
+from alf.errors import (
+    ConfigError,
+    DivergedError,
+    SaveError,
+    check_bool,
+    check_int,
+    check_number,
+    check_type,
+)
 from alf.learner import LearnerGroup
 from alf.training.callback import Callback, call_back, check_callbacks, end_callbacks
 from alf.training.checkpointer import Checkpointer
@@ -136,6 +144,7 @@ class Trainer:
             self._checkpoint_interval = checkpoint_interval
             self._callbacks = [*self.learner.callbacks, *check_callbacks(callbacks)]
             self._stop_criteria = stop_criteria_ctor()
+            check_type("what Trainer.stop_criteria_ctor makes", self._stop_criteria, StopCriteria)
             phases = collect_from_iteration, collect_until_env_steps
             self._collection = Collection(driver, self._stop_criteria, *phases)
             self._make_evaluator(evaluator_ctor)
@@ -157,6 +166,7 @@ class Trainer:
     def _make_evaluator(self, evaluator_ctor):
         if evaluator_ctor is not None:
             self._evaluator = evaluator_ctor()
+            check_type("what Trainer.evaluator_ctor makes", self._evaluator, Evaluator)
             self._evaluator.open(self.learner.policy)
         elif self._stop_criteria.target_eval_return is not None:
             raise ConfigError(

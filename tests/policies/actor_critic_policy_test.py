@@ -77,10 +77,16 @@ def test_network_and_heads_can_be_chosen():
             made.append((observation_spec, num_outputs))
             self.weights = tf.Variable(tf.ones((4, num_outputs)))
 
-        state_spec = ()
+        state_spec = value_variables = ()
+
+        def __call__(self, observation, state, is_first, training=True):
+            return observation @ self.weights, self.value(observation), state
 
         def policy(self, observation, state):
             return observation @ self.weights, state
+
+        def value(self, observation, state=()):
+            return tf.reduce_sum(observation, axis=-1)
 
     policy = ActorCriticPolicy(OBSERVATION, DISCRETE, Linear)
     assert made == [(OBSERVATION, 3)]
