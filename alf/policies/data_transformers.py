@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
 from alf.data_structures import FIRST, Experience, TimeStep
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_int, check_number, check_type
 from alf.nest_utils import list_leaves
 from alf.networks.images import channel_axis
 from alf.ops.replicas import sum_over_peers
@@ -105,9 +105,12 @@ class Pipeline(DataTransformer):
                 raise ConfigError(
                     f"data_transformers holds {ctor!r}, no class; in gin, @RewardClipping without parentheses"
                 )
+            if inspect.isclass(ctor) and not issubclass(ctor, DataTransformer):
+                raise ConfigError(f"data_transformers holds {ctor.__name__}, which is no DataTransformer")
             wants_actions = "action_spec" in inspect.signature(ctor).parameters
             more = {"action_spec": action_spec} if wants_actions else {}
             part = ctor(observation_spec, reward_spec, **more)
+            check_type(f"what {ctor!r} of data_transformers makes", part, DataTransformer)
             if isinstance(part, RewardNormalizer) and any(other.info_keys for other in self._parts):
                 raise ConfigError(
                     "data_transformers: RewardNormalizer must come before RewardShaping, whose rewards it "

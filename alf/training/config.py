@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tokenize
+import traceback
 from collections.abc import Sequence
 
 import gin
@@ -20,8 +21,9 @@ from alf.training.gin_hints import (
     find_unused_macros,
     find_used_macros,
 )
-from alf.training.run_description import find_import_paths, is_installed
+from alf.training.run_description import find_import_paths, is_installed, is_of_user
 
+_PARSE_ERRORS = ImportError, KeyError, OSError, RecursionError, SyntaxError, ValueError, tokenize.TokenError
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
 
 
@@ -48,14 +50,31 @@ def parse_config(
             as_param = params_name if name == "--gin_param" else ""
             try:
                 parse(source)
-            except RecursionError:
-                raise ConfigError(f"{name}: the file includes itself") from None
-            except tokenize.TokenError:
-                raise ConfigError(f"{name}: a bracket or a quotation mark is not closed") from None
-            except (OSError, KeyError, ValueError, SyntaxError, ImportError) as error:
-                raise ConfigError(f"{name}: {explain(error, as_param)}") from None
+            except _PARSE_ERRORS as error:
+                if not isinstance(error, ConfigError) and _is_of_user(error):
+                    raise
+                raise ConfigError(f"{name}: {_explain(error, as_param)}") from None
     _drop_macros(used_macros)
     check_bindings()
+
+
+def _explain(error, as_param):
+    if isinstance(error, RecursionError):
+        return "the file includes itself"
+    if isinstance(error, tokenize.TokenError):
+        return "a bracket or a quotation mark is not closed"
+    return explain(error, as_param)
+
+
+def _is_of_user(error, skip=0):
+    """Whether the user's code has raised an error, which then needs its traceback.
+
+    `skip`: how many of the outermost frames of the traceback do not count.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))[skip:]
+    files = [frame.f_code.co_filename for frame, _ in frames]
+    files += re.findall('File "(.*?)", line', str(_find_cause(error)))  # that of a worker process
+    return any(map(is_of_user, files))
 
 
 def _drop_macros(names):
@@ -167,18 +186,31 @@ def wrong_calls_are_config_errors():
     """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
 
     Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other error is a
-    mistake in code, whose traceback is needed.
+    mistake in code, whose traceback is needed; so is an ImportError that the user's code has raised.
     """
     try:
         yield
     except ConfigError:
         raise
-    except (ImportError, TypeError, ValueError) as error:
-        if not isinstance(error, ImportError) and not re.search(_WRONG_CALL, str(error)):
-            raise
+    except Exception as error:
+        if not _is_wrong_call(error):
+            raise error from _find_cause(error)
         called = re.findall("In call to configurable '(.*?)'", str(error))
         where = "".join(f"{name}: " for name in called[:1])
         raise ConfigError(f"{where}{first_line(error)}{explain_call(error)}") from error
+
+
+def _is_wrong_call(error):
+    if isinstance(error, ImportError):
+        return not _is_of_user(error, skip=2)  # the frames of the context and of what it is for
+    return isinstance(error, (TypeError, ValueError)) and re.search(_WRONG_CALL, str(error))
+
+
+def _find_cause(error):
+    """Returns the cause of an error, which gin loses: the traceback of a worker process, for example."""
+    while error.__cause__ is None and type(error.__context__) in type(error).__bases__:  # gin raises it again
+        error = error.__context__
+    return error.__cause__
 
 
 def first_line(error):

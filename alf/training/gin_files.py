@@ -40,7 +40,7 @@ def find_gin_file(path):
 
     `path` is a path, or "alf:NAME.gin".
     """
-    found = _without_prefix(path)
+    found = os.path.expanduser(_without_prefix(path))
     if not os.path.isfile(found):  # gin would say so too, after a line of its own
         raise ConfigError(f"--gin_file: there is no file {path!r}")
     return found
@@ -92,7 +92,7 @@ def _open(path):
         sys.path.insert(0, folder)
     _folders.append(folder)
     try:
-        with open(found, encoding="utf-8") as file:
+        with open(found, encoding="utf-8-sig") as file:  # some editors begin a file with a mark
             yield file
         for used in _macros:
             used |= find_used_macros()
@@ -101,11 +101,14 @@ def _open(path):
 
 
 def _can_find(path):
-    return _find(path) is not None
+    if _find(path) is None:  # gin would say so too, after a line of its own
+        folders = ["the current directory", *map(repr, _folders[-1:])]
+        raise ConfigError(f"there is no file {path!r} in {' or '.join(folders)}")
+    return True
 
 
 def _find(path):
     """The path of the file, or None if there is none."""
-    path = _without_prefix(path)
+    path = os.path.expanduser(_without_prefix(path))
     beside = [os.path.join(folder, path) for folder in _folders[-1:]]
     return next(filter(os.path.isfile, [path, *beside]), None)

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What is wrong in gin's configuration, with the line to write in its place."""
 
+import cmath
 import difflib
 import inspect
 import re
@@ -23,6 +24,7 @@ from alf.training.settings import (
 
 _MAX_HINTS = 3
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
+_INFINITE = {"inf", "nan", "np", "numpy", "math", "float"}  # such as np.inf, float("inf")
 _NEEDED = {  # values to show for settings that have no default
     "alf.environments.load.name": '"CartPole-v1"',
     "alf.environments.load.batch_size": "32",
@@ -50,7 +52,7 @@ def explain(error, as_param=""):
     """
     text = " ".join(str(error).split())
     statement = _find_statement(error)
-    unquoted = re.search(r"malformed node or string.*(Failed to parse token '(\w+)'.*)", text)
+    unquoted = re.search(r"malformed node or string.*(Failed to parse token '-?(\w+)'.*)", text)
     if unquoted:
         return f"{unquoted[1]}: {_quote(statement, unquoted[2], as_param)}"
     for pattern, make_hint in _HINTS.items():
@@ -81,8 +83,10 @@ def _quote(statement, token, as_param):
     if re.match(rf"{token}[\w/.]*\s*=", statement):  # a binding where a value is expected
         return "a bracket above this line is not closed"
     name, _, value = (part.strip() for part in statement.partition("="))
-    if _find_named(value):
-        line = f"{name} = {_refer(name.rpartition('.')[2], value)}"
+    if token in _INFINITE:
+        return "gin has no infinite numbers: write a finite number, or None where that means no limit"
+    if _find_named(value.removesuffix("()")):
+        line = f"{name} = {_refer(name.rpartition('.')[2], value.removesuffix('()'))}"
         return f"a class or a function needs an @: write {f'{as_param}={line!r}' if as_param else line}"
     text = "a text needs quotation marks"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
@@ -102,7 +106,7 @@ def _find_named(name):
 def _refer(parameter, name):
     """Returns the reference to a configurable of a name that a parameter takes: "@NAME" or "@NAME()"."""
     (selector, *_) = _find_named(name)
-    return f"@{shorten(selector)}{'()' * _wants_object(parameter, selector)}"
+    return f"@{shorten(selector)}{'()' * _wants_object('', parameter, selector)}"
 
 
 def _find_close(name):
@@ -264,7 +268,7 @@ def check_file(path):
 def _read_bindings(path):
     """Yields each `BindingStatement` of a gin file, without those of files that it includes."""
     number = 0
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         try:
             for statement in config_parser.ConfigParser(file, _Texts()):
                 number = statement.location.line_num
@@ -279,12 +283,14 @@ def check_bindings():
     """Raises ConfigError if a binding or a macro of gin's configuration is one that cannot be meant."""
     for (scope, selector), values in gin.config._CONFIG.items():
         for parameter, value in values.items():
+            _check_finite(scope, selector, parameter, value)
             if selector.startswith("alf."):
                 _check_alias(scope, selector, parameter, value)
                 _check_text(scope, selector, parameter, value)
                 _check_callable(scope, selector, parameter, value)
                 _check_macros(scope, selector, parameter, value)
                 _check_parentheses(scope, selector, parameter, value)
+    _check_circles()
     for macro in sorted(find_unused_macros()):
         _raise_unused(macro)
 
@@ -332,14 +338,52 @@ def _may_be(value, kind):
     return value is None if kind is type(None) else origin is not abc.Callable
 
 
+def _check_finite(scope, selector, parameter, value):
+    """Raises ConfigError if a value holds an infinite number: `operative_config.gin` could not hold it."""
+    if _is_infinite(value):
+        is_macro = selector == "gin.macro"
+        line = f"{scope} = {value!r}" if is_macro else _write(scope, selector, parameter, value)
+        raise ConfigError(f"{line}: it must be a finite number, or None where that means no limit")
+
+
+def _is_infinite(value):
+    if isinstance(value, dict):
+        return any(map(_is_infinite, [*value, *value.values()]))
+    if isinstance(value, (list, tuple, set)):
+        return any(map(_is_infinite, value))
+    return isinstance(value, (float, complex)) and not cmath.isfinite(value)
+
+
+def _check_circles():
+    """Raises ConfigError if the value of a macro depends on the macro itself."""
+    used_by = {
+        macro: _macros_in(values)
+        for (macro, selector), values in gin.config._CONFIG.items()
+        if selector == "gin.macro"
+    }
+    for macro in used_by:
+        reached, waiting = set(), [macro]
+        while waiting:
+            new = used_by.get(waiting.pop(), set()) - reached
+            reached |= new
+            waiting += new
+        if macro in reached:
+            value = gin.config._CONFIG[macro, "gin.macro"]["value"]
+            raise ConfigError(f"{macro} = {value!r}: the value of {macro} depends on {macro} itself")
+
+
+def _macros_in(values):
+    """Returns the set of names of the macros that values of gin's configuration refer to."""
+    references = gin.config.iterate_references(values, to=gin.get_configurable("gin.macro"))
+    return {"/".join(reference.scopes) for reference in references}
+
+
 def _check_macros(scope, selector, parameter, value):
     """Raises ConfigError if a binding uses a macro that nothing defines."""
     defined = {scope for scope, name in gin.config._CONFIG if name == "gin.macro"}
-    for reference in gin.config.iterate_references({"": value}, to=gin.get_configurable("gin.macro")):
-        name = "/".join(reference.scopes)
-        if name not in defined:
-            line = _write(scope, selector, parameter, repr(value))
-            raise ConfigError(f"{line}: nothing defines %{name}: write {name} = VALUE")
+    for name in sorted(_macros_in({"": value}) - defined):
+        line = _write(scope, selector, parameter, repr(value))
+        raise ConfigError(f"{line}: nothing defines %{name}: write {name} = VALUE")
 
 
 def _check_parentheses(scope, selector, parameter, value):
@@ -348,7 +392,9 @@ def _check_parentheses(scope, selector, parameter, value):
         name, function = reference.configurable.selector, reference.configurable.wrapped
         if reference.evaluate and _wants_callable(selector, parameter) and _makes_none(name, function):
             wrong, right, words = f"{reference!r}", f"{reference!r}"[:-2], "without parentheses"
-        elif not reference.evaluate and _wants_object(parameter, name) and inspect.isclass(function):
+        elif (
+            not reference.evaluate and _wants_object(selector, parameter, name) and inspect.isclass(function)
+        ):
             wrong, right, words = f"{reference!r}", f"{reference!r}()", "with parentheses"
         else:
             continue
@@ -381,17 +427,15 @@ def _lacks_arguments(name, function):
     return any(x.name not in bound for x in needed if x.kind is not x.VAR_KEYWORD)
 
 
-def _wants_object(parameter, name):
-    if parameter.endswith("_ctor"):
+def _wants_object(selector, parameter, name):
+    if _wants_callable(selector, parameter):
         return False
     return parameter in _OBJECT_PARAMETERS or name.startswith(_OBJECTS)
 
 
 def find_used_macros():
     """Returns the set of names of macros that bindings in gin's configuration refer to."""
-    macro = gin.get_configurable("gin.macro")
-    references = gin.config.iterate_references(gin.config._CONFIG, to=macro)
-    return {"/".join(reference.scopes) for reference in references}
+    return _macros_in(gin.config._CONFIG)
 
 
 def find_unused_macros():

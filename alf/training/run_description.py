@@ -15,6 +15,7 @@ import platform
 import sys
 from typing import Any, NamedTuple
 
+import alf
 from alf.errors import ConfigError
 from alf.spec_json import nest_from_json, nest_to_json
 from alf.training.gin_files import EXAMPLES, find_examples
@@ -90,8 +91,18 @@ def is_installed(path):
     ALF's examples are not: a gin file imports the modules among them as it imports the user's.
     """
     folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
-    path = os.path.join(os.path.realpath(path), "")
-    return path.startswith(tuple(folders)) and not path.startswith(os.path.join(find_examples(), ""))
+    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders)) and not _is_example(path)
+
+
+def _is_example(path):
+    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(find_examples(), ""))
+
+
+def is_of_user(path):
+    """Whether a file of Python code is the user's: no installed one, none of ALF's package."""
+    package = os.path.join(os.path.dirname(os.path.realpath(alf.__file__)), "")
+    is_alf = os.path.realpath(path).startswith(package)
+    return not path.startswith("<") and not is_installed(path) and (not is_alf or _is_example(path))
 
 
 def list_own_paths():

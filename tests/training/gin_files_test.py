@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Gin files that include others: from the current directory, or else from beside the file that includes."""
 
+import builtins
 import sys
 
 import gin
@@ -115,7 +116,10 @@ def test_a_file_sets_each_name_once(tmp_path):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (["include 'nope.gin'"], "nope.gin"),
+        (
+            ["include 'nope.gin'"],
+            r"there is no file 'nope.gin' in the current directory or '.*/runs' In file",
+        ),
         (["include 'wrong.gin'"], "wrong.gin, line 1"),
         (["include 'top.gin'"], "top.gin: the file includes itself"),
     ],
@@ -130,6 +134,46 @@ def test_what_is_wrong_is_said_and_the_next_file_is_read(tmp_path, lines, messag
     with pytest.raises(ConfigError, match="c.gin"):
         read(write(tmp_path / "others" / "top.gin", "include 'c.gin'"))
     assert read(write(tmp_path / "runs" / "c.gin", "settings.c = 4")) == dict(c=4)
+
+
+def test_a_home_directory_and_the_mark_of_some_editors(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    top = write(tmp_path / "top.gin", "include '~/runs/a.gin'", "settings.top = 1")
+    write(tmp_path / "runs" / "a.gin", "settings.a = 2")
+    for path in (top, tmp_path / "runs" / "a.gin"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read("~/top.gin") == dict(top=1, a=2)
+
+
+ERRORS = {
+    "ValueError": "raise ValueError('mine')",
+    "KeyError": "{}['mine']",
+    "FileNotFoundError": "open('/nope/mine')",
+    "ModuleNotFoundError": "import mine_is_missing",
+    "ImportError": "from alf import mine",
+    "RecursionError": "def mine(): mine()\nmine()",
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_what_a_module_raises_keeps_its_traceback(tmp_path, error):
+    write(tmp_path / "runs" / f"raises_{error}.py", ERRORS[error])
+    top = write(tmp_path / "runs" / "top.gin", f"import raises_{error}")
+    with pytest.raises(getattr(builtins, error)) as caught:
+        read(top)
+    assert not isinstance(caught.value, ConfigError)
+    assert any(f"raises_{error}.py" in str(entry.path) for entry in caught.traceback)
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [("import no_such_module", "No module named 'no_such_module'"), ("import refuses", "error: mine")],
+)
+def test_what_gin_cannot_import_is_one_line(tmp_path, line, message):
+    code = "from alf.errors import ConfigError", "raise ConfigError('error: mine')"
+    write(tmp_path / "runs" / "refuses.py", *code)
+    with pytest.raises(ConfigError, match=f"--gin_file=.*: {message}"):
+        read(write(tmp_path / "runs" / "top.gin", line))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What is wrong in a configuration is one line, which holds the line to write."""
 
+import importlib
 import re
 
 import gin
 import pytest
 
 import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
-from alf.environments import load
+from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError
 from alf.training.config import (
     check_dead_bindings,
@@ -213,6 +214,38 @@ def test_a_call_that_has_all_its_arguments_may_return_something_callable():
     parse_config([], ["a/summarize_mine.trainer = 1", "Trainer.custom_summary = @a/summarize_mine()"])
 
 
+@pytest.mark.parametrize("value", ["Adam", "Adam()"])
+def test_an_optimizer_without_its_sign(value):
+    line = "alf.Learner.optimizer = @Adam()"
+    assert error_of(f"alf.Learner.optimizer = {value}").endswith(f"write --gin_param={line!r}")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "np.inf", "float('inf')", "-inf"])
+def test_gin_has_no_word_for_infinity(value):
+    assert "gin has no infinite numbers: write a finite number" in error_of(
+        f"alf.Learner.max_grad_norm = {value}"
+    )
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "(1, [2, 1e999])", "{'a': 1e999}", "{1e999: 1}"])
+def test_infinity_would_be_lost_from_the_operative_config(value):
+    for name in ("alf.Learner.max_grad_norm", "a/Mine.limit", "macro"):
+        with own_config():
+            message = error_of(f"{name} = {value}")
+        assert message.startswith(f"{name} = ") and "inf" in message and "must be a finite number" in message
+
+
+@pytest.mark.parametrize("lines", [("a = %a",), ("a = %b", "b = (1, %a)"), ("a = %b", "b = %c", "c = %b")])
+def test_a_macro_that_depends_on_itself(lines):
+    message = error_of("Mine.limit = %a", *lines)
+    assert re.fullmatch(r"(\w) = .*: the value of \1 depends on \1 itself", message)
+
+
+def test_macros_may_use_each_other():
+    parse_config([], ["Mine.limit = (%a, %b)", "a = %b", "b = %c", "c = 1"])
+    assert gin.get_configurable("Mine")().limit == (1, 1)
+
+
 def test_a_macro_that_nothing_uses():
     lines = ["ImpalaAlgorithm.discount = 0.9", "entropy_weight = 0.1"]
     right = "ImpalaAlgorithm.entropy_weight = 0.1"
@@ -246,6 +279,32 @@ def test_a_macro_goes_with_the_bindings_that_used_it():
         "m = 4",
         "Experiment.num_envs = %m",
     ]
+
+
+def make_with_missing_package():
+    importlib.import_module("no_such_package")
+
+
+def test_an_import_error_of_the_users_code_keeps_its_traceback():
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"), wrong_calls_are_config_errors():
+        make_with_missing_package()
+    with pytest.raises(ConfigError, match="no_such_package"), wrong_calls_are_config_errors():
+        importlib.import_module("no_such_package")  # as load does for "MODULE:ID"
+
+
+def make_with_mistake():
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [(make_with_missing_package, ModuleNotFoundError), (make_with_mistake, ZeroDivisionError)],
+)
+def test_the_traceback_of_a_worker_process_is_not_lost(make, error):
+    """Gin raises an error again without its cause, which holds that traceback."""
+    with pytest.raises(error) as caught, wrong_calls_are_config_errors():
+        PythonEnvironment([make], seed=0, num_workers=1)
+    assert f", in {make.__name__}\n" in str(caught.value.__cause__)
 
 
 def test_a_call_says_what_it_lacks():

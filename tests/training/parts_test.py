@@ -66,6 +66,12 @@ OTHER_PARTS = {
         "ActorCriticNetwork.rnn_ctor = @alf.parts_test.make_nothing",
     ): "ActorCriticNetwork.rnn_ctor makes",
     # Of an experiment and its parts.
+    ("impala_cartpole", "Experiment.data_transformers = (@Adam,)"): (
+        "data_transformers holds Adam, which is no DataTransformer"
+    ),
+    ("impala_cartpole", "Experiment.data_transformers = (@alf.parts_test.make_transformer,)"): (
+        "of data_transformers makes is an object of NoneType: it must be one of DataTransformer"
+    ),
     ("impala_cartpole", "Experiment.policy_ctor = @alf.parts_test.make_nothing"): (
         "what Experiment.policy_ctor makes is an object of NoneType: it must be one of Policy"
     ),
@@ -90,6 +96,11 @@ OTHER_PARTS = {
 
 @configurable(module="alf.parts_test")
 def make_nothing(*args, **kwargs):
+    return None
+
+
+@configurable(module="alf.parts_test")
+def make_transformer(observation_spec, reward_spec):
     return None
 
 
