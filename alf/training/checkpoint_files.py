@@ -17,8 +17,11 @@ import re
 import shutil
 import zlib
 
+import tensorflow as tf
+
 from alf.errors import ConfigError
 from alf.files import replace_file
+from alf.training.checkpoint_variables import find_misfits, list_some
 
 COMPLETE, DIVERGED = ".complete", ".diverged"
 _CHUNK_BYTES = 1 << 24
@@ -70,12 +73,10 @@ def read_into(checkpoint, path, what):
         ConfigError: if the files are of another `what`, "policy" for instance.
         OSError, tf.errors.OpError: if the files cannot be read.
     """
-    try:
-        status = checkpoint.read(path).assert_existing_objects_matched()
-    except (AssertionError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigError(f"the checkpoint {path} does not fit this {what}: {text}") from None
-    status.expect_partial()
+    misfits = find_misfits(checkpoint, tf.train.load_checkpoint(path))
+    if misfits:  # TensorFlow would show the values of all variables, and write warnings
+        raise ConfigError(f"the checkpoint {path} does not fit this {what}: {list_some(misfits)}")
+    checkpoint.read(path).assert_existing_objects_matched().expect_partial()
 
 
 def remove(path):

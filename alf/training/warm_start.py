@@ -1,23 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Warm start: gives a new run the weights of a checkpoint of another one.
 
-A variable's name is the way to it through attributes, without their leading underscores. Seen from an
-`ActorCriticPolicy`, for example, those of its encoder begin with "network/torso/encoder". The names in the
-checkpoint come from the objects that were saved.
+`alf.training.checkpoint_variables` says what the names of variables are.
 """
 
 import os
 
 import tensorflow as tf
-from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from alf.algorithms.algorithm import TargetUpdater
 from alf.errors import ConfigError
 from alf.training import checkpoint_files as files
+from alf.training.checkpoint_variables import find_differences, list_saved, list_some, list_variables
 from alf.training.saved_run import SavedRun
-
-_COUNTERS = "progress"  # the attribute of a policy
-_MAX_SHOWN = 5
 
 
 def warm_start(algorithm, initial_checkpoint):
@@ -77,53 +72,16 @@ def _exists(path):
 def _restore(algorithm, part, path):
     """Restores variables; returns them, a dict by name."""
     reader = tf.train.load_checkpoint(path)
-    keys = _list_saved(reader, ["learner", "policy" if part else "algorithm"])
-    variables = _list_variables(algorithm.policy if part else algorithm)
+    keys = list_saved(reader, ["learner", "policy" if part else "algorithm"])
+    if keys is None:
+        raise ConfigError(f"{path} is of a run with several policies, and no single one can be taken out")
+    variables = list_variables(algorithm.policy if part else algorithm)
     if part:
         keys, variables = _select(part, keys, "of the checkpoint"), _select(part, variables, "of this run")
     _check_same(reader, keys, variables, path)
     for name, variable in variables.items():
         variable.assign(reader.get_tensor(keys[name]))
     return variables
-
-
-def _list_saved(reader, way):
-    """The keys in a checkpoint, by name, of all variables below the object that attributes lead to."""
-    graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    graph.ParseFromString(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
-
-    def children(node_id):
-        return {child.local_name: child.node_id for child in graph.nodes[node_id].children}
-
-    node_id = 0
-    for name in way:
-        node_id = children(node_id)[name]
-    keys = {}
-    for name, found in _walk(node_id, children, lambda node_id: node_id):
-        for attribute in graph.nodes[found].attributes:
-            if attribute.name == "VARIABLE_VALUE":
-                keys[name] = attribute.checkpoint_key
-    return keys
-
-
-def _list_variables(module):
-    """All variables below a module, by name."""
-    found = _walk(module, tf.train.TrackableView.children, id)
-    return {name: node for name, node in found if isinstance(node, tf.Variable)}
-
-
-def _walk(root, children, identify):
-    """Yields (name, object) for every object below `root`, once, without counters, in attributes' order."""
-    stack, seen = [((), root)], {}  # `seen` keeps the objects, so that no other one gets their id
-    while stack:
-        way, node = stack.pop()
-        if identify(node) in seen:
-            continue
-        seen[identify(node)] = node
-        if _COUNTERS not in way:
-            yield "/".join(way), node
-        below = [((*way, name.lstrip("_")), child) for name, child in children(node).items()]
-        stack += reversed(below)
 
 
 def _select(part, names, place):
@@ -138,19 +96,7 @@ def _select(part, names, place):
 
 def _check_same(reader, keys, variables, path):
     """Raises ConfigError unless names, shapes and dtypes in the checkpoint are those of the variables."""
-    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     wrong = [f"{name} is in the checkpoint alone" for name in keys.keys() - variables.keys()]
-    wrong += [f"{name} is not in the checkpoint" for name in variables.keys() - keys.keys()]
-    for name in keys.keys() & variables.keys():
-        ours = variables[name].dtype, variables[name].shape.as_list()
-        theirs = dtypes[keys[name]], shapes[keys[name]]
-        if ours != theirs:
-            wrong.append(f"{name} is {_describe(*theirs)} there, {_describe(*ours)} here")
+    wrong += find_differences(reader, keys, variables)
     if wrong:
-        more = f" and {len(wrong) - _MAX_SHOWN} more" if len(wrong) > _MAX_SHOWN else ""
-        shown = "; ".join(sorted(wrong)[:_MAX_SHOWN])
-        raise ConfigError(f"{path} does not fit: {shown}{more}")
-
-
-def _describe(dtype, shape):
-    return f"{dtype.name} {shape}"
+        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")

@@ -130,9 +130,28 @@ def test_keeps_the_newest(tmp_path):
 
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
-    Checkpointer(str(tmp_path), make_driver(units=8)).save()
-    with pytest.raises(ConfigError, match="ckpt-0 does not fit this algorithm"):
-        Checkpointer(str(tmp_path), make_driver(units=9)).restore()
+    saved = make_driver(units=8)
+    train(saved)  # so that the optimizer has variables
+    Checkpointer(str(tmp_path), saved).save()
+    driver = make_driver(units=9)
+    before = [variable.numpy() for variable in driver.learner.variables]
+    with pytest.raises(ConfigError, match="ckpt-0 does not fit this algorithm") as caught:
+        Checkpointer(str(tmp_path), driver).restore()
+    assert "policy/network/head/kernel is float32 [8, 3] there, float32 [9, 3] here" in str(caught.value)
+    assert str(caught.value).endswith(" and 1 more") and len(str(caught.value)) < 1000
+    for old, variable in zip(before, driver.learner.variables, strict=True):
+        np.testing.assert_array_equal(variable, old)
+
+
+def test_a_variable_that_the_checkpoint_lacks(tmp_path):
+    Checkpointer(str(tmp_path), make_driver()).save()
+    driver = make_driver()
+    driver.learner.policy.extra = tf.Variable(1.0)
+    with pytest.raises(ConfigError, match="/policy/extra is not in the checkpoint$"):
+        Checkpointer(str(tmp_path), driver).restore()
+    driver.learner.extra = driver.learner.policy.network_again = driver.learner.policy._network
+    del driver.learner.policy.extra
+    Checkpointer(str(tmp_path), driver).restore()  # other ways to variables that it has
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

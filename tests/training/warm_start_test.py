@@ -15,6 +15,7 @@ from alf.errors import ConfigError
 from alf.networks import GRU, ActorCriticNetwork, ObservationEncoder
 from alf.policies import ActorCriticPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer
+from alf.training import checkpoint_files as files
 from alf.training.warm_start import warm_start
 from tests.training import trainer_replay_test, trainer_test
 
@@ -106,6 +107,14 @@ def test_a_part_with_another_head_and_a_recurrent_layer(tmp_path, source):
     (layers, rest), (their_layers, _) = (split(x.learner.policy, "layers") for x in (ours, theirs))
     assert_same(layers, their_layers)
     assert len(rest) > len(split(theirs.learner.policy, "layers")[1])
+
+
+def test_a_run_with_several_policies_has_no_single_algorithm(tmp_path):
+    path, learner_group = str(tmp_path / "ckpt-1"), tf.Module()
+    tf.train.Checkpoint(learner=learner_group).write(path)
+    files.mark_complete(path, updates=1)
+    with pytest.raises(ConfigError, match="^Trainer.initial_checkpoint is .*ckpt-1 is of a run with several"):
+        make_trainer(tmp_path / "new", initial_checkpoint=path)
 
 
 def test_a_run_that_continues_ignores_it(tmp_path, source, caplog):

@@ -1,0 +1,115 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The variables of checkpoints by name, and how they differ from those of objects.
+
+A variable's name is the way to it through attributes, without their leading underscores. Seen from an
+`ActorCriticPolicy`, for example, those of its encoder begin with "network/torso/encoder". The names in the
+checkpoint come from the objects that were saved.
+"""
+
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+_COUNTERS = "progress"  # the attribute of a policy
+_MAX_SHOWN = 5
+
+
+def list_saved(reader, way):
+    """The keys in a checkpoint, by name, of all variables below the object that attributes lead to.
+
+    Returns None if there is no such object.
+    """
+    graph = _SavedGraph(reader)
+    node_id = 0
+    for name in way:
+        node_id = graph.children(node_id).get(name)
+        if node_id is None:
+            return None
+    found = {name: graph.find_key(node_id) for name, node_id in _walk(node_id, graph.children, int)}
+    return {name: key for name, key in found.items() if key is not None}
+
+
+class _SavedGraph:
+    """The objects of a checkpoint; each has a number, that of the first one is 0."""
+
+    def __init__(self, reader):
+        self._graph = trackable_object_graph_pb2.TrackableObjectGraph()
+        self._graph.ParseFromString(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
+
+    def children(self, node_id):
+        """Returns a dict of numbers by the names of attributes."""
+        return {child.local_name: child.node_id for child in self._graph.nodes[node_id].children}
+
+    def find_key(self, node_id):
+        """Returns the key of the value of a variable; None for any other object."""
+        attributes = self._graph.nodes[node_id].attributes
+        keys = (x.checkpoint_key for x in attributes if x.name == "VARIABLE_VALUE")
+        return next(keys, None)
+
+
+def list_variables(module):
+    """All variables below a module, by name."""
+    found = _walk(module, tf.train.TrackableView.children, id)
+    return {name: node for name, node in found if isinstance(node, tf.Variable)}
+
+
+def _walk(root, children, identify):
+    """Yields (name, object) for every object below `root`, once, without counters, in attributes' order."""
+    stack, seen = [((), root)], {}  # `seen` keeps the objects, so that no other one gets their id
+    while stack:
+        way, node = stack.pop()
+        if identify(node) in seen:
+            continue
+        seen[identify(node)] = node
+        if _COUNTERS not in way:
+            yield "/".join(way), node
+        below = [((*way, name.lstrip("_")), child) for name, child in children(node).items()]
+        stack += reversed(below)
+
+
+def find_misfits(root, reader):
+    """Lists texts: which variables below an object are not in a checkpoint, or have another shape there.
+
+    `root` is what TensorFlow would restore, so its attributes lead to the same variables in the checkpoint.
+    """
+    graph = _SavedGraph(reader)
+
+    def children(pair):
+        node, node_id = pair
+        saved = graph.children(node_id)
+        below = tf.train.TrackableView.children(node).items()
+        return {name: (child, saved[name]) for name, child in below if name in saved}
+
+    found = dict(_walk((root, 0), children, lambda pair: id(pair[0])))
+    matched = {id(node) for node, _ in found.values()}
+    variables = {name: node for name, (node, _) in found.items() if isinstance(node, tf.Variable)}
+    variables |= {name: x for name, x in list_variables(root).items() if id(x) not in matched}
+    keys = {name: graph.find_key(node_id) for name, (_, node_id) in found.items()}
+    return find_differences(reader, {name: key for name, key in keys.items() if key}, variables)
+
+
+def find_differences(reader, keys, variables):
+    """Lists texts: which variables are not in a checkpoint, or have another shape or dtype there.
+
+    Args:
+        reader: `tf.train.load_checkpoint` of the checkpoint.
+        keys: dict by name, where the checkpoint has the value.
+        variables: dict by name.
+    """
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    wrong = [f"{name} is not in the checkpoint" for name in variables.keys() - keys.keys()]
+    for name in keys.keys() & variables.keys():
+        ours = variables[name].dtype, variables[name].shape.as_list()
+        theirs = dtypes[keys[name]], shapes[keys[name]]
+        if ours != theirs:
+            wrong.append(f"{name} is {_describe(*theirs)} there, {_describe(*ours)} here")
+    return sorted(wrong)
+
+
+def _describe(dtype, shape):
+    return f"{dtype.name} {shape}"
+
+
+def list_some(texts):
+    """Joins the first of many texts."""
+    more = f" and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
+    return f"{'; '.join(sorted(texts)[:_MAX_SHOWN])}{more}"
