@@ -92,9 +92,13 @@ class RunDir:
             self._unlock()
 
     def check_config(self):
-        """Raises ConfigError, which shows the differences, if there is a run of another configuration."""
+        """Raises ConfigError, which shows the differences, if there is a run of another configuration.
+
+        One that has saved no checkpoint has nothing to lose: the new run takes its place.
+        """
         path = os.path.join(self.path, CONFIG_FILE)
-        if not os.path.exists(path):
+        has_checkpoints = os.path.isdir(self.checkpoints) and os.listdir(self.checkpoints)
+        if not os.path.exists(path) or not has_checkpoints:
             return
         try:
             with open(path, encoding="utf-8") as file:

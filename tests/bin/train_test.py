@@ -499,6 +499,8 @@ def test_gin_files_and_params_may_be_repeated(main, tmp_path):
 
 def test_a_binary_config_in_the_root_dir_is_one_line(main, tmp_path):
     (tmp_path / "operative_config.gin").write_bytes(b"\xff\xfe\x00binary")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "ckpt-0.complete").touch()
     status, out, (error,) = main(str(tmp_path), params=SMALL)
     assert (status, out) == (2, "")
     assert "operative_config.gin cannot be read: 'utf-8' codec can't decode" in error

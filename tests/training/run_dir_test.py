@@ -63,9 +63,30 @@ def read_config(learning_rate=0.1, num_iterations=3, dead=""):
     StopCriteria()
 
 
+def make_trained(path):
+    """A `RunDir` with a checkpoint."""
+    checkpoints = path / "checkpoints"
+    checkpoints.mkdir()
+    (checkpoints / "ckpt-0.complete").write_text("{}")
+    return RunDir(str(path))
+
+
+def test_what_has_no_checkpoint_is_replaced(tmp_path):
+    """A first attempt that failed does not stand in the way of the next one."""
+    read_config()
+    RunDir(str(tmp_path)).write_config(POLICY)
+    read_config(learning_rate=0.2)
+    RunDir(str(tmp_path)).check_config()
+    (tmp_path / "checkpoints").mkdir()
+    RunDir(str(tmp_path)).check_config()
+    (tmp_path / "checkpoints" / "ckpt-3.diverged").touch()
+    with pytest.raises(ConfigError, match="another config"):
+        RunDir(str(tmp_path)).check_config()
+
+
 def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
     read_config()
-    directory = RunDir(str(tmp_path))
+    directory = make_trained(tmp_path)
     directory.check_config()
     directory.write_config(POLICY)
     read_config()
@@ -86,7 +107,7 @@ def test_where_a_run_computes_is_no_difference(tmp_path):
         "RayCollectors.compress",
         "Evaluator.place",
     )
-    directory, path = RunDir(str(tmp_path)), tmp_path / "operative_config.gin"
+    directory, path = make_trained(tmp_path), tmp_path / "operative_config.gin"
     path.write_text("".join(f"{name} = 1\n" for name in names))
     directory.check_config()
     path.write_text("RayCollectors.num_envs = 1\n")
@@ -95,7 +116,7 @@ def test_where_a_run_computes_is_no_difference(tmp_path):
 
 
 def test_a_setting_that_only_one_of_two_configs_has_is_a_difference(tmp_path):
-    directory = RunDir(str(tmp_path))
+    directory = make_trained(tmp_path)
     read_config()
     directory.write_config(POLICY)
     read_config()
@@ -107,7 +128,7 @@ def test_a_setting_that_only_one_of_two_configs_has_is_a_difference(tmp_path):
 def test_long_values_are_compared_whole(tmp_path):
     # Gin breaks long lines.
     sizes = tuple(range(100, 160))
-    directory = RunDir(str(tmp_path))
+    directory = make_trained(tmp_path)
 
     def read(last):
         gin.clear_config()
@@ -126,7 +147,7 @@ def test_long_values_are_compared_whole(tmp_path):
 
 
 def test_every_line_of_a_long_value_is_compared(tmp_path):
-    directory = RunDir(str(tmp_path))
+    directory = make_trained(tmp_path)
 
     def read(last):
         gin.clear_config()
@@ -440,7 +461,7 @@ def test_a_config_that_cannot_be_read_is_named(tmp_path, content):
     path = tmp_path / "operative_config.gin"
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(ConfigError, match="operative_config.gin cannot be read: "):
-        RunDir(str(tmp_path)).check_config()
+        make_trained(tmp_path).check_config()
 
 
 def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
@@ -477,7 +498,7 @@ def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     ],
 )
 def test_what_may_change_in_a_run_that_continues(tmp_path, monkeypatch, setting, may_change):
-    directory = RunDir(str(tmp_path))
+    directory = make_trained(tmp_path)
     for value in (1, 2):
         monkeypatch.setattr(gin, "operative_config_str", lambda value=value: f"{setting} = {value}")
         if value == 1:
