@@ -74,6 +74,7 @@ class BufferReplayer(SequenceReplayer):
         self.num_envs = num_envs
         columns = num_envs * self.batch_size
         self.max_steps = -(-capacity // columns)
+        self.capacity = self.max_steps * columns
         self._context = context
         self._setting = f"{kind}.capacity is {capacity}"  # for errors
         if self.max_steps < self.unroll_length:

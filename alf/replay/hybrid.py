@@ -47,6 +47,7 @@ class HybridReplayer(SequenceReplayer):
             )
         check_same_rows(online.row_spec, offline.row_spec)
         self.name, self.row_spec = online.name, online.row_spec
+        self.capacity = online.capacity
         self._online = online
         self.offline = offline
         self._proportion = offline_proportion

@@ -103,10 +103,12 @@ class SequenceReplayer(Replayer):
 
     Attributes:
         row_spec: `Experience` of the specs of one time step of one environment; bounds are kept.
+        capacity: int, the most environment steps that it can hold; None if it knows no limit.
         offline: `SequenceReplayer` of a part that was full from the beginning, or None.
     """
 
     row_spec: Experience
+    capacity: Any = None
     offline: Any = None
 
     @abc.abstractmethod

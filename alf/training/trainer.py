@@ -259,6 +259,8 @@ class Trainer:
             self._run_dir.write_done("SUCCESS" if finished else "INTERRUPTED", reason, self.counters)
             self._run_dir.close()
         logging.info("%s after %s", reason, self.counters)
+        if not int(self.learner.progress.updates):
+            logging.warning("no update was made: the run ended before there was enough to train on")
         logging.info("what was done, and where the time went:\n%s", self._report.format())
         return finished, reason
 

@@ -277,6 +277,24 @@ def test_settings_are_checked(settings, message):
         ReplayTraining(None, **settings)
 
 
+def test_the_buffer_must_be_able_to_hold_the_initial_steps():
+    envs = make_envs(2)
+    specs, policy = EnvSpecs(envs), make_policy(envs)
+    replayer = UniformReplayer(specs.unroll_spec(policy, 4), num_envs=2, capacity=30)
+    assert replayer.capacity == 32  # the same number of steps of each of 4 environments
+    with pytest.raises(ConfigError, match="initial_collect_steps is 33: the replay buffer holds 32 steps"):
+        ReplayTraining(replayer, initial_collect_steps=33)
+    training = ReplayTraining(replayer, mini_batch_size=3, initial_collect_steps=32)
+    learner = Learner(Watching(policy), tf.keras.optimizers.legacy.SGD(0.1), training)
+    driver = SyncOffPolicyDriver(envs, learner, unroll_length=4)
+    driver.start()
+    for _ in range(4):
+        driver.collect()
+        learner.train()
+    driver.stop()
+    assert learner.train_step_counter > 0
+
+
 @pytest.mark.parametrize("replayer, num_unrolls", [("one_time", 2), ("cyclic_one_time", 2), ("mix_in", 3)])
 def test_replayers_of_unrolls(replayer, num_unrolls):
     """Older unrolls that are mixed in train too, and are no new environment steps."""

@@ -317,6 +317,14 @@ def test_the_initial_steps_are_collected_again_without_the_buffer(tmp_path):
     assert third.learner.train_step_counter > updates
 
 
+@pytest.mark.parametrize("num_iterations", [2, 4])
+def test_a_run_without_an_update_is_in_the_log(tmp_path, caplog, num_iterations):
+    gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
+    trainer = run(tmp_path, {"num_iterations": num_iterations})
+    assert ("no update was made" in caplog.text) == (num_iterations == 2)
+    assert (trainer.learner.train_step_counter > 0) == (num_iterations == 4)
+
+
 def test_a_buffer_file_that_was_removed_is_in_the_log(tmp_path, caplog):
     run(tmp_path, {"num_iterations": 2}, checkpoint_replay_buffer=True)
     os.remove(buffer_file(tmp_path))
