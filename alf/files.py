@@ -1,8 +1,29 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Files that are there as a whole or not at all."""
+"""Paths that users name, and files that are there as a whole or not at all."""
 
 import contextlib
 import os
+
+from alf.errors import ConfigError
+
+
+def find_path(setting, path):
+    """Returns the absolute path that a user names; `~` is the home directory.
+
+    ConfigError names the `setting` if this is no path, or one that TensorFlow cannot open.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(f"{setting} is {path!r}: it must be a path")
+    try:
+        found = os.path.abspath(os.path.expanduser(path))
+        found.encode()
+    except FileNotFoundError:
+        raise ConfigError(f"{setting} is {path!r}: the current directory was removed") from None
+    except UnicodeEncodeError:
+        raise ConfigError(f"{setting} is {path!r}: the name of each folder must be UTF-8") from None
+    if "\0" in found:
+        raise ConfigError(f"{setting} is {path!r}: a path has no zero byte")
+    return found
 
 
 @contextlib.contextmanager

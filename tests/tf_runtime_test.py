@@ -38,6 +38,13 @@ def count_threads(num_threads):
     return [int(x) for x in done.stdout.split()[-2:]]
 
 
+def test_more_threads_than_tensorflow_can_start_are_refused():
+    with pytest.raises(
+        ConfigError, match="Experiment.intra_op_threads is 100000: it must be a number at"
+    ):
+        Experiment(intra_op_threads=100_000)
+
+
 def test_the_intra_op_pool_has_as_many_threads_as_set():
     (few, few_in_all), (many, many_in_all) = count_threads(1), count_threads(7)
     assert (few, many) == (1, 7)

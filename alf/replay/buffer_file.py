@@ -33,7 +33,7 @@ import tensorflow as tf
 
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
-from alf.files import replace_file
+from alf.files import find_path, replace_file
 from alf.nest_utils import add_leading_dims, list_leaves
 from alf.replay.storage import read_at, write_at
 from alf.spec_json import nest_from_json, nest_to_json
@@ -126,6 +126,7 @@ def find_files(offline_buffer):
         )
     paths = {}
     for name in names:
+        name = find_path("Experiment.offline_buffer", name)
         is_glob = glob.has_magic(name) and not os.path.exists(name)
         found = sorted(glob.glob(name, recursive=True)) if is_glob else [name]
         if not any(map(os.path.exists, found)):

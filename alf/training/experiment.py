@@ -19,7 +19,7 @@ from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver, split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
-from alf.errors import ConfigError, check_int, check_type
+from alf.errors import ConfigError, check_int, check_number, check_type
 from alf.learner import Learner, LearnerGroup, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
@@ -29,6 +29,8 @@ from alf.policies.policy_group import PolicyGroup
 from alf.seeds import spawn_seeds
 from alf.tf_runtime import SPARE_THREADS, check_device, global_seed, on_device, set_intra_op_threads
 from alf.training.policies import Policies
+
+_MAX_THREADS = 4096  # with many more, TensorFlow does not start
 
 # What makes an object, or the objects of several policies by their names.
 Ctors = Callable[..., Any] | Mapping[str, Callable[..., Any]]
@@ -146,6 +148,7 @@ class Experiment:
         self._collectors_ctor = collectors_ctor
         self._policies = policies
         self._seed = seed
+        check_number("Experiment.intra_op_threads", intra_op_threads, at_most=_MAX_THREADS, optional=True)
         self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
         self._strategy_ctor = strategy_ctor

@@ -14,7 +14,7 @@ from absl import logging
 
 import alf
 from alf.errors import ConfigError
-from alf.files import replace_file
+from alf.files import find_path, replace_file
 from alf.training.config import operative_config, parse_settings
 from alf.training.git_state import read_git, read_git_state
 from alf.training.run_description import RUN_FILE, describe_run, list_own_paths
@@ -60,7 +60,7 @@ class RunDir:
     """
 
     def __init__(self, path):
-        self.path = os.path.abspath(os.path.expanduser(path))
+        self.path = find_path("root_dir", path)
         self.summaries = os.path.join(self.path, "train")
         self.checkpoints = checkpoints_of(self.path)
         try:
@@ -173,7 +173,10 @@ def _list_own_folders():
     """Where the user's own code may be: the folders of gin files and modules, then the current directory."""
     package = os.path.dirname(os.path.realpath(alf.__file__))
     of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
-    return [path for path in list_own_paths() if path not in of_alf] + [os.getcwd()]
+    folders = [path for path in list_own_paths() if path not in of_alf]
+    with contextlib.suppress(FileNotFoundError):  # somebody has removed it
+        folders.append(os.getcwd())
+    return folders
 
 
 def git_revision():

@@ -16,6 +16,7 @@ from absl import logging
 from alf.annotations import FilePath, Nest
 from alf.configurable import configurable
 from alf.errors import ConfigError, check_bool
+from alf.files import find_path
 from alf.nest_utils import add_leading_dims, find_mismatch
 from alf.policies.agent import Agent
 from alf.policies.policy import Policy
@@ -42,9 +43,7 @@ class SavedRun:
     """
 
     def __init__(self, root_dir):
-        if not isinstance(root_dir, (str, os.PathLike)):
-            raise ConfigError(f"root_dir is {root_dir!r}: it must be a path")
-        self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
+        self.root_dir = find_path("root_dir", root_dir)
         self.description = read_description(self.root_dir)
 
     def read_config(self, gin_params=()):
@@ -108,7 +107,7 @@ class SavedRun:
             paths = [files.path_of(folder, number) for number in reversed(saved)]
         else:
             is_number = str(checkpoint).isdecimal()
-            paths = [files.path_of(folder, checkpoint) if is_number else os.path.abspath(checkpoint)]
+            paths = [files.path_of(folder, checkpoint) if is_number else find_path("checkpoint", checkpoint)]
             if not os.path.exists(paths[0] + files.COMPLETE):
                 known = ", ".join(map(str, files.list_numbers(folder)))
                 raise ConfigError(f"there is no checkpoint {checkpoint!r}; {folder!r} has {known or 'none'}")

@@ -4,7 +4,6 @@
 import contextlib
 import functools
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from alf.errors import (
     check_number,
     check_type,
 )
+from alf.files import find_path
 from alf.learner import LearnerGroup
 from alf.training.callback import Callback, call_back, check_callbacks, end_callbacks
 from alf.training.checkpointer import Checkpointer
@@ -104,7 +104,7 @@ class Trainer:
         collect_until_env_steps: int | None = None,
         custom_summary: Callable[[Any], None] | None = None,
     ) -> None:
-        self.root_dir = os.path.abspath(os.path.expanduser(root_dir))
+        self.root_dir = find_path("root_dir", root_dir)
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}

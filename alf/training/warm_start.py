@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from alf.algorithms.algorithm import TargetUpdater
 from alf.errors import ConfigError
+from alf.files import find_path
 from alf.training import checkpoint_files as files
 from alf.training.checkpoint_variables import find_differences, list_saved, list_some, list_variables
 from alf.training.saved_run import SavedRun
@@ -55,7 +56,7 @@ def _find_checkpoint(text):
         part, place = "", text
     elif not part.strip("/"):
         raise ConfigError("there is no name before the @")
-    place = os.path.abspath(os.path.expanduser(place))
+    place = find_path("the path", place)
     if os.path.isdir(place):
         return part, SavedRun(place).find_checkpoint()
     damage = files.find_damage(place)

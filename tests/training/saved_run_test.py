@@ -78,13 +78,15 @@ def test_an_agent_acts_as_the_policy_that_was_saved(tmp_path):
     assert int(agent.policy.progress.updates) == 3
 
 
-def test_checkpoints_by_name(tmp_path):
+def test_checkpoints_by_name(tmp_path, monkeypatch):
     first = train(tmp_path, iterations=2)
     old = first.learner.policy.copy()
     second = train(tmp_path, iterations=5)
     folder = tmp_path / "checkpoints"
     assert_same_actions(load_agent(tmp_path, 2), old)
     assert_same_actions(load_agent(tmp_path, str(folder / "ckpt-2")), old)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert_same_actions(load_agent("~", "~/checkpoints/ckpt-2"), old)
     assert_same_actions(load_agent(tmp_path, "5"), second.learner.policy)
     assert_same_actions(load_agent(tmp_path), second.learner.policy)
     with pytest.raises(ConfigError, match=r"there is no checkpoint 3; .*checkpoints' has 2, 5"):
