@@ -6,6 +6,7 @@ The command line prints the message of such an error without a traceback.
 
 import math
 import numbers
+from collections.abc import Iterable
 from operator import ge, gt, le
 from typing import Any
 
@@ -72,10 +73,11 @@ def check_number(
     above: float | None = None,
     at_most: float | None = None,
     optional: bool = False,
+    whole: bool = False,
 ) -> Any:
     """Returns `value`; raises ConfigError unless it is a finite number (no bool) in the bounds.
 
-    None is right too if it is `optional`.
+    None is right too if it is `optional`. A `whole` number may be written as 1e6, unlike that of `check_int`.
     """
     if value is None and optional:
         return value
@@ -83,15 +85,24 @@ def check_number(
     bounds: Any = (("at least", at_least, ge), ("above", above, gt), ("at most", at_most, le))
     checks = [(text, bound, holds) for text, bound, holds in bounds if bound is not None]
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or not all(holds(value, bound) for _, bound, holds in checks):
+    is_right = is_number and all(holds(value, bound) for _, bound, holds in checks)
+    if not is_right or (whole and value != int(value)):
         rules = " and".join(f" {text} {bound}" for text, bound, _ in checks)
-        raise ConfigError(f"{name} is {value!r}: it must be a number{rules}{', or None' if optional else ''}")
+        kind = "a whole number" if whole else "a number"
+        raise ConfigError(f"{name} is {value!r}: it must be {kind}{rules}{', or None' if optional else ''}")
     return value
 
 
 def _check_size(name, value):
     if isinstance(value, numbers.Integral) and abs(value) >= 2**63:  # TensorFlow has no such integers
         raise ConfigError(f"{name} is {value!r}: an integer must be below 2^63")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
+    """Returns `value`; raises ConfigError unless it is one of several texts."""
+    if not isinstance(value, str) or value not in choices:
+        raise ConfigError(f"{name} is {value!r}: it must be one of {', '.join(map(repr, choices))}")
+    return value
 
 
 def check_type(name: str, value: Any, kind: type) -> Any:

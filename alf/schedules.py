@@ -20,7 +20,7 @@ import gin
 import tensorflow as tf
 
 from alf.annotations import Array
-from alf.errors import ConfigError, check_bool, check_number
+from alf.errors import ConfigError, check_bool, check_choice, check_number
 
 
 class Progress(NamedTuple):
@@ -39,9 +39,7 @@ class Schedule(abc.ABC):
     """
 
     def __init__(self, values: Sequence[float], by: str) -> None:
-        if by not in Progress._fields:
-            name = f"{type(self).__name__}.by"
-            raise ConfigError(f"{name} is {by!r}: it must be one of {', '.join(Progress._fields)}")
+        check_choice(f"{type(self).__name__}.by", by, Progress._fields)
         self.values = tuple(values)
         self._by = by
 

@@ -81,7 +81,7 @@ def test_by_env_steps_or_updates(make):
     assert make("env_steps")(progress(env_steps=5, updates=10)) == 0.5
     assert make("updates")(progress(env_steps=5, updates=10)) == 1.0
     with pytest.raises(
-        ConfigError, match=r"(?m)Schedule.by is 'steps': it must be one of env_steps, updates$"
+        ConfigError, match=r"(?m)Schedule.by is 'steps': it must be one of 'env_steps', 'updates'$"
     ):
         make("steps")
 
@@ -185,7 +185,7 @@ def test_bounds_hold_all_along(value, message):
         (lambda: LinearSchedule(1.0, 0.0, 0), "LinearSchedule.over is 0: it must be a number at least 1$"),
         (
             lambda: LinearSchedule(1.0, 0.0, 1, by=0),
-            "LinearSchedule.by is 0: it must be one of env_steps, updates$",
+            "LinearSchedule.by is 0: it must be one of 'env_steps', 'updates'$",
         ),
         (
             lambda: PiecewiseSchedule([], []),

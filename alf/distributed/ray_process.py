@@ -6,7 +6,7 @@ import sys
 
 import cloudpickle
 
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError, check_choice, check_number
 from alf.startup import start_tensorflow
 
 _PLACEMENTS = ("DEFAULT", "SPREAD")
@@ -28,8 +28,7 @@ def actor_options(name, num_cpus, num_gpus, resources, placement):
     check_number(f"{name}.num_gpus", num_gpus, at_least=0)
     if resources is not None and not isinstance(resources, dict):
         raise ConfigError(f"{name}.resources is {resources!r}: it must be a dict of numbers by name")
-    if placement not in _PLACEMENTS:
-        raise ConfigError(f"{name}.placement is {placement!r}: it must be one of {_PLACEMENTS}")
+    check_choice(f"{name}.placement", placement, _PLACEMENTS)
     return dict(
         num_cpus=num_cpus,
         num_gpus=num_gpus,

@@ -20,7 +20,7 @@ from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatisti
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
-from alf.errors import ConfigError, check_number, check_type
+from alf.errors import ConfigError, check_choice, check_number, check_type
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 from alf.seeds import spawn_seeds
@@ -93,9 +93,7 @@ class Driver(abc.ABC):
             )
         self._stop_timeout = check_number("stop_timeout", stop_timeout, above=0)
         self._stall_timeout = check_number("stall_timeout", stall_timeout, above=0, optional=True)
-        if on_stall not in ("error", "warn"):
-            raise ConfigError(f"on_stall is {on_stall!r}: it must be 'error' or 'warn'")
-        self._on_stall = on_stall
+        self._on_stall = check_choice("on_stall", on_stall, ("error", "warn"))
         _check_list("metrics", metrics)
         _check_list("observers", observers)
         for observer in observers:

@@ -99,6 +99,8 @@ def load(
         if max_episode_steps is not None:
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
+    if text:
+        _check_arguments_of_make(kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
@@ -115,6 +117,14 @@ def load(
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
+
+
+def _check_arguments_of_make(kwargs):
+    """Raises ConfigError if an argument for an environment is one that ALF itself gives to Gymnasium."""
+    settings = {"num_envs": "batch_size", "id": "name", "vectorization_mode": "num_workers"}
+    for name in kwargs.keys() & (settings.keys() | {"disable_env_checker"}):
+        hint = f": did you mean alf.environments.load.{settings[name]} ?" if name in settings else ""
+        raise ConfigError(f"load.{name} is {kwargs[name]!r}: load has no such setting{hint}")
 
 
 def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):

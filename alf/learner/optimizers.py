@@ -8,6 +8,7 @@ square root, as in IMPALA's; without momentum it is outside.
 
 import functools
 import inspect
+import re
 
 import gin
 import tensorflow as tf
@@ -15,23 +16,56 @@ import tensorflow as tf
 from alf.errors import ConfigError, check_bool, check_number
 from alf.schedules import Schedule, Tunable, as_schedule
 
+_GREATEST = float(tf.float32.max)
+_BELOW_ONE = 1 - 2**-24  # the greatest float32 below 1, with which Adam divides by zero
+_FLAGS = ("amsgrad", "centered", "nesterov")
+_BOUNDS = {  # see `check_number`
+    **dict.fromkeys(("beta_1", "beta_2", "rho"), {"at_least": 0, "at_most": _BELOW_ONE}),
+    **dict.fromkeys(("clipnorm", "clipvalue", "global_clipnorm"), {"above": 0, "optional": True}),
+    "momentum": {"at_least": 0, "at_most": 1},
+    "epsilon": {"above": 0, "optional": True},  # Keras takes its default in place of 0
+    "decay": {"at_least": 0},
+}
+_NAME = r"[A-Za-z0-9.][\w.\\/>-]*"  # what TensorFlow takes
+
 
 def _register(cls):
-    """Makes an optimizer of Keras configurable; a number that its constructor refuses is a ConfigError."""
+    """Makes an optimizer of Keras configurable; what it cannot train with is a ConfigError."""
+    signature = inspect.signature(cls.__init__)
 
     @functools.wraps(cls, updated=())
     class Optimizer(cls):
         @functools.wraps(cls.__init__)
         def __init__(self, *args, **kwargs):
+            given = signature.bind(self, *args, **kwargs).arguments
+            for name, value in {**given, **given.get("kwargs", {})}.items():
+                _check_value(f"{cls.__name__}.{name}", name, value)
             try:
                 super().__init__(*args, **kwargs)
             except (TypeError, ValueError) as error:
                 raise ConfigError(f"{cls.__name__}: {error}") from error
 
         # Gin reads the defaults here, not in the function that `wraps` names: config files of runs have them.
-        __init__.__signature__ = inspect.signature(cls.__init__)
+        __init__.__signature__ = signature
 
     return gin.external_configurable(Optimizer, cls.__name__, module="alf.optimizers")
+
+
+def _check_value(setting, name, value):
+    """Raises ConfigError if an argument of an optimizer is wrong, of which Keras takes nearly everything."""
+    if name == "learning_rate":
+        is_known = isinstance(value, (Schedule, tf.keras.optimizers.schedules.LearningRateSchedule))
+        if not is_known and (inspect.isclass(value) or not callable(value)):
+            as_schedule(setting, value, at_least=0, at_most=_GREATEST)
+    elif isinstance(value, Schedule):
+        raise ConfigError(f"{setting} is a {type(value).__name__}: only learning_rate can follow a schedule")
+    elif name == "name":
+        if not isinstance(value, str) or not re.fullmatch(_NAME, value):
+            raise ConfigError(f"{setting} is {value!r}: it must be a text of letters, digits and underscores")
+    elif name in _FLAGS:
+        check_bool(setting, value)
+    elif name in _BOUNDS and not callable(value):  # Keras calls a function for the number
+        check_number(setting, value, **_BOUNDS[name])
 
 
 Adam = _register(tf.keras.optimizers.legacy.Adam)
@@ -126,7 +160,9 @@ def _prepare_optimizer(name, optimizer, progress):
         )
     if optimizer.weights:
         raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
-    _check_constants(setting, optimizer)
+    for key, value in {**vars(optimizer), **optimizer._hyper}.items():
+        if key != "learning_rate":
+            _check_value(f"the {key} of {setting}", key, value)
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
     if isinstance(learning_rate, Schedule):
         schedule = as_schedule(f"the learning_rate of {setting}", learning_rate, at_least=0)
@@ -134,19 +170,5 @@ def _prepare_optimizer(name, optimizer, progress):
         return schedule
     if not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
         learning_rate = optimizer.get_config().get("learning_rate", 0.0)
-        largest = float(tf.float32.max)
-        check_number(f"the learning_rate of {setting}", learning_rate, at_least=0, at_most=largest)
+        check_number(f"the learning_rate of {setting}", learning_rate, at_least=0, at_most=_GREATEST)
     return None
-
-
-def _check_constants(setting, optimizer):
-    """Checks what the optimizers of Keras take as it is; a function that makes a number may be one."""
-    for name, value in {**vars(optimizer), **optimizer._hyper}.items():
-        if callable(value):
-            continue
-        if name in ("beta_1", "beta_2", "rho", "momentum"):
-            check_number(f"the {name} of {setting}", value, at_least=0, at_most=1)
-        elif name == "epsilon":
-            check_number(f"the epsilon of {setting}", value, at_least=0)
-        elif name in ("amsgrad", "centered", "nesterov"):
-            check_bool(f"the {name} of {setting}", value)

@@ -1,15 +1,41 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Replicas: several devices share the work of one update."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import gin
 import tensorflow as tf
 
 from alf.data_structures import LossInfo
 from alf.errors import ConfigError
+from alf.tf_runtime import check_device
 
-MirroredStrategy = gin.external_configurable(
-    tf.distribute.MirroredStrategy, "MirroredStrategy", module="alf.learner"
-)
+
+@gin.configurable(module="alf.learner")
+class MirroredStrategy(tf.distribute.MirroredStrategy):
+    """`tf.distribute.MirroredStrategy`: one replica for each of several devices of this process.
+
+    Args:
+        devices: tuple or list of different names, such as "GPU:1"; None takes all GPUs.
+        cross_device_ops: `tf.distribute.CrossDeviceOps`; None lets TensorFlow choose.
+    """
+
+    def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: Any = None) -> None:
+        if devices is not None:
+            is_list = isinstance(devices, (list, tuple)) and devices and all(map(_is_text, devices))
+            if not is_list or len(set(devices)) < len(devices):
+                raise ConfigError(
+                    f"MirroredStrategy.devices is {devices!r}: it must be a list of different names, such as "
+                    "['GPU:0', 'GPU:1']"
+                )
+            for device in devices:
+                check_device("MirroredStrategy.devices", device.lstrip("/").upper())
+        super().__init__(devices, cross_device_ops)
+
+
+def _is_text(value):
+    return isinstance(value, str)
 
 
 class Replicas:

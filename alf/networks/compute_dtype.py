@@ -10,7 +10,7 @@ import contextlib
 
 import tensorflow as tf
 
-from alf.errors import ConfigError
+from alf.errors import check_choice
 
 _KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -23,10 +23,7 @@ def keras_policy(name, compute_dtype):
     """
     if compute_dtype is None:
         return tf.keras.mixed_precision.global_policy()
-    choices = [*_KERAS_POLICIES, "auto"]
-    if not isinstance(compute_dtype, str) or compute_dtype not in choices:  # tf.bfloat16 == "bfloat16"
-        choices = ", ".join(map(repr, choices))
-        raise ConfigError(f"{name} is {compute_dtype!r}: it must be one of {choices}")
+    check_choice(name, compute_dtype, [*_KERAS_POLICIES, "auto"])
     if compute_dtype == "auto":
         compute_dtype = "bfloat16" if bfloat16_is_fast() else "float32"
     return tf.keras.mixed_precision.Policy(_KERAS_POLICIES[compute_dtype])

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from alf.annotations import NestedSpec
 from alf.configurable import configurable
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError, check_bool, check_choice, check_number
 from alf.nest_utils import BoundedTensorSpec
 from alf.ops import losses
 
@@ -266,15 +266,13 @@ class GaussianActions(_BoxActions):
         min_log_std=-5.0,
         max_log_std=2.0,
     ):
-        if std not in ("state", "shared", "fixed"):
-            raise ConfigError(f"std is {std!r}: it must be 'state', 'shared' or 'fixed'")
-        if std_transform not in ("exp", "softplus"):
-            raise ConfigError(f"std_transform is {std_transform!r}: it must be 'exp' or 'softplus'")
+        check_choice("std", std, ("state", "shared", "fixed"))
+        check_choice("std_transform", std_transform, ("exp", "softplus"))
         check_number("min_log_std", min_log_std, at_least=_LEAST_LOG_STD)
         check_number("max_log_std", max_log_std, above=min_log_std, at_most=_GREATEST_LOG_STD)
         check_number("init_log_std", init_log_std, at_least=min_log_std, at_most=max_log_std)
         super().__init__(action_spec, outputs_per_number=2 if std == "state" else 1)
-        if scale_to_bounds:
+        if check_bool("scale_to_bounds", scale_to_bounds):
             self._scale_to_bounds("scale_to_bounds is True")
         invert = _log_softplus_inverse if std_transform == "softplus" else float
         low, self._start, high = map(invert, (min_log_std, init_log_std, max_log_std))
@@ -494,9 +492,7 @@ def make_action_distribution(
             and "tanh_gaussian"; None for the default.
         scale_to_bounds: as in `GaussianActions`, for "gaussian" alone: the others always scale.
     """
-    if continuous not in _CONTINUOUS:
-        choices = ", ".join(map(repr, _CONTINUOUS))
-        raise ConfigError(f"continuous is {continuous!r}: it must be one of {choices}")
+    check_choice("continuous", continuous, _CONTINUOUS)
     distribution = _CONTINUOUS[continuous]
     options = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
     options |= {"std_transform": std_transform, "min_log_std": min_log_std, "max_log_std": max_log_std}

@@ -11,7 +11,7 @@ from tensorflow.python.util.nest import flatten_up_to
 
 from alf.annotations import Array, Nest
 from alf.data_structures import FIRST, MID, TimeStep
-from alf.errors import check_bool
+from alf.errors import ConfigError, check_bool
 from alf.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
@@ -70,6 +70,8 @@ class Agent:
     """
 
     def __init__(self, policy: Policy | PolicyGroup) -> None:
+        if not isinstance(policy, (Policy, PolicyGroup)):
+            raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
         self.policy = policy
         self.observation_spec = policy.time_step_spec.observation
         self.action_spec = policy.action_spec
@@ -110,7 +112,7 @@ class Agent:
         batch_size = len(tf.nest.flatten(observation)[0])
         starts = np.full([batch_size], state is None)
         if episode_start is not None:
-            starts = np.broadcast_to(np.asarray(episode_start, bool), starts.shape)
+            starts = _to_starts(episode_start, batch_size)
         step_type = np.where(starts, FIRST, MID).astype(np.int32)
         reward = np.zeros([batch_size, *self.policy.time_step_spec.reward.shape], np.float32)
         discount = np.ones([batch_size], np.float32)
@@ -172,6 +174,17 @@ class Agent:
 
     def _act_as_in_training(self, *args):
         return choose_action(self.policy.rollout, self.action_spec, *args)
+
+
+def _to_starts(episode_start, batch_size):
+    """Returns a bool, or bools [B], as an array [B]; numbers 0 and 1 will do. Else raises ValueError."""
+    starts = np.asarray(episode_start)
+    is_flag = starts.dtype == bool or (starts.dtype.kind in "iuf" and np.isin(starts, (0, 1)).all())
+    if not is_flag or starts.shape not in ((), (batch_size,)):
+        raise ValueError(
+            f"episode_start is {episode_start!r}: it must be a bool, or bools of the shape [{batch_size}]"
+        )
+    return np.broadcast_to(starts.astype(bool), [batch_size])
 
 
 def _clip(action, spec):

@@ -12,7 +12,7 @@ import gin
 from absl import logging
 
 from alf.distributed.ray_evaluator import RayEvaluator
-from alf.errors import ConfigError, check_bool, check_int, check_number, contain
+from alf.errors import ConfigError, check_bool, check_choice, check_int, check_number, contain
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
 from alf.training.evaluation_session import ClusterSession, ProcessSession, Session
@@ -82,14 +82,13 @@ class Evaluator:
     ) -> None:
         if interval_steps is None and interval_seconds is None:
             raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
-        check_number("Evaluator.interval_steps", interval_steps, above=0, optional=True)
+        check_number("Evaluator.interval_steps", interval_steps, above=0, optional=True, whole=True)
         check_number("Evaluator.interval_seconds", interval_seconds, above=0, optional=True)
         check_int("Evaluator.num_episodes", num_episodes)
         check_int("Evaluator.batch_size", batch_size)
         check_bool("Evaluator.deterministic", deterministic)
         check_int("Evaluator.seed", seed, at_least=0, optional=True)
-        if place not in _PLACES:
-            raise ConfigError(f"Evaluator.place is {place!r}: it must be one of {_PLACES}")
+        check_choice("Evaluator.place", place, _PLACES)
         if place != "thread" and env_ctor is not None:
             raise ConfigError(
                 f"Evaluator.env_ctor is set: with the place {place!r} environments are made by "

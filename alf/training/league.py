@@ -13,7 +13,7 @@ from absl import logging
 from alf.annotations import Environment
 from alf.drivers.metrics import Metric
 from alf.drivers.weights import get_weights, set_weights
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError, check_choice, check_int, check_number
 from alf.files import replace_file
 from alf.tf_runtime import global_seed
 from alf.training.callback import Callback
@@ -66,9 +66,7 @@ class League(Policies):
         self._self_play = check_number("League.self_play", self_play, at_least=0, at_most=1)
         self._snapshot_interval = check_int("League.snapshot_interval", snapshot_interval)
         self._draw_interval = check_int("League.draw_interval", draw_interval)
-        if sampling not in _SAMPLING:
-            raise ConfigError(f"League.sampling is {sampling!r}: it must be one of {', '.join(_SAMPLING)}")
-        self._sampling = sampling
+        self._sampling = check_choice("League.sampling", sampling, _SAMPLING)
         self._max_versions = check_int("League.max_versions", max_versions, at_least=2)
         self._elo_ctor = elo_ctor
         self._opponents = tuple(f"opponent_{i}" for i in range(num_opponents))

@@ -69,6 +69,7 @@ def read_description(root_dir):
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
+        _check_types(values)
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
         paths = [find_examples() if x == EXAMPLES else x for x in values["import_paths"]]
         return RunDescription(**{**values, **specs, "import_paths": paths})
@@ -76,6 +77,17 @@ def read_description(root_dir):
         raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
+
+
+def _check_types(values):
+    """Raises TypeError if the content of the file is not what `RunDescription.to_json` writes."""
+    git = {} if values.get("git") is None else values["git"]
+    paths, versions = values["import_paths"], values["versions"]
+    if not isinstance(paths, list) or not all(isinstance(x, str) for x in paths):
+        raise TypeError(f"import_paths is {paths!r}: it must be a list of texts")
+    for name, value in {"versions": versions, "git": git}.items():
+        if not isinstance(value, dict):
+            raise TypeError(f"{name} is {value!r}: it must be a dict")
 
 
 def find_import_paths(root_dir):

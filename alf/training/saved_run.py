@@ -94,7 +94,8 @@ class SavedRun:
 
     def find_checkpoint(self, checkpoint="newest"):
         """Finds the checkpoint that `restore` names; returns its path."""
-        if not isinstance(checkpoint, (str, os.PathLike, numbers.Integral)):
+        is_int = isinstance(checkpoint, numbers.Integral) and not isinstance(checkpoint, bool)
+        if not (isinstance(checkpoint, (str, os.PathLike)) or (is_int and checkpoint >= 0)):
             raise ConfigError(
                 f'checkpoint is {checkpoint!r}: it must be "newest", "best", a number or a path'
             )

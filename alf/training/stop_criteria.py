@@ -27,7 +27,8 @@ class StopCriteria:
     `max_seconds` counts from the first train step on. What comes before, environments that start and networks
     that compile, has limits of its own, above all the driver's `stall_timeout`.
 
-    ConfigError is raised if a limit is not a number above 0, or a target is not a number.
+    ConfigError is raised if a limit is not a number above 0, a number of iterations or steps has
+    a fraction, or a target is not a number.
     """
 
     num_iterations: int | None = None  # train iterations, over all runs in a root_dir
@@ -39,7 +40,8 @@ class StopCriteria:
     def __post_init__(self):
         for name, limit in vars(self).items():
             above = None if name.startswith("target") else 0
-            check_number(f"StopCriteria.{name}", limit, above=above, optional=True)
+            is_count = name.startswith("num_")
+            check_number(f"StopCriteria.{name}", limit, above=above, optional=True, whole=is_count)
 
     def reached(
         self,

@@ -3,7 +3,9 @@
 
 import contextlib
 import inspect
+import os
 import time
+import traceback
 
 import gymnasium
 import numpy as np
@@ -25,6 +27,7 @@ from alf.workers.arrays import (
 )
 from alf.workers.info import make_info_reader
 
+_GYMNASIUM = os.path.join(os.path.dirname(gymnasium.__file__), "")
 _FIRST, _MID, _LAST = 0, 1, 2
 _HELD = "held"  # in place of whether an episode is done: the environment waits at its FIRST step
 _NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
@@ -168,6 +171,11 @@ class EnvBatch:
                     self._write_reward(i, reward)
         except (MisfitError, *CONTROL) as error:
             raise self._name_error(i, error) from error
+        except (TypeError, ValueError) as error:
+            misfit = _find_misfit(error)
+            if misfit is None:
+                raise
+            raise self._name_error(i, misfit) from error
 
     def _name_error(self, i, error):
         """Returns the EnvError that names environment `i` and its step in place of `error`."""
@@ -246,7 +254,11 @@ def layout_of(env, info_keys):
 
 def reset_env(env, seed=None):
     """Returns the first observation of a new episode, and the info."""
-    result = env.reset() if seed is None else env.reset(seed=seed)
+    try:
+        result = env.reset() if seed is None else env.reset(seed=seed)
+    except (TypeError, ValueError) as error:
+        _raise_misfit(error)
+        raise
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise wrong_result("reset", result)
     return result
@@ -254,10 +266,36 @@ def reset_env(env, seed=None):
 
 def step_env(env, action):
     """Returns the observation, reward, both flags and info of a step."""
-    result = env.step(action)
+    try:
+        result = env.step(action)
+    except (TypeError, ValueError) as error:
+        _raise_misfit(error)
+        raise
     if not isinstance(result, (tuple, list)) or len(result) != 5:
         raise wrong_result("step", result)
     return result
+
+
+def _raise_misfit(error):
+    """Raises the MisfitError for an error of a call of `reset` or `step`, if there is one."""
+    misfit = _find_misfit(error)
+    if misfit is not None:
+        raise misfit from error
+
+
+def _find_misfit(error):
+    """Returns the MisfitError for an error of `reset` or `step`; None if the environment itself raised it.
+
+    Gymnasium's wrappers unpack what the environment's own `step` returns, and `reset` may lack an argument.
+    """
+    frame = list(traceback.walk_tb(error.__traceback__))[-1][0].f_code
+    if not frame.co_filename.startswith((_GYMNASIUM, __file__)):
+        return None
+    if "unpack" in str(error):
+        return MisfitError(f"step() did not return 5 values, observation to info: {error}")
+    if "unexpected keyword argument" in str(error):
+        return MisfitError(f"{error}: it must be reset(*, seed=None, options=None)")
+    return None
 
 
 def _step_randomly(env, count, observation, info):

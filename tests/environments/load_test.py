@@ -193,3 +193,29 @@ def test_is_configurable():
       environments.load.batch_size = 3
   """)
     assert load().batch_size == 3
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"num_envs": 8}, "load.num_envs is 8: load has no such setting: did you mean .*load.batch_size"),
+        ({"id": "Pendulum-v1"}, "load.id is 'Pendulum-v1': .*load.name"),
+        ({"vectorization_mode": "sync"}, "load.vectorization_mode is 'sync': .*load.num_workers"),
+        ({"disable_env_checker": False}, "load.disable_env_checker is False: load has no such setting"),
+    ],
+)
+@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0"])
+def test_what_load_itself_tells_gymnasium(name, argument, message):
+    with pytest.raises(ConfigError, match=message):
+        load(name, 2, **argument)
+
+
+def test_a_callable_may_have_arguments_of_any_name():
+    made = []
+
+    def make(num_envs, id):  # noqa: A002
+        made.append((num_envs, id))
+        return gymnasium.make("CartPole-v1")
+
+    load(make, 1, num_workers=0, num_envs=8, id=3).close()
+    assert made == [(8, 3)]

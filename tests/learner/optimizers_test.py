@@ -41,8 +41,50 @@ def test_the_config_file_of_a_run_has_the_defaults(make):
 @pytest.mark.parametrize("make", [optimizers.RMSprop, optimizers.SGD])
 @pytest.mark.parametrize("momentum", [-1.0, 1.5, "much"])
 def test_a_momentum_that_keras_refuses_is_a_wrong_setting(make, momentum):
-    with pytest.raises(ConfigError, match=f"^{make.__name__}: "):
+    with pytest.raises(
+        ConfigError, match=f"^{make.__name__}.momentum is {momentum!r}: .* at least 0 and at most"
+    ):
         make(momentum=momentum)
+
+
+@pytest.mark.parametrize(
+    "binding, message",
+    [
+        (
+            "Adam.beta_1 = @LinearSchedule()",
+            "Adam.beta_1 is a LinearSchedule: only learning_rate can follow a",
+        ),
+        ("Adam.clipnorm = @LinearSchedule()", "Adam.clipnorm is a LinearSchedule"),
+        ("Adam.learning_rate = @SGD()", "Adam.learning_rate is <.*SGD.*>: it must be a number or a schedule"),
+        ("Adam.learning_rate = @SGD", "Adam.learning_rate is <class .*SGD.*>: it must be a number or a"),
+        ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number or a schedule"),
+        ("Adam.learning_rate = -1", "Adam.learning_rate is -1: it must be a number at least 0"),
+        ("Adam.name = 'a b/'", "Adam.name is 'a b/': it must be a text of letters"),
+        ("Adam.name = 1.5", "Adam.name is 1.5: it must be a text"),
+        ("Adam.beta_1 = 1", "Adam.beta_1 is 1: it must be a number at least 0 and at most 0.99"),
+        ("Adam.beta_2 = 'a'", "Adam.beta_2 is 'a'"),
+        ("RMSprop.rho = 1.0", "RMSprop.rho is 1.0"),
+        ("SGD.momentum = 'a'", "SGD.momentum is 'a'"),
+        ("Adam.clipnorm = 'a'", "Adam.clipnorm is 'a': it must be a number above 0"),
+        ("Adam.clipvalue = 0", "Adam.clipvalue is 0"),
+        ("Adam.global_clipnorm = -1", "Adam.global_clipnorm is -1"),
+        ("Adam.decay = -1", "Adam.decay is -1"),
+        ("Adam.epsilon = ''", "Adam.epsilon is '': it must be a number above 0"),
+        ("Adam.epsilon = {}", "Adam.epsilon is {}"),
+        ("Adam.epsilon = ()", r"Adam.epsilon is \(\)"),
+        ("Adam.epsilon = @SGD()", "Adam.epsilon is <.*SGD"),
+        ("Adam.epsilon = 0", "Adam.epsilon is 0"),
+        ("Adam.amsgrad = 'False'", "Adam.amsgrad is 'False': it must be True or False"),
+        ("SGD.nesterov = 1", "SGD.nesterov is 1"),
+        ("RMSprop.centered = None", "RMSprop.centered is None"),
+    ],
+)
+def test_an_argument_from_gin_is_named(binding, message):
+    gin.parse_config(
+        [binding, "LinearSchedule.start = 1.0", "LinearSchedule.end = 0.5", "LinearSchedule.over = 5"]
+    )
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        getattr(optimizers, binding.partition(".")[0])()
 
 
 def make_groups():
@@ -148,9 +190,12 @@ def test_optimizers_that_do_not_fit_the_groups_are_errors(optimizer, message):
 @pytest.mark.parametrize(
     "optimizer, message",
     [
-        (LEGACY.Adam(beta_1="bad"), "the beta_1 of Learner.optimizer is 'bad': .* at least 0 and at most 1"),
+        (
+            LEGACY.Adam(beta_1="bad"),
+            "the beta_1 of Learner.optimizer is 'bad': .* at least 0 and at most 0.99",
+        ),
         (LEGACY.Adam(beta_2=-5.0), "the beta_2 of Learner.optimizer is -5.0"),
-        (LEGACY.Adam(epsilon="1e-5"), "the epsilon of Learner.optimizer is '1e-5': .* at least 0"),
+        (LEGACY.Adam(epsilon="1e-5"), "the epsilon of Learner.optimizer is '1e-5': .* above 0"),
         (LEGACY.Adam(amsgrad="no"), "the amsgrad of Learner.optimizer is 'no'"),
         (LEGACY.RMSprop(rho=1.5), "the rho of Learner.optimizer is 1.5"),
         (LEGACY.RMSprop(centered=1), "the centered of Learner.optimizer is 1"),

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from alf.data_structures import Experience
 from alf.errors import ConfigError
-from alf.learner.replicas import Replicas
+from alf.learner.replicas import MirroredStrategy, Replicas
 from tests.example_runs import EXAMPLES, build
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,6 +48,27 @@ def test_checkpoints_do_not_depend_on_the_strategy(tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(saved, restored, strict=True))
     restored, _ = train(6, *with_strategy)
     assert all(np.array_equal(a, b) for a, b in zip(saved_again, restored, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        (["zz"], "MirroredStrategy.devices is 'ZZ': this process has CPU:0"),
+        (["CPU:7"], "MirroredStrategy.devices is 'CPU:7': this process has CPU:0"),
+        (["CPU:0", "CPU:0"], "it must be a list of different names"),
+        ("CPU:0", "MirroredStrategy.devices is 'CPU:0': it must be a list"),
+        (3, "MirroredStrategy.devices is 3: it must be a list"),
+        ([], r"MirroredStrategy.devices is \[\]: it must be a list"),
+        ([3], r"MirroredStrategy.devices is \[3\]: it must be a list"),
+    ],
+)
+def test_devices_that_there_are_not(devices, message):
+    with pytest.raises(ConfigError, match=message):
+        MirroredStrategy(devices)
+
+
+def test_a_device_may_have_a_slash():
+    assert MirroredStrategy(["/cpu:0"]).num_replicas_in_sync == 1
 
 
 def test_wrong_settings(tmp_path):

@@ -864,8 +864,11 @@ def no_bounds():
     "spec, options, message",
     [
         (box(), {"continuous": "normal"}, "continuous is 'normal': it must be one of 'gaussian', "),
-        (box(), {"std": "variable"}, "std is 'variable': it must be 'state', 'shared' or 'fixed'"),
-        (box(), {"std_transform": "relu"}, "std_transform is 'relu': it must be 'exp' or 'softplus'"),
+        (box(), {"std": "variable"}, "std is 'variable': it must be one of 'state', 'shared', 'fixed'"),
+        (box(), {"std_transform": "relu"}, "std_transform is 'relu': it must be one of 'exp', 'softplus'"),
+        (box(), {"continuous": ["beta"]}, r"continuous is \['beta'\]: it must be one of"),
+        (box(), {"std": ["state"]}, r"std is \['state'\]: it must be one of"),
+        (box(), {"scale_to_bounds": "False"}, "scale_to_bounds is 'False': it must be True or False"),
         (box(), {"min_log_std": -21}, "min_log_std is -21: it must be a number at least -20"),
         (box(), {"max_log_std": 21.0}, "max_log_std is 21.0: it must be a number above -5.0 and at most 20"),
         (box(), {"min_log_std": 1.0, "max_log_std": 1.0}, "max_log_std is 1.0: it must be a number above 1"),

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_agents.specs.tensor_spec import BoundedTensorSpec
 
 from alf.data_structures import FIRST, PolicyState, PolicyStep, TimeStep
+from alf.errors import ConfigError
 from alf.networks import GRU, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.agent import Agent
@@ -148,6 +149,26 @@ def test_a_state_of_other_environments():
         agent.predict(np.ones([2, 2]), state)
     with pytest.raises(ValueError, match="the state is not one of this agent"):
         agent.predict(np.ones([2, 2]), "state")
+
+
+@pytest.mark.parametrize(
+    "wrong", [[True], [True] * 4, [[True] * 3], "yes", ["yes"] * 3, [2, 0, 1], [None] * 3]
+)
+def test_episodes_that_begin_are_bools(wrong):
+    with pytest.raises(
+        ValueError, match=r"episode_start is .*: it must be a bool, or bools of the shape \[3\]"
+    ):
+        Agent(EchoPolicy()).predict(np.ones([3, 2]), episode_start=wrong)
+
+
+@pytest.mark.parametrize("starts", [True, [True] * 3, np.array([1.0, 0.0, 1.0]), [0, 1, 0]])
+def test_episodes_may_begin_as_other_frameworks_say(starts):
+    Agent(EchoPolicy()).predict(np.ones([3, 2]), episode_start=starts)
+
+
+def test_what_is_no_policy():
+    with pytest.raises(ConfigError, match="policy is 3: it must be a Policy or a PolicyGroup"):
+        Agent(3)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

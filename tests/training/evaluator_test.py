@@ -138,6 +138,11 @@ def test_an_interval_in_seconds():
         ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
         ({"interval_steps": 1, "batch_size": 1.5}, "Evaluator.batch_size is 1.5"),
         ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
+        (
+            {"interval_steps": 1.5},
+            "Evaluator.interval_steps is 1.5: it must be a whole number above 0, or None",
+        ),
+        ({"interval_steps": 1, "place": ["thread"]}, r"Evaluator.place is \['thread'\]: it must be one of"),
         ({"interval_steps": 1, "place": "moon"}, "Evaluator.place is 'moon': it must be one of"),
         ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
         (

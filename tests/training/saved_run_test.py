@@ -101,7 +101,7 @@ def test_what_is_no_path_is_named(root_dir):
         SavedRun(root_dir)
 
 
-@pytest.mark.parametrize("checkpoint", [None, 1.5, ()])
+@pytest.mark.parametrize("checkpoint", [None, 1.5, (), -1, True])
 def test_what_names_no_checkpoint(tmp_path, checkpoint):
     train(tmp_path, iterations=1)
     with pytest.raises(
@@ -124,9 +124,19 @@ def test_what_is_no_run(tmp_path):
     with pytest.raises(ConfigError, match=r"holds no run: there is no run\.json"):
         load_agent(tmp_path)
     train(tmp_path)
+    right = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"run\.json cannot be read"):
         load_agent(tmp_path)
+    for wrong in ({"import_paths": [3]}, {"import_paths": "a"}, {"versions": []}, {"git": "a"}):
+        (tmp_path / "run.json").write_text(json.dumps({**right, **wrong}))
+        with pytest.raises(ConfigError, match=rf"run\.json cannot be read: TypeError.*{min(wrong)} is"):
+            load_agent(tmp_path)
+    del right["git"]  # it came later than the others
+    (tmp_path / "run.json").write_text(json.dumps(right))
+    load_agent(tmp_path)
+    with pytest.raises(ConfigError, match="policy is 3: it must be a Policy or a PolicyGroup"):
+        load_agent(tmp_path, policy=3)
 
 
 def test_a_checkpoint_of_another_policy(tmp_path):

@@ -68,6 +68,13 @@ def test_whichever_comes_first():
     assert criteria.reached(0, 0, 0, average_return(1, 1, 1)).startswith("target_return=1 reached")
 
 
+@pytest.mark.parametrize("name", ["num_iterations", "num_env_steps"])
+def test_counts_are_whole(name):
+    with pytest.raises(ConfigError, match=rf"StopCriteria\.{name} is 2.5: it must be a whole number above 0"):
+        StopCriteria(**{name: 2.5})
+    assert StopCriteria(**{name: 1e6}) == StopCriteria(**{name: 1_000_000})
+
+
 @pytest.mark.parametrize("name", ["num_iterations", "num_env_steps", "max_seconds"])
 @pytest.mark.parametrize("limit", [0, -1])
 def test_limits_are_positive(name, limit):

@@ -108,6 +108,66 @@ def test_an_observation_that_does_not_fit(space, right, wrong, message):
         batch.step()
 
 
+class Steps(gymnasium.Env):
+    """Its `step` returns what it was made with, or calls it."""
+
+    observation_space, action_space = BOX, gymnasium.spaces.Discrete(2)
+
+    def __init__(self, result):
+        self.result = result
+
+    def reset(self, *, seed=None, options=None):
+        return ZEROS, {}
+
+    def step(self, action):
+        return self.result() if callable(self.result) else self.result
+
+
+class ResetsWithoutSeed(Steps):
+    def reset(self):
+        return ZEROS, {}
+
+
+def limit_steps(env):
+    """As `gymnasium.make` does for an id with `max_episode_steps`."""
+    return gymnasium.wrappers.TimeLimit(gymnasium.wrappers.OrderEnforcing(env), 5)
+
+
+@pytest.mark.parametrize("max_random_steps", [0, 1])
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (None, "step() did not return 5 values, observation to info: cannot unpack non-iterable NoneType"),
+        ((ZEROS, 0.0, False, {}), "step() did not return 5 values, .*expected 5, got 4"),
+        ((ZEROS, 0.0, False, False, {}, 1), "step() did not return 5 values, .*expected 5"),
+    ],
+)
+def test_a_step_of_another_form_below_the_wrappers_of_gymnasium(result, message, max_random_steps):
+    batch = EnvBatch([lambda: limit_steps(Steps(result))], [1], max_random_steps, first_index=6)
+    with pytest.raises(EnvError, match=f"^environment 6, step [01]: {message.replace('()', '..')}"):
+        batch.reset()
+        batch.step()
+
+
+@pytest.mark.parametrize("wrap", [limit_steps, lambda env: env])
+def test_a_reset_without_a_seed(wrap):
+    message = (
+        r"environment 6, step 0: .*reset\(\) got .* 'seed': it must be reset\(\*, seed=None, options=None\)"
+    )
+    with pytest.raises(EnvError, match=message):
+        EnvBatch([lambda: wrap(ResetsWithoutSeed(None))], [1], first_index=6).reset()
+
+
+@pytest.mark.parametrize("wrap", [limit_steps, lambda env: env])
+@pytest.mark.parametrize("code", ["a, b = 1, 2, 3", "dict(1)", "int('x')", "len(1, x=2)"])
+def test_the_environments_own_errors_pass_through(wrap, code):
+    batch = EnvBatch([lambda: wrap(Steps(lambda: exec(code)))], [1])
+    batch.reset()
+    with pytest.raises((TypeError, ValueError)) as caught:
+        batch.step()
+    assert not isinstance(caught.value, ConfigError)
+
+
 def test_a_later_reset_is_checked_too():
     batch = make(BOX, ZEROS, (ZEROS, 0.0, True, False, {}))
     batch.reset()
