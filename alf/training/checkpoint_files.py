@@ -79,6 +79,11 @@ def read_into(checkpoint, path, what):
     checkpoint.read(path).assert_existing_objects_matched().expect_partial()
 
 
+def tell(error):
+    """Returns the text of an error of a file, without the words of TensorFlow about its graph."""
+    return re.sub(r"\{\{function_node .*?\}\} | \[Op:\w+\]", "", str(error))
+
+
 def remove(path):
     """Removes all files of a checkpoint, and the folder in which TensorFlow writes."""
     folder, start = os.path.split(path)

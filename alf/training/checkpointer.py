@@ -187,7 +187,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         try:
             self._write_checkpoint()
         except (OSError, tf.errors.OpError) as error:
-            raise SaveError(f"no checkpoint was saved: {error}") from error
+            raise SaveError(f"no checkpoint was saved: {files.tell(error)}") from error
 
     def _write_checkpoint(self):
         learner = self._driver.learner

@@ -90,7 +90,7 @@ class SavedRun:
                 cause = error
                 if os.path.exists(path + files.COMPLETE):
                     break
-        raise ConfigError(f"the checkpoint {path} cannot be read: {cause}")
+        raise ConfigError(f"the checkpoint {path} cannot be read: {files.tell(cause)}")
 
     def find_checkpoint(self, checkpoint="newest"):
         """Finds the checkpoint that `restore` names; returns its path."""

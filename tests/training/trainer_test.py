@@ -532,6 +532,13 @@ def test_a_disk_that_is_full_for_a_while_does_not_end_the_run(tmp_path, monkeypa
     assert len(messages) == 2 and "full" in messages[0] and "No space left" in messages[1]
 
 
+def test_an_error_of_tensorflow_is_said_without_its_graph(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 2})
+    monkeypatch.setattr(tf.train.Checkpoint, "write", lambda *_: tf.io.read_file("/nope/mine"))
+    with pytest.raises(SaveError, match="^no checkpoint was saved: /nope/mine; No such file or directory$"):
+        trainer.train()
+
+
 def test_a_disk_that_is_full_at_the_end_is_an_error(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(errno.ENOSPC, "No space left")
