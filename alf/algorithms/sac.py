@@ -15,7 +15,8 @@ from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.annotations import Nest
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError, check_bool, check_number
-from alf.networks import CriticsNetwork, check_network
+from alf.networks import CriticsNetwork
+from alf.networks.heads import check_network
 from alf.ops import losses, td_losses
 from alf.policies.off_policy import SacPolicy
 from alf.schedules import ScheduledFloat

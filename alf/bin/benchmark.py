@@ -20,7 +20,7 @@ from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.command import make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_number
 from alf.training import Experiment
 from alf.training.benchmark import benchmark
 from alf.training.config import check_dead_bindings, parse_config, wrong_calls_are_config_errors
@@ -28,20 +28,21 @@ from alf.training.saved_run import SavedRun
 
 for _module in (checkpoint_flags, config_flags, run_flags):
     flags.adopt_module_key_flags(_module)
-_SECONDS = flags.DEFINE_float("measure_seconds", 20.0, "Seconds that each of the two takes.", lower_bound=0.1)
+_SECONDS = flags.DEFINE_float("measure_seconds", 20.0, "Seconds that each of the two takes.")
 _SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Nothing is learned: without the learner.")
 
 
 def run():
     """Measures as the flags say; returns the exit status."""
+    check_number("--measure_seconds", _SECONDS.value, at_least=0.1)
     driver, source = _build()
     try:
         check_dead_bindings(GIN_PARAM.value)
         result = benchmark(driver, _SECONDS.value, _SAMPLE_ONLY.value)
+        versions = {"cores": os.cpu_count(), "alf": alf.__version__, "tensorflow": tf.__version__}
+        print(json.dumps({**source, **result, **versions}, indent=2), flush=True)  # before `stop`
     finally:
         driver.stop()
-    versions = {"cores": os.cpu_count(), "alf": alf.__version__, "tensorflow": tf.__version__}
-    print(json.dumps({**source, **result, **versions}, indent=2))
     return 0
 
 
@@ -49,6 +50,8 @@ def _build():
     """Makes the driver that the flags describe, and what the result says of its source."""
     if bool(GIN_FILE.value) == bool(ROOT_DIR.value):
         raise ConfigError("name either --gin_file, or --root_dir of a run")
+    if GIN_FILE.value and CHECKPOINT.value != CHECKPOINT.default:
+        raise ConfigError(f"--checkpoint={CHECKPOINT.value}: it needs --root_dir, the run that has it")
     saved = SavedRun(ROOT_DIR.value) if ROOT_DIR.value else None
     if saved is None:
         parse_config(GIN_FILE.value, GIN_PARAM.value)

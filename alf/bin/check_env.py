@@ -13,7 +13,7 @@ from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import config_flags
-from alf.bin.command import make_main, start
+from alf.bin.command import arguments_are_flags, make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM
 from alf.environments import load
@@ -42,8 +42,9 @@ def run():
     parse_config(GIN_FILE.value, GIN_PARAM.value)
     with wrong_calls_are_config_errors():
         name, settings = _read_settings()
-        limits = dict(step_timeout=_STEP_TIMEOUT.value, start_timeout=_START_TIMEOUT.value)
-        report = check_env(name, num_steps=_NUM_STEPS.value, max_seconds=_SECONDS.value, **limits, **settings)
+        values = {flag.name: flag.value for flag in (_NUM_STEPS, _SECONDS, _STEP_TIMEOUT, _START_TIMEOUT)}
+        with arguments_are_flags(*values):
+            report = check_env(name, **values, **settings)
     check_dead_bindings(GIN_PARAM.value)
     print(report)
     return int(bool(report.problems))

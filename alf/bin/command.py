@@ -1,8 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What the commands have in common: how errors are shown, and how the process ends."""
 
+import contextlib
 import logging as std_logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -11,10 +13,18 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 from alf.bin import help_flags
+from alf.bin.signals import raise_interrupts
+from alf.bin.streams import make_lasting
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 from alf.tf_runtime import share_heaps
 from alf.training.config import first_line
 
+# What absl says of a flag's value, and what is said in its place.
+_WRONG_VALUES = {
+    "('Non-boolean argument": "write --{name} or --no{name}",
+    "invalid literal for int": "it must be an integer",
+    "could not convert string to float": "it must be a number",
+}
 _EXIT_SECONDS = 10.0  # for threads that environments have started, after everything else has ended
 _START_SECONDS = 2.0  # until a process ends after a signal that comes before the first of many runs starts
 
@@ -37,6 +47,7 @@ def make_main(run, takes_arguments=False):
         share_heaps()
         tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
         try:
+            raise_interrupts()
             return run(argv[1:]) if takes_arguments else run()
         except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
@@ -58,13 +69,24 @@ def _is_worth_a_line(record):
 
 
 def start(main):
-    """Runs what `make_main` has returned as a program."""
+    """Runs what `make_main` has returned as a program.
+
+    A command goes on where nobody reads its output any more, as after `| head -1`; the rest is dropped. So it
+    does where the output's disk is full, but then it fails in the end.
+    """
     help_flags.define(main.__module__)
+    sys.stdout, output = make_lasting(sys.stdout)
+    sys.stderr, _ = make_lasting(sys.stderr)
     try:
         app.run(main, flags_parser=_parse_flags)
     except SystemExit as ended:
-        exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
-        raise
+        status = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+        sys.stdout.flush()
+        if status == 0 and (fault := output.find_fault()):
+            print(f"error: the output cannot be written: {fault}", file=sys.stderr)
+            status = 1
+        exit_after(_EXIT_SECONDS, status)
+        sys.exit(status)
 
 
 def _parse_flags(argv):
@@ -72,8 +94,30 @@ def _parse_flags(argv):
     try:
         return flags.FLAGS(help_flags.join_optional_texts(argv))
     except flags.Error as error:
-        print(f"error: {first_line(error)}", file=sys.stderr)
+        print(f"error: {_explain(first_line(error))}", file=sys.stderr)
         sys.exit(2)
+
+
+def _explain(text):
+    """Returns what absl says of a wrong flag, with what to write."""
+    for reason, rule in _WRONG_VALUES.items():
+        wrong, found, _ = text.partition(f": {reason}")
+        if found:
+            name = wrong.removeprefix("flag --").partition("=")[0]
+            return f"{wrong}: {rule.format(name=name)}"
+    return text
+
+
+@contextlib.contextmanager
+def arguments_are_flags(*names):
+    """Context of a call whose arguments of these names are flags: a ConfigError that begins with one says so.
+
+    "num_steps is 0" and "check_env.num_steps is 0" become "--num_steps is 0".
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(re.sub(rf"^(\w+\.)?({'|'.join(names)})\b", r"--\2", str(error))) from error
 
 
 class Stopper:

@@ -29,14 +29,17 @@ def run():
     """Evaluates as the flags say; returns the exit status."""
     num_episodes = NUM_EPISODES.value or _NUM_EPISODES
     with open_run(min(_PARALLEL_ENVS.value, num_episodes)) as (agent, env, path):
-        episodes = evaluate(agent, env, num_episodes, not SAMPLE.value)
+        _show(path, evaluate(agent, env, num_episodes, not SAMPLE.value))  # before `close`, which may fail
+    return 0
+
+
+def _show(path, episodes):
     figures = summarize_episodes(episodes)
     if _JSON.value:
-        print(json.dumps({"checkpoint": path, "num_episodes": len(episodes.returns), **figures}))
+        print(json.dumps({"checkpoint": path, "num_episodes": len(episodes.returns), **figures}), flush=True)
     else:
         print(f"{path}, {len(episodes.returns)} episodes")
-        print(format_table(figures))
-    return 0
+        print(format_table(figures), flush=True)
 
 
 def format_table(figures):

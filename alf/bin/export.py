@@ -5,15 +5,18 @@ Writes a SavedModel that runs without ALF, see `alf.training.export`. No environ
 is 0, 1 after an error, 2 if a setting is wrong.
 """
 
+import os
+
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin import output_flags, policy_flags
-from alf.bin.command import make_main, start
+from alf.bin.command import arguments_are_flags, make_main, start
 from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import POLICY, SAMPLE, load_policy
 from alf.bin.run_flags import GIN_PARAM
 from alf.errors import ConfigError
+from alf.files import find_path
 from alf.training.config import check_dead_bindings
 from alf.training.export import export
 from alf.training.players import select_policy
@@ -29,15 +32,25 @@ def run():
     """Exports as the flags say; returns the exit status."""
     if not _OUTPUT.value:
         raise ConfigError("--output is missing: name the folder to write")
+    if os.path.lexists(find_path("--output", _OUTPUT.value)) and not OVERWRITE.value:
+        raise ConfigError(f"--output={_OUTPUT.value}: this exists; --overwrite replaces an earlier export")
     policy, path = load_policy()
-    policy = select_policy(policy, POLICY.value)
+    policy = _select(policy)
     check_dead_bindings(GIN_PARAM.value)
     options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
-    select_ops = export(policy, _OUTPUT.value, not SAMPLE.value, **options)
+    with arguments_are_flags("output", *options):
+        select_ops = export(policy, _OUTPUT.value, not SAMPLE.value, **options)
     print(f"{path} is exported to {_OUTPUT.value}")
     if select_ops:
         print(f"policy.tflite needs TensorFlow's operations (Flex): {', '.join(select_ops)}")
     return 0
+
+
+def _select(policy):
+    try:
+        return select_policy(policy, POLICY.value)
+    except ConfigError as error:
+        raise ConfigError(f"--policy: {error}") from None
 
 
 main = make_main(run)

@@ -50,8 +50,8 @@ def run():
         with on_signal((signal.SIGINT, signal.SIGTERM), signals.append):
             with record(video, fps) if video else open_window(fps) as screen:
                 play(agent, env, screen, lambda: bool(signals) or screen.is_closed)
-    if video:
-        print(f"{screen.num_frames} frames in {video}")
+        if video:
+            print(f"{screen.num_frames} frames in {video}")
     if signals:
         print(f"stopped by {signal.Signals(signals[0]).name}")
         return 128 + signals[0]

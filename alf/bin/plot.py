@@ -14,8 +14,9 @@ from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
 from alf.bin.command import make_main, start
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_number
 from alf.extras import import_extra
+from alf.files import find_path
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture
@@ -33,23 +34,35 @@ _TITLE = flags.DEFINE_string("title", "", "Text above the picture.")
 def run(arguments):
     """Draws as the flags say; returns the exit status."""
     import_extra("matplotlib", "plot")
-    _check_flags()
+    output = _check_flags()
     groups = _read_groups(arguments)
     lines = _make_lines(groups)
     figure = draw(lines, _METRIC.value, _find_target(groups), _TITLE.value)
-    save_picture(figure, _OUTPUT.value)
-    print(f"{_OUTPUT.value}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
+    save_picture(figure, output)
+    print(f"{output}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
     return 0
 
 
 def _check_flags():
-    """Raises ConfigError if a flag is wrong."""
+    """Raises ConfigError if a flag is wrong; returns the path of the picture."""
     if not _OUTPUT.value:
         raise ConfigError("--output is not set: name the file of the picture")
-    if _SMOOTHING.value is not None and not _SMOOTHING.value > 0:
-        raise ConfigError(f"--smoothing is {_SMOOTHING.value:g}: it must be a number above 0")
+    for flag, at_least in ((_SMOOTHING, 1), (_TARGET, None)):
+        if flag.value is not None:
+            check_number(f"--{flag.name}", flag.value, at_least=at_least)
+    _check_text("--title", _TITLE.value)
     if format_of(_OUTPUT.value) not in FORMATS:
         raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
+    find_path("--output", _OUTPUT.value)
+    return os.path.expanduser(_OUTPUT.value)
+
+
+def _check_text(name, text):
+    """Raises ConfigError if Matplotlib cannot draw a text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name} is {text!r}: it must be UTF-8") from None
 
 
 def _read_groups(arguments):
@@ -59,7 +72,9 @@ def _read_groups(arguments):
     labelled, others, seen = {}, [], set()
     for argument in arguments:
         label, path = _split(argument)
+        _check_text("the label", label)
         for found in _find(path):
+            find_path("the run", found)
             if os.path.realpath(found) not in seen:
                 seen.add(os.path.realpath(found))
                 (labelled.setdefault(label, []) if label else others).append(read_run(found))
@@ -69,10 +84,11 @@ def _read_groups(arguments):
 
 def _split(argument):
     """(label or "", path) of an argument. A folder may have a "=" in its name."""
-    if os.path.isdir(argument):
-        return "", argument
+    whole = os.path.expanduser(argument)
+    if os.path.isdir(whole):
+        return "", whole
     label, _, path = argument.partition("=")
-    return (label, path) if path else ("", argument)
+    return (label, os.path.expanduser(path)) if path else ("", whole)
 
 
 def _find(path):

@@ -4,7 +4,24 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
+
+
+def end_at_interrupts():
+    """Lets Ctrl-C end a command at once, and without a traceback, while it imports modules.
+
+    Nothing can be lost so early. It does nothing in a program of the user's that imports ALF.
+    """
+    is_command = sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith("alf-")
+    if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def raise_interrupts():
+    """Makes Ctrl-C a KeyboardInterrupt again, after `end_at_interrupts`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager

@@ -2,13 +2,7 @@
 """Networks: an encoder of observations, hidden layers, a recurrent layer if wanted, and one or more heads."""
 
 from alf.networks.encoders import ImpalaResEncoder, KerasEncoder, NatureEncoder, ObservationEncoder
-from alf.networks.heads import (
-    ActorCriticNetwork,
-    CriticsNetwork,
-    PolicyNetwork,
-    QValueNetwork,
-    check_network,
-)
+from alf.networks.heads import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.networks.recurrent import GRU, LSTM
 
 __all__ = [
@@ -22,5 +16,4 @@ __all__ = [
     "ObservationEncoder",
     "PolicyNetwork",
     "QValueNetwork",
-    "check_network",
 ]

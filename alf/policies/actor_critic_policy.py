@@ -10,7 +10,8 @@ import tensorflow as tf
 from alf.annotations import Array, Nest, NestedSpec
 from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
 from alf.nest_utils import zeros_from_spec
-from alf.networks import ActorCriticNetwork, check_network
+from alf.networks import ActorCriticNetwork
+from alf.networks.heads import check_network
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy

@@ -10,7 +10,8 @@ import tensorflow as tf
 from alf.annotations import Array, Nest, NestedSpec
 from alf.data_structures import PolicyStep, TimeStep
 from alf.errors import ConfigError
-from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork, check_network
+from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.networks.heads import check_network
 from alf.policies.action_distributions import (
     CategoricalActions,
     TanhGaussianActions,

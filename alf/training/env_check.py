@@ -21,6 +21,8 @@ from alf.workers.info import check_info_keys
 from alf.workers.inspector import Inspector
 from alf.workers.watched_thread import WatchedThread
 
+_MAX_SECONDS = 10**9  # of a time-out; Python cannot wait for ten times as long
+
 
 class CallCost(NamedTuple):
     """What calls of `step`, or of `reset`, take in microseconds: median, 95 % quantile and largest."""
@@ -101,13 +103,13 @@ def check_env(
         TypeError: if the constructor does not know `max_episode_steps`, or an argument of `kwargs`.
     """
     check_int("check_env.num_steps", num_steps)
-    check_int("check_env.batch_size", batch_size)
-    check_int("check_env.max_episode_steps", max_episode_steps, optional=True)
+    check_int("load.batch_size", batch_size)
+    check_int("load.max_episode_steps", max_episode_steps, optional=True)
     check_int("check_env.seed", seed, at_least=0)
-    info_keys = check_info_keys("check_env.info_keys", info_keys)
+    info_keys = check_info_keys("load.info_keys", info_keys)
     check_number("check_env.max_seconds", max_seconds, above=0)
-    check_number("check_env.step_timeout", step_timeout, above=0)
-    check_number("check_env.start_timeout", start_timeout, above=0)
+    check_number("check_env.step_timeout", step_timeout, above=0, at_most=_MAX_SECONDS)
+    check_number("check_env.start_timeout", start_timeout, above=0, at_most=_MAX_SECONDS)
     is_made = isinstance(env, gymnasium.Env)
     name = (lambda: env) if is_made else env
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
@@ -153,12 +155,14 @@ def _inspect(start, report, num_steps, max_seconds, given):
         is_sound = not report.problems
         for repeats in (False, True) if is_sound else ():
             is_sound = is_sound and _walk(watched, report, num_steps, max_seconds / 2, repeats)
-        return watched.call("inspected") if report.num_steps else None
+        seen = watched.call("inspected") if report.num_steps else None
+        _end(watched, report)
+        return seen
     except WorkerError as loss:
         report.problems.append(str(loss))
         return None
     finally:
-        _close(watched, report)
+        watched.close()
 
 
 def _walk(watched, report, num_steps, max_seconds, repeats):
@@ -181,11 +185,12 @@ def _walk(watched, report, num_steps, max_seconds, repeats):
     return True
 
 
-def _close(watched, report):
+def _end(watched, report):
+    """Closes the environment; adds to the `report` what is wrong with that."""
     try:
-        watched.close()
-    except Exception as error:
-        report.problems.append(f"close: {type(error).__name__}: {error}")
+        report.problems += [f"close: {problem}" for problem in watched.call("end")]
+    except WorkerError as loss:
+        report.problems.append(f"close: {loss}")
 
 
 def _judge(report, seen, batch_size, stays, has_vector):

@@ -24,6 +24,7 @@ from absl import logging
 from tf_agents.policies.policy_saver import PolicySaver
 
 from alf.errors import ConfigError
+from alf.files import find_path
 from alf.policies.flat_policy import FlatPolicy
 from alf.policies.tf_policy import TFAgentsPolicy
 from alf.version import __version__
@@ -81,7 +82,10 @@ def _save_model(policy, flat, deterministic, folder):
     policy_for_saver = TFAgentsPolicy(policy, deterministic)
     saver = PolicySaver(policy_for_saver, use_nest_path_signatures=False, train_step=policy.progress.updates)
     saver.signatures[_FUNCTION] = flat.trace()
-    saver.save(folder)
+    try:
+        saver.save(folder)
+    except tf.errors.OpError as error:  # TensorFlow raises no OSError; its message begins with the file
+        raise OSError(re.sub(r"^.*?; | \[Op:.*", "", error.message.partition("\n")[0])) from error
 
 
 def _write_tflite(policy, flat, path):
@@ -151,7 +155,7 @@ def _quiet():
 @contextlib.contextmanager
 def _new_folder(path, overwrite):
     """Gives a folder to fill, which becomes `path` when the block ends without an error."""
-    path = os.path.abspath(os.path.expanduser(path))
+    path = find_path("output", path)
     if os.path.lexists(path):
         if not overwrite:
             raise ConfigError(f"output {path!r} exists: choose another one, or overwrite it")

@@ -4,6 +4,7 @@
 import bisect
 import collections
 import shutil
+import sys
 import time
 
 from absl import logging
@@ -75,8 +76,9 @@ class ProgressBar:
         self._first = self._position = None
         self._summary = {}
         columns, lines = shutil.get_terminal_size()  # never 0: with 0, tqdm would show nothing
-        # With `disable=None` there is a bar on a terminal alone.
-        self._bar = tqdm(bar_format="{desc}", ncols=columns, nrows=lines, disable=None)
+        # With `disable=None` there is a bar on a terminal alone. A closed stderr is None.
+        is_off = True if sys.stderr is None else None
+        self._bar = tqdm(bar_format="{desc}", ncols=columns, nrows=lines, disable=is_off)
         self._interval = _LOG_SECONDS if self._bar.disable else 0.25
         logging.get_absl_handler().addFilter(self._clear_line)
 

@@ -156,6 +156,7 @@ class Inspector(gymnasium.Env):
                 self._step()
         except MisfitError as error:
             self._note_misfit(error)
+            is_broken = error.__cause__ is not None  # the call itself raised it
         except (Exception, *CONTROL) as error:
             self._note("raised", f"{self._call}() raised {type(error).__name__}: {error}")
             is_broken = True
@@ -174,8 +175,17 @@ class Inspector(gymnasium.Env):
         times = self._make_seconds, self._step_seconds, self._reset_seconds
         return Inspected(self._layout, actions, ranges, *counts, *times)
 
+    def end(self):
+        """Closes the environment; returns a list of texts: what is wrong with that."""
+        try:
+            self.close()
+        except (Exception, *CONTROL) as error:
+            return [" ".join(f"close() raised {type(error).__name__}: {error}".split())]
+        return []
+
     def close(self):
         if not self._keeps:
+            self._keeps = True  # it is closed once
             self._env.close()
 
     def _name_next(self):

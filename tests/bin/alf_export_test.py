@@ -88,17 +88,23 @@ def test_flags(root_dir, tmp_path):
     ]
     calls = [[f"--root_dir={root_dir}", *call] for call in calls]
     calls.append([f"--root_dir={tmp_path}", f"--output={none}"])
+    calls.append([f"--root_dir={root_dir}"])
+    calls.append([f"--root_dir={root_dir}", f"--output={tmp_path}/\udcff"])
+    calls.append([f"--root_dir={root_dir}", f"--output={tmp_path}", "--overwrite"])
     done = run("-c", SEVERAL_CALLS, json.dumps(calls))
     assert done.returncode == 0, done.stderr
     statuses, lines = zip(*json.loads(done.stdout.splitlines()[-1]), strict=True)
-    assert statuses == (0, 2, 0, 0, 2, 2, 2, 2)
+    assert statuses == (0, 2, 0, 0, 2, 2, 2, 2, 2, 2, 2)
     assert lines[0] == [f"{root_dir}/checkpoints/ckpt-2 is exported to {newest}"]
-    assert lines[1] == [f"error: output '{newest}' exists: choose another one, or overwrite it"]
+    assert lines[1] == [f"error: --output={newest}: this exists; --overwrite replaces an earlier export"]
     assert lines[3] == [f"{root_dir}/checkpoints/ckpt-1 is exported to {first}"]
-    assert lines[4][0].startswith("error: onnx needs tf2onnx: pip install 'alf-tf[onnx]'")
+    assert lines[4][0].startswith("error: --onnx needs tf2onnx: pip install 'alf-tf[onnx]'")
     assert lines[5] == ["error: nothing reads the gin binding GRU.units"]
     assert "does not fit this policy" in lines[6][-1]
     assert "holds no run" in lines[7][-1]
+    assert lines[8] == ["error: --output is missing: name the folder to write"]
+    assert lines[9][-1].endswith("the name of each folder must be UTF-8") and "--output" in lines[9][-1]
+    assert lines[10] == [f"error: --output '{tmp_path}' is no export: overwrite does not replace it"]
     assert not none.exists()
     assert before == sorted(path.stat().st_mtime_ns for path in root_dir.rglob("*"))
 

@@ -115,12 +115,30 @@ def test_a_run_gives_its_configuration_and_its_policy(bench, root_of, learners):
     assert list_files() == before
 
 
+def test_the_result_is_there_though_an_environment_cannot_be_closed(bench, monkeypatch, capsys):
+    def close(self):
+        raise RuntimeError("the end is broken")
+
+    monkeypatch.setattr("gymnasium.envs.classic_control.CartPoleEnv.close", close)
+    with pytest.raises(RuntimeError, match="the end is broken"):
+        bench(KINDS["cartpole"], sample_only=True)
+    assert json.loads(capsys.readouterr().out)["sampling"]["env_steps"] > 0
+
+
 @pytest.mark.parametrize(
     "values, message",
     [
         ({}, "name either --gin_file, or --root_dir"),
         ({"config": KINDS["cartpole"], "root_dir": "anywhere"}, "name either --gin_file, or --root_dir"),
         ({"root_dir": "/no/such/run"}, "holds no run"),
+        (
+            {"config": KINDS["cartpole"], "measure_seconds": float("nan")},
+            "^error: --measure_seconds is nan: it must be a number at least 0.1$",
+        ),
+        (
+            {"config": KINDS["cartpole"], "checkpoint": "best"},
+            "^error: --checkpoint=best: it needs --root_dir, the run that has it$",
+        ),
         ({"config": KINDS["cartpole"], "gin_param": ["Experiment.num_envs = 0"]}, "num_envs is 0"),
         ({"config": KINDS["cartpole"], "gin_param": ["RMSprop.rho = 0.5"]}, "nothing reads .*RMSprop.rho"),
         ({"config": KINDS["cartpole"], "gin_param": ["Experiment.no = 0.5"]}, "Experiment"),

@@ -78,6 +78,18 @@ def test_the_table(root_of, command):
     assert returns.split()[0] == "return" and lengths.split() == ["length", *returns.split()[1:]]
 
 
+def test_the_table_is_there_though_the_environment_cannot_be_closed(root_of, command, monkeypatch, capsys):
+    root_dir = root_of("own")
+
+    def close(self):
+        raise RuntimeError("the end is broken")
+
+    monkeypatch.setattr(sys.modules["uneven_env"].Uneven, "close", close)
+    with pytest.raises(RuntimeError, match="the end is broken"):
+        command(evaluate, root_dir=root_dir, num_episodes=2)
+    assert capsys.readouterr().out.splitlines()[2].startswith("return ")
+
+
 def test_a_setting_of_the_environment(root_of, command):
     for scope in ("", "eval/"):
         params = [f"{scope}alf.environments.load.max_episode_steps = 4"]

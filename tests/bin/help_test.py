@@ -67,14 +67,24 @@ def test_version(run, name):
         (["--nope"], "Unknown command line flag 'nope'"),
         (["--root_dir"], "Missing value for flag --root_dir"),
         (["oops"], "unexpected argument 'oops'"),
-        (["--root_dir=x", "oops", "--help=maybe"], "flag --help=maybe: .*boolean"),
+        (["--root_dir=x", "oops", "--help=maybe"], "flag --help=maybe: write --help or --nohelp$"),
+        (["--verbosity=a: b"], "flag --verbosity=a: b: it must be an integer$"),
     ],
-    ids=["unknown", "no value", "argument", "wrong value"],
+    ids=["unknown", "no value", "argument", "no boolean", "no integer"],
 )
 def test_a_wrong_flag_is_one_line(run, name, args, message):
     done = run(name, *args)
     assert (done.status, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1 and re.match(f"error: {message}", done.err), done.err
+
+
+def test_a_value_of_the_wrong_kind_is_one_line(run):
+    for name, flag, words in (
+        ("play", "--overwrite=maybe", "write --overwrite or --nooverwrite"),
+        ("check_env", "--num_steps=1e30", "it must be an integer"),
+        ("check_env", "--max_seconds=soon", "it must be a number"),
+    ):
+        assert run(name, flag) == (2, "", f"error: flag {flag}: {words}\n")
 
 
 def test_list_settings(run):

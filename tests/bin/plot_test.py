@@ -73,6 +73,7 @@ def folder(tmp_path_factory):
     (path / "old" / "run").mkdir(parents=True)
     (path / "old" / "run" / "operative_config.gin").write_text(PPO)
     (path / "none").mkdir()
+    write_run(path / "odd" / "\udcff", [1])
     (path / "damaged").mkdir()
     (path / "damaged" / "progress.csv").write_text("env_steps,seconds,x\n1,2\n")
     return path
@@ -123,6 +124,14 @@ def test_the_file_has_the_format_of_its_name_and_replaces_what_was_there(folder)
     assert not list(folder.glob("*.tmp"))
 
 
+def test_a_home_directory(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    calls = ["~/dqn", "--output=~/home.png"], ["mine=~/dqn", "--output=~/mine.png"]
+    for (status, lines, drawn), name, label in zip(call(ROOT, *calls), ("home", "mine"), ("DQN", "mine")):
+        assert (status, drawn[0]) == (0, [[label, "DQN", [[7, 8]]]])
+        assert lines == [f"{folder}/{name}.png, runs: 1, curves: 1"] and (folder / f"{name}.png").exists()
+
+
 def test_what_is_wrong_is_one_line(folder):
     output = "--output=wrong.png"
     columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
@@ -132,8 +141,19 @@ def test_what_is_wrong_is_one_line(folder):
         ("runs", "--output=x.doc"): (2, "--output=x.doc: it must end in .pdf, .png, .svg"),
         ("runs", "--output=x"): (2, "--output=x: it must end in .pdf, .png, .svg"),
         ("runs", "--output=nowhere/x.png"): (1, "nowhere/x.png cannot be written: No such file or directory"),
-        ("runs", output, "--smoothing=0"): (2, "--smoothing is 0: it must be a number above 0"),
-        ("runs", output, "--smoothing=nan"): (2, "--smoothing is nan: it must be a number above 0"),
+        ("runs", "--output=\udcff.png"): (
+            2,
+            "--output is '\\udcff.png': the name of each folder",
+        ),
+        ("runs", output, "--smoothing=0"): (2, "--smoothing is 0.0: it must be a number at least 1"),
+        ("runs", output, "--smoothing=1e-300"): (2, "--smoothing is 1e-300: it must be a number at least 1"),
+        ("runs", output, "--smoothing=nan"): (2, "--smoothing is nan: it must be a number at least 1"),
+        ("runs", output, "--target=nan"): (2, "--target is nan: it must be a number"),
+        ("runs", output, "--target=-inf"): (2, "--target is -inf: it must be a number"),
+        ("odd", output): (2, "the run is 'odd/\\udcff': the name of each folder must be UTF-8"),
+        ("odd/\udcff", output): (2, "the run is 'odd/\\udcff': the name of each folder must be UTF-8"),
+        ("\udcff=runs", output): (2, "the label is '\\udcff': it must be UTF-8"),
+        ("runs", output, "--title=\udcff"): (2, "--title is '\\udcff': it must be UTF-8"),
         ("there_is_none", output): (2, "there is no folder 'there_is_none': name the root_dir of a run"),
         ("none", output): (2, "there is no run in 'none': no progress.csv there, nor in its folders"),
         ("runs", output, "--metric=Return"): (2, f"--metric=Return: no run has it; there are {columns}"),

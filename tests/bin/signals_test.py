@@ -4,13 +4,16 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 import tensorflow as tf
 
-from alf.bin.signals import on_signal
+from alf.bin.signals import end_at_interrupts, on_signal, raise_interrupts
+from tests.programs import ROOT, environment
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 TIMEOUT = 60.0  # seconds; only what hangs takes so long
@@ -110,3 +113,36 @@ def test_nothing_happens_without_a_signal():
     with pytest.raises(ZeroDivisionError), on_signal(SIGNALS, calls.append):
         raise ZeroDivisionError
     assert not calls
+
+
+def test_ctrl_c_ends_a_command_that_still_imports_tensorflow(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(60)")
+    done = subprocess.run(
+        [sys.executable, "-m", "alf.bin.train"],
+        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the background ignores it
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(
+    "program, handler, expected",
+    [
+        ("/usr/bin/alf-train", signal.default_int_handler, signal.SIG_DFL),
+        ("/usr/bin/alf-train", signal.SIG_IGN, signal.SIG_IGN),
+        ("/home/me/mine.py", signal.default_int_handler, signal.default_int_handler),
+    ],
+)
+def test_only_commands_end_at_ctrl_c_at_once(monkeypatch, program, handler, expected):
+    monkeypatch.setattr(sys, "argv", [program])
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        end_at_interrupts()
+        assert signal.getsignal(signal.SIGINT) == expected
+        raise_interrupts()
+        assert signal.getsignal(signal.SIGINT) == handler
+    finally:
+        signal.signal(signal.SIGINT, before)

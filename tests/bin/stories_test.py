@@ -201,7 +201,11 @@ def runs(root_of, tmp_path_factory):
         ),
         ("play", "--root_dir=whole --video=a.gif --checkpoint=7", "there is no checkpoint '7'; "),
         ("export", "--root_dir=whole", "--output is missing: name the folder to write"),
-        ("export", "--root_dir=whole --output=damaged", "damaged' exists: choose another one, or overwrite"),
+        (
+            "export",
+            "--root_dir=whole --output=damaged",
+            "--output=damaged: this exists; --overwrite",
+        ),
         ("export", "--root_dir=whole --output=new --checkpoint=best", "there is no best checkpoint in "),
     ],
 )

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Environments for the tests of check_env; nothing here imports TensorFlow, which a worker would, too."""
 
+import sys
 import threading
 import time
 
@@ -72,6 +73,19 @@ class Locked(Steady):
 
     def close(self):
         self.is_closed = True
+
+
+class Unclosable(Steady):
+    """`how` its `close` fails: it "raises", "exits" or "hangs"."""
+
+    def __init__(self, how):
+        super().__init__()
+        self._how, self.closes = how, 0
+
+    def close(self):
+        self.closes += 1
+        acts = {"raises": lambda: 1 / 0, "exits": lambda: sys.exit(4), "hangs": lambda: time.sleep(1000)}
+        acts[self._how]()
 
 
 class Asleep(Steady):

@@ -152,6 +152,30 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         export(EchoPolicy(), str(tmp_path / "file" / "policy"))
 
 
+@pytest.mark.parametrize("file", ["saved_model.pb", "variables", "fingerprint.pb"])
+def test_a_full_disk(tmp_path, monkeypatch, file):
+    full = tf.errors.ResourceExhaustedError(None, None, f"/path/{file}; No space left on device [Op:Save]\nx")
+
+    def save(self, path):
+        (Path(path) / file).write_text("half")
+        raise full
+
+    monkeypatch.setattr(export_module.PolicySaver, "save", save)
+    with pytest.raises(ConfigError, match=r"output '.*/policy' cannot be written: No space left on device$"):
+        export(EchoPolicy(), str(tmp_path / "policy"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [("\udcff", "output is '.*': the name of each folder must be UTF-8"), ("a\0", "no zero byte")],
+)
+def test_a_path_that_tensorflow_cannot_open(tmp_path, name, words):
+    with pytest.raises(ConfigError, match=words):
+        export(EchoPolicy(), str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_sampled_policy(tmp_path):
     env, policy = make_case(*CASES["feed_forward"])
     observation = tf.constant(env.reset().observation)[:1]

@@ -145,6 +145,15 @@ def test_one_line_every_few_seconds_without_a_terminal(monkeypatch, clock, lines
     assert lines[0].endswith(" | return 12.3 | episodes 1,234 | lag 0/1.3/3")
 
 
+def test_there_is_no_bar_without_stderr(monkeypatch, clock, lines):
+    monkeypatch.setattr(sys.modules[__name__], "_Stderr", lambda isatty: None)  # as after 2>&-
+    progress, _ = make_progress(monkeypatch, clock, isatty=True)
+    clock.now += 6.0
+    progress.update(position(4000, 6.0), SUMMARY)
+    progress.close()
+    assert len(lines) == 1 and lines[0].startswith("env steps 4,000 | ")
+
+
 def test_line_without_episodes(monkeypatch, clock):
     progress, _ = make_progress(monkeypatch, clock, isatty=False, average_return=float("nan"), num_episodes=0)
     progress.update(position(5, 0.0), SUMMARY)
