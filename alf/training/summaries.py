@@ -10,9 +10,12 @@ import gin
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from tensorboard.compat.proto import summary_pb2
 from tensorboard.plugins.histogram import metadata as histogram_metadata
 from tensorboard.plugins.hparams import api as hparams
 from tensorboard.plugins.image import metadata as image_metadata
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.plugins.text.summary_v2 import text_pb
 
 from alf.training.progress_file import PROGRESS_FILE, ProgressFile
 
@@ -108,11 +111,14 @@ class Summaries:
 
 
 def _write_values(values):
+    """Writes scalars and texts by name in one operation, where `tf.summary.scalar` takes one for each."""
+    summary = summary_pb2.Summary()
     for name, value in values.items():
         if isinstance(value, str):
-            tf.summary.text(name, value)
+            summary.MergeFrom(text_pb(name, value))
         elif name not in _TABLE_ONLY:
-            tf.summary.scalar(name, value)
+            summary.MergeFrom(scalar_pb(name, value))
+    tf.summary.experimental.write_raw_pb(summary.SerializeToString())
 
 
 def write_histogram(name, values):
