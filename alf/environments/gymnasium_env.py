@@ -11,8 +11,9 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError, EnvError, check_bool
 from alf.workers.arrays import MisfitError, describe, fit, wrong_result
+from alf.workers.env_batch import WRONG_CALLS, find_misfit
 from alf.workers.info import read_vector_info
 
 
@@ -47,6 +48,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         info_keys: Sequence[str] = (),
         max_random_steps: int = 0,
     ) -> None:
+        check_bool("GymnasiumEnvironment.copy_observations", copy_observations)
         # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments
         # of the class share, where the next one overwrites it.
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
@@ -103,7 +105,11 @@ class GymnasiumEnvironment(BatchedEnvironment):
             self._env.close()
 
     def _reset(self):
-        result = self._env.reset(seed=self._seed)
+        try:
+            result = self._env.reset(seed=self._seed)
+        except WRONG_CALLS as error:
+            self._raise_misfit("reset", error)
+            raise
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
         self._infos = result[1]
@@ -124,7 +130,12 @@ class GymnasiumEnvironment(BatchedEnvironment):
         # Runs with the GIL held, so each microsecond counts. count_nonzero takes 0.15 microseconds where
         # any() takes 0.8.
         self._num_steps += 1
-        result = self._env.step(self._to_env(action))
+        action = self._to_env(action)
+        try:
+            result = self._env.step(action)
+        except WRONG_CALLS as error:
+            self._raise_misfit("step", error)
+            raise
         try:
             observation, reward, terminated, truncated, self._infos = result
         except (TypeError, ValueError):
@@ -145,6 +156,12 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._ended = last
         discount = self._ones_f32 - terminated.astype(np.float32)
         return ts.TimeStep(step_type, reward, discount, self._convert_observation(observation))
+
+    def _raise_misfit(self, call, error):
+        """Raises the EnvError for an error of a call of `reset` or `step` with a wrong interface."""
+        misfit = find_misfit(call, error)
+        if misfit is not None:
+            raise self._name_error(misfit) from error
 
     def _render(self):
         frames = self._env.render()

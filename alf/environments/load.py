@@ -19,9 +19,12 @@ from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, check_int
 from alf.extras import import_extra
-from alf.workers import can_pickle, make_rendered
+from alf.workers import can_pickle, make_rendered, takes_argument
 from alf.workers.games import make_game
 from alf.workers.info import check_info_keys
+
+_OF_VECTORS = {"num_envs": "batch_size", "vectorization_mode": "num_workers"}
+_MEANT = {**_OF_VECTORS, "id": "name"}  # of what Gymnasium calls otherwise: the setting of `load`
 
 
 @configurable(module="alf.environments")
@@ -75,6 +78,7 @@ def load(
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
     check_int("load.batch_size", batch_size)
+    check_int("load.seed", seed, at_least=0, optional=True)
     check_render_mode("load.render_mode", render_mode)
     # A setting of `load_atari` and the others counts where this one is not set.
     wanted: dict[str, Any] = {}
@@ -99,14 +103,13 @@ def load(
         if max_episode_steps is not None:
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
-    if text:
-        _check_arguments_of_make(kwargs)
     if max_episode_steps is not None:
         # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
         check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
+        _check_arguments_of_make(kwargs)
         env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     call, makes, constructor = _bind(name, batch_size, kwargs)
@@ -119,11 +122,16 @@ def load(
         raise
 
 
-def _check_arguments_of_make(kwargs):
-    """Raises ConfigError if an argument for an environment is one that ALF itself gives to Gymnasium."""
-    settings = {"num_envs": "batch_size", "id": "name", "vectorization_mode": "num_workers"}
-    for name in kwargs.keys() & (settings.keys() | {"disable_env_checker"}):
-        hint = f": did you mean alf.environments.load.{settings[name]} ?" if name in settings else ""
+def _check_arguments_of_make(kwargs, constructor=None):
+    """Raises ConfigError if `kwargs` for an environment have what ALF itself gives to Gymnasium.
+
+    The `constructor` of a single environment may have arguments of its own that are called as those which
+    Gymnasium takes for a vector environment.
+    """
+    for name in kwargs.keys() & {*_MEANT, "disable_env_checker"}:
+        if name in _OF_VECTORS and constructor is not None and takes_argument(constructor, name):
+            continue
+        hint = f": did you mean alf.environments.load.{_MEANT[name]} ?" if name in _MEANT else ""
         raise ConfigError(f"load.{name} is {kwargs[name]!r}: load has no such setting{hint}")
 
 
@@ -157,6 +165,7 @@ def _bind(name, batch_size, kwargs):
     """Returns the call that `name` stands for, B callables that make environments, and the constructor."""
     if not callable(name):
         spec = _find_spec(name)
+        _check_arguments_of_make(kwargs, spec.entry_point)
         return *_bind_registered(spec, batch_size, kwargs), spec.entry_point
     call, makes = _bind_call(name, batch_size, kwargs)
     return call, makes, makes[0].func
@@ -299,6 +308,7 @@ def load_pettingzoo(
     """
     import_extra("pettingzoo", "pettingzoo")
     check_int("load_pettingzoo.batch_size", batch_size)
+    check_int("load_pettingzoo.seed", seed, at_least=0, optional=True)
     check_render_mode("load_pettingzoo.render_mode", render_mode)
     check_int("load_pettingzoo.max_episode_steps", max_episode_steps, optional=True)
     info_keys = check_info_keys("load_pettingzoo.info_keys", info_keys)

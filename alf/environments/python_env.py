@@ -22,6 +22,7 @@ from alf.errors import ConfigError, check_bool, check_int, check_number
 from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
 from alf.workers.info import check_info_keys
+from alf.workers.worker import MAX_SECONDS
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
@@ -93,11 +94,11 @@ class PythonEnvironment(BatchedEnvironment):
         env_fns = list(env_fns)
         check_int("the number of env_fns", len(env_fns))
         check_int("PythonEnvironment.max_random_steps", max_random_steps, at_least=0)
-        check_number("PythonEnvironment.start_timeout", start_timeout, above=0)
-        check_number("PythonEnvironment.step_timeout", step_timeout, above=0)
+        check_number("PythonEnvironment.start_timeout", start_timeout, above=0, at_most=MAX_SECONDS)
+        check_number("PythonEnvironment.step_timeout", step_timeout, above=0, at_most=MAX_SECONDS)
         check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
         check_number("PythonEnvironment.restart_period", restart_period, above=0)
-        check_number("PythonEnvironment.heartbeat_interval", heartbeat_interval, above=0)
+        check_number("PythonEnvironment.heartbeat_interval", heartbeat_interval, above=0, at_most=MAX_SECONDS)
         check_int("PythonEnvironment.max_concurrent_starts", max_concurrent_starts, optional=True)
         settings = WorkerSettings(
             start_timeout=start_timeout,

@@ -8,7 +8,7 @@ import gin
 import tensorflow as tf
 
 from alf.data_structures import LossInfo
-from alf.errors import ConfigError
+from alf.errors import ConfigError, check_type
 from alf.tf_runtime import check_device
 
 
@@ -24,18 +24,26 @@ class MirroredStrategy(tf.distribute.MirroredStrategy):
     def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: Any = None) -> None:
         if devices is not None:
             is_list = isinstance(devices, (list, tuple)) and devices and all(map(_is_text, devices))
-            if not is_list or len(set(devices)) < len(devices):
+            names = [_shorten(device) for device in devices] if is_list else []
+            if not is_list or len(set(names)) < len(names):
                 raise ConfigError(
                     f"MirroredStrategy.devices is {devices!r}: it must be a list of different names, such as "
                     "['GPU:0', 'GPU:1']"
                 )
-            for device in devices:
-                check_device("MirroredStrategy.devices", device.lstrip("/").upper())
+            for name in names:
+                check_device("MirroredStrategy.devices", name)
+        if cross_device_ops is not None:
+            check_type("MirroredStrategy.cross_device_ops", cross_device_ops, tf.distribute.CrossDeviceOps)
         super().__init__(devices, cross_device_ops)
 
 
 def _is_text(value):
     return isinstance(value, str)
+
+
+def _shorten(device):
+    """Returns "CPU:0" for "/cpu:0", "/device:CPU:0" and the like, which TensorFlow takes too."""
+    return device.upper().rpartition("DEVICE:")[2].lstrip("/")
 
 
 class Replicas:

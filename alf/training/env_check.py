@@ -20,8 +20,7 @@ from alf.workers import WorkerError, WorkerPool, WorkerSettings, can_pickle
 from alf.workers.info import check_info_keys
 from alf.workers.inspector import Inspector
 from alf.workers.watched_thread import WatchedThread
-
-_MAX_SECONDS = 10**9  # of a time-out; Python cannot wait for ten times as long
+from alf.workers.worker import MAX_SECONDS
 
 
 class CallCost(NamedTuple):
@@ -108,8 +107,8 @@ def check_env(
     check_int("check_env.seed", seed, at_least=0)
     info_keys = check_info_keys("load.info_keys", info_keys)
     check_number("check_env.max_seconds", max_seconds, above=0)
-    check_number("check_env.step_timeout", step_timeout, above=0, at_most=_MAX_SECONDS)
-    check_number("check_env.start_timeout", start_timeout, above=0, at_most=_MAX_SECONDS)
+    check_number("check_env.step_timeout", step_timeout, above=0, at_most=MAX_SECONDS)
+    check_number("check_env.start_timeout", start_timeout, above=0, at_most=MAX_SECONDS)
     is_made = isinstance(env, gymnasium.Env)
     name = (lambda: env) if is_made else env
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)

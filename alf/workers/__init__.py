@@ -5,9 +5,17 @@ This package is not part of `alf.environments`, because that imports TF-Agents, 
 it starts in 0.2 s with 40 MiB, and would need 4 s and 590 MiB with TensorFlow.
 """
 
-from alf.workers.env_batch import EnvBatch, make_rendered
+from alf.workers.env_batch import EnvBatch, make_rendered, takes_argument
 from alf.workers.pool import WorkerPool
 from alf.workers.process import can_pickle
 from alf.workers.worker import WorkerError, WorkerSettings
 
-__all__ = ["EnvBatch", "WorkerError", "WorkerPool", "WorkerSettings", "can_pickle", "make_rendered"]
+__all__ = [
+    "EnvBatch",
+    "WorkerError",
+    "WorkerPool",
+    "WorkerSettings",
+    "can_pickle",
+    "make_rendered",
+    "takes_argument",
+]

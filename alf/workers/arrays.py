@@ -12,7 +12,8 @@ from alf.errors import ConfigError
 
 _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
-# What `reset` and `step` of an environment return.
+# What `reset` and `step` of an environment take, and what they return.
+_ARGUMENTS = {"reset": "*, seed=None, options=None", "step": "action"}
 _RESULTS = {
     "reset": ("observation", "info"),
     "step": ("observation", "reward", "terminated", "truncated", "info"),
@@ -95,6 +96,15 @@ class MisfitError(Exception):
 def wrong_result(call, result):
     """Returns the `MisfitError` for a result of `call`, "reset" or "step", that is no tuple of its size."""
     return MisfitError(f"{call}() returned {describe(result)} instead of ({', '.join(_RESULTS[call])})")
+
+
+def wrong_call(call, error):
+    """Returns the `MisfitError` for a `call`, "reset" or "step", of another interface than Gymnasium's.
+
+    `error` is what Python or Gymnasium says of that.
+    """
+    interface = f"{call}({_ARGUMENTS[call]}) -> ({', '.join(_RESULTS[call])})"
+    return MisfitError(f"{' '.join(str(error).split())}: Gymnasium's interface is {interface}")
 
 
 def fit(value, shape, dtype, name):

@@ -4,6 +4,7 @@
 import contextlib
 import inspect
 import os
+import re
 import time
 import traceback
 
@@ -11,6 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
+from gymnasium.utils import passive_env_checker
 
 from alf.errors import ConfigError, EnvError, contain
 from alf.workers.arrays import (
@@ -23,11 +25,16 @@ from alf.workers.arrays import (
     join_path,
     make_arrays,
     name_part,
+    wrong_call,
     wrong_result,
 )
 from alf.workers.info import make_info_reader
 
-_GYMNASIUM = os.path.join(os.path.dirname(gymnasium.__file__), "")
+WRONG_CALLS = (TypeError, ValueError, AssertionError, gymnasium.error.Error)  # see `find_misfit`
+_CALLERS = tuple(
+    os.path.join(os.path.dirname(gymnasium.__file__), name)
+    for name in ("core.py", os.path.join("wrappers", ""), os.path.join("vector", "sync_vector_env.py"))
+)
 _FIRST, _MID, _LAST = 0, 1, 2
 _HELD = "held"  # in place of whether an episode is done: the environment waits at its FIRST step
 _NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
@@ -148,7 +155,11 @@ class EnvBatch:
                         continue
                     observation, info = reset_env(env)
                 else:
-                    result = env.step(action)
+                    try:
+                        result = env.step(action)
+                    except WRONG_CALLS as error:
+                        raise_misfit("step", error)
+                        raise
                     try:
                         observation, rewards[i], terminated, truncated, info = result
                     except (TypeError, ValueError):
@@ -171,11 +182,6 @@ class EnvBatch:
                     self._write_reward(i, reward)
         except (MisfitError, *CONTROL) as error:
             raise self._name_error(i, error) from error
-        except (TypeError, ValueError) as error:
-            misfit = _find_misfit(error)
-            if misfit is None:
-                raise
-            raise self._name_error(i, misfit) from error
 
     def _name_error(self, i, error):
         """Returns the EnvError that names environment `i` and its step in place of `error`."""
@@ -224,11 +230,15 @@ class EnvBatch:
 
 
 def make_rendered(make, constructor, render_mode):
-    """Calls `make`, with `render_mode` if the constructor, or what Gymnasium finds by that text, takes it."""
+    """Calls `make`, with `render_mode` if the constructor takes it."""
+    return make(render_mode=render_mode) if takes_argument(constructor, "render_mode") else make()
+
+
+def takes_argument(constructor, name):
+    """Whether a constructor, or what Gymnasium finds by that text, takes an argument of this name."""
     constructor = load_env_creator(constructor) if isinstance(constructor, str) else constructor
     parameters = inspect.signature(constructor).parameters.values()
-    takes_mode = any(p.name == "render_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
-    return make(render_mode=render_mode) if takes_mode else make()
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def make_env(env_fn, name, reads_info):
@@ -256,8 +266,8 @@ def reset_env(env, seed=None):
     """Returns the first observation of a new episode, and the info."""
     try:
         result = env.reset() if seed is None else env.reset(seed=seed)
-    except (TypeError, ValueError) as error:
-        _raise_misfit(error)
+    except WRONG_CALLS as error:
+        raise_misfit("reset", error)
         raise
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise wrong_result("reset", result)
@@ -268,34 +278,31 @@ def step_env(env, action):
     """Returns the observation, reward, both flags and info of a step."""
     try:
         result = env.step(action)
-    except (TypeError, ValueError) as error:
-        _raise_misfit(error)
+    except WRONG_CALLS as error:
+        raise_misfit("step", error)
         raise
     if not isinstance(result, (tuple, list)) or len(result) != 5:
         raise wrong_result("step", result)
     return result
 
 
-def _raise_misfit(error):
-    """Raises the MisfitError for an error of a call of `reset` or `step`, if there is one."""
-    misfit = _find_misfit(error)
+def raise_misfit(call, error):
+    """Raises the MisfitError for an error of a call, if there is one, see `find_misfit`."""
+    misfit = find_misfit(call, error)
     if misfit is not None:
         raise misfit from error
 
 
-def _find_misfit(error):
-    """Returns the MisfitError for an error of `reset` or `step`; None if the environment itself raised it.
+def find_misfit(call, error):
+    """Returns a MisfitError if `error`, of a `call`, "reset" or "step", says that its interface is wrong.
 
-    Gymnasium's wrappers unpack what the environment's own `step` returns, and `reset` may lack an argument.
+    Gymnasium's wrappers give the environment's own `reset` and `step` arguments that these may lack, unpack
+    what they return, or check it. Any other error is one of the environment's code: then this returns None.
     """
-    frame = list(traceback.walk_tb(error.__traceback__))[-1][0].f_code
-    if not frame.co_filename.startswith((_GYMNASIUM, __file__)):
-        return None
-    if "unpack" in str(error):
-        return MisfitError(f"step() did not return 5 values, observation to info: {error}")
-    if "unexpected keyword argument" in str(error):
-        return MisfitError(f"{error}: it must be reset(*, seed=None, options=None)")
-    return None
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    is_of_caller = len(files) == 1 or files[-1].startswith(_CALLERS)
+    is_wrong = is_of_caller and re.search(rf"unpack|\b{call}\(\) (got|takes|missing)", str(error))
+    return wrong_call(call, error) if is_wrong or files[-1] == passive_env_checker.__file__ else None
 
 
 def _step_randomly(env, count, observation, info):

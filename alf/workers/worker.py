@@ -15,6 +15,7 @@ from typing import NamedTuple
 from alf.errors import EnvError
 from alf.workers.process import OK, receive_byte, receive_object
 
+MAX_SECONDS = 10**9  # of a time-out; Python cannot wait for ten times as long
 _END_SECONDS = 3.0  # time for a process that ends to be gone
 _DUMP_SECONDS = 0.2  # time for a worker that hangs to print its stacks
 _MOMENT = 0.05  # seconds

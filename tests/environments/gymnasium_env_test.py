@@ -211,6 +211,11 @@ def test_refuses_an_episode_that_ends_where_it_starts():
         env.step(np.zeros([2], np.int64))
 
 
+def test_whether_it_copies_is_a_bool():
+    with pytest.raises(ConfigError, match="GymnasiumEnvironment.copy_observations is 'False': it must be"):
+        GymnasiumEnvironment(ReplayVectorEnv(), copy_observations="False")
+
+
 def test_copies_the_buffers_of_the_environment():
     env = GymnasiumEnvironment(ReplayVectorEnv([([1, 2], NO, NO), ([3, 4], YES, NO)]))
     first = env.reset()
@@ -416,6 +421,26 @@ def test_results_that_are_no_tuple_of_the_right_size_are_named(result):
     with pytest.raises(
         EnvError, match=r"ReplayVectorEnv.*: reset\(\) returned .* instead of \(observation, info\)"
     ):
+        env.reset()
+
+
+def test_calls_that_lack_an_argument_are_named():
+    raw = ReplayVectorEnv()
+    env = GymnasiumEnvironment(raw)
+    env.reset()
+
+    def step():
+        raise AssertionError("it is not called")
+
+    raw.step = step
+    with pytest.raises(EnvError, match=r"ReplayVectorEnv.*, step 1: .*step\(\) takes .* interface is step"):
+        env.step(np.zeros([2], np.int64))
+
+    def reset():
+        raise AssertionError("it is not called")
+
+    raw.reset = reset
+    with pytest.raises(EnvError, match=r"ReplayVectorEnv.*: .*reset\(\) got .* 'seed': .* is reset\("):
         env.reset()
 
 

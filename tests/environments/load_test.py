@@ -9,10 +9,11 @@ import gin
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv, CartPoleVectorEnv
 
 from alf.data_structures import LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
+from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
 from tests.workers.envs import InfoEnv
 
@@ -219,3 +220,28 @@ def test_a_callable_may_have_arguments_of_any_name():
 
     load(make, 1, num_workers=0, num_envs=8, id=3).close()
     assert made == [(8, 3)]
+
+
+class TakesNumEnvs(CartPoleEnv):
+    def __init__(self, num_envs, render_mode=None):
+        super().__init__(render_mode=render_mode)
+        self.num_envs = num_envs
+
+
+def test_an_id_may_have_an_argument_that_only_vector_environments_get(register):
+    register("AlfTest-v0", entry_point=TakesNumEnvs)
+    env = load("AlfTest-v0", 1, num_workers=0, num_envs=8)
+    assert env._batch._envs[0].unwrapped.num_envs == 8
+    env.close()
+
+
+def test_find_env_fn_refuses_what_load_refuses():
+    with pytest.raises(ConfigError, match="load.num_envs is 8: .*load.batch_size"):
+        find_env_fn("MountainCar-v0", num_envs=8)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0"])
+@pytest.mark.parametrize("seed", ["a", 1.5, -1, True])
+def test_what_is_no_seed(name, seed):
+    with pytest.raises(ConfigError, match=r"load.seed is .*: it must be an integer, at least 0, or None"):
+        load(name, 2, seed=seed)

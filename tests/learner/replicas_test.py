@@ -56,6 +56,7 @@ def test_checkpoints_do_not_depend_on_the_strategy(tmp_path):
         (["zz"], "MirroredStrategy.devices is 'ZZ': this process has CPU:0"),
         (["CPU:7"], "MirroredStrategy.devices is 'CPU:7': this process has CPU:0"),
         (["CPU:0", "CPU:0"], "it must be a list of different names"),
+        (["CPU:0", "/cpu:0"], "it must be a list of different names"),
         ("CPU:0", "MirroredStrategy.devices is 'CPU:0': it must be a list"),
         (3, "MirroredStrategy.devices is 3: it must be a list"),
         ([], r"MirroredStrategy.devices is \[\]: it must be a list"),
@@ -67,8 +68,16 @@ def test_devices_that_there_are_not(devices, message):
         MirroredStrategy(devices)
 
 
-def test_a_device_may_have_a_slash():
-    assert MirroredStrategy(["/cpu:0"]).num_replicas_in_sync == 1
+@pytest.mark.parametrize(
+    "name", ["/cpu:0", "/device:CPU:0", "device:cpu:0", "/job:localhost/replica:0/task:0/device:CPU:0"]
+)
+def test_a_device_may_be_written_as_tensorflow_does(name):
+    assert MirroredStrategy([name]).num_replicas_in_sync == 1
+
+
+def test_what_adds_no_gradients_up():
+    with pytest.raises(ConfigError, match="MirroredStrategy.cross_device_ops is an object of int"):
+        MirroredStrategy(["CPU:0"], cross_device_ops=3)
 
 
 def test_wrong_settings(tmp_path):
