@@ -27,6 +27,17 @@ def shorten(selector: str) -> str:
     return selector if "." in name else name
 
 
+def complete(name: str) -> str:
+    """Returns a name that gin files bind, with its scope and the full name of its configurable.
+
+    One that names no configurable, or several, stays as it is: its module may not be imported yet.
+    """
+    scope, slash, parameter = name.rpartition("/")
+    selector, dot, parameter = parameter.rpartition(".")
+    found = gin.config._REGISTRY.matching_selectors(selector) if selector else ()
+    return f"{scope}{slash}{found[0]}{dot}{parameter}" if len(found) == 1 else name
+
+
 def find_gin_name(cls: type) -> str | None:
     """Returns the name of a class for gin files; None if gin does not know the class.
 

@@ -4,7 +4,7 @@
 import contextlib
 import os
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, SaveError
 
 
 def find_path(setting, path):
@@ -46,3 +46,15 @@ def replace_file(path):
         with contextlib.suppress(OSError):
             os.remove(unfinished)
         raise
+
+
+def write_file(path, content):
+    """Writes a file, which is replaced; SaveError is raised if that fails, and what was there stays.
+
+    `content` is a text, or bytes.
+    """
+    try:
+        with replace_file(path) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise SaveError(f"{path} cannot be written: {error.strerror or error}") from None

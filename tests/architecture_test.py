@@ -13,7 +13,7 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 # From the lowest to the highest; modules of one entry may import each other.
 LAYERS = [
     {"version", "errors", "startup", "annotations", "configurable"},
-    {"nest_utils", "seeds", "credit", "tf_patches", "files", "restart_limit", "extras"},
+    {"nest_utils", "seeds", "credit", "tf_patches", "files", "folders", "restart_limit", "extras"},
     {"spec_json"},
     {"data_structures", "schedules", "tf_runtime", "workers"},
     {"ops"},

@@ -1,12 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The paths that users name, and files that are replaced as a whole or stay as they were."""
 
+import errno
 import os
 
 import pytest
 
-from alf.errors import ConfigError
-from alf.files import find_path, replace_file
+from alf.errors import ConfigError, SaveError
+from alf.files import find_path, replace_file, write_file
 from alf.replay import find_files
 from alf.training.run_dir import RunDir
 from alf.training.saved_run import SavedRun
@@ -59,6 +60,20 @@ def test_a_link_that_appears_at_the_last_moment_is_not_followed(tmp_path, monkey
     with pytest.raises(FileExistsError), replace_file(str(tmp_path / "file")):
         pass
     assert victim.read_bytes() == b"precious"
+
+
+def test_a_whole_file_is_written_or_one_line_says_why_not(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "file"
+    for content in ("é\n", b"\xff"):
+        write_file(str(path), content)
+    assert path.read_bytes() == b"\xff"
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SaveError, match="^.*/file cannot be written: No space left on device$"):
+        write_file(str(path), "new")
+    assert path.read_bytes() == b"\xff" and os.listdir(tmp_path) == ["file"]
 
 
 def test_a_path_is_absolute_and_has_no_tilde(tmp_path, monkeypatch):

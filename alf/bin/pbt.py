@@ -27,11 +27,12 @@ from alf.bin.signals import list_hangups, on_signal
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError
 from alf.extras import import_extra
+from alf.folders import POPULATION_FILE
 from alf.population.bindings import make_bindings
 from alf.population.lineage import draw_lineage
 from alf.population.population import Population
 from alf.population.room import find_helpers
-from alf.population.study import Study
+from alf.population.study import MEMBERS, Study
 from alf.training.config import (
     own_config,
     parse_config,
@@ -73,7 +74,7 @@ def run():
     stopper = Stopper()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         population, config, helpers = read_config()
-        run_dir = RunDir(ROOT_DIR.value)
+        run_dir = RunDir(ROOT_DIR.value, POPULATION_FILE)
         run_dir.lock()
         output = _Output(run_dir.path, population)
         fixed = {name: text for name, text in parse_settings(config).items() if not may_change(name)}
@@ -84,9 +85,9 @@ def run():
         try:
             arguments = run_dir.path, output.announce, output.draw, stopper.watch
             errors = run_study(ray, study, population, helpers, config, *arguments)
-        finally:
             if study.rows:
                 output.draw(force=True)
+        finally:
             ray.shutdown()
         run_dir.close()
     return _conclude(study, population, run_dir.path, stopper, errors)
@@ -139,7 +140,7 @@ def _conclude(study, population, folder, stopper, errors):
     if best is not None:
         print(
             f"member {best} is the best, {population.objective} {study.objectives[best]:.6g}: "
-            f"alf-play --root_dir={os.path.join(folder, 'members', str(best))}"
+            f"alf-play --root_dir={os.path.join(folder, MEMBERS, str(best))}"
         )
     if stopper.signum is not None:
         print(stopper.study.stop_reason)

@@ -26,10 +26,12 @@ from alf.bin.config_flags import GIN_FILE
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
+from alf.configurable import complete
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, check_int, check_number
 from alf.extras import import_extra
-from alf.files import replace_file
+from alf.files import write_file
+from alf.folders import SWEEP_FILE
 from alf.plots.runs import read_run
 from alf.sweep.outcome import FAILED, FINISHED
 from alf.sweep.processes import Machine
@@ -46,7 +48,7 @@ from alf.training.config import (
     wrong_calls_are_config_errors,
 )
 from alf.training.run_description import list_own_paths
-from alf.training.run_dir import CONFIG_FILE, RunDir
+from alf.training.run_dir import RunDir
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)
@@ -143,8 +145,9 @@ def read_config():
         sweep = Sweep()
     take_bindings("alf.sweep")
     take_bindings("alf.population", only_read=True)  # the ranges; a PolicyPopulation is the runs' own
+    drawn = set(map(complete, sweep.settings))
     for name in (*grid, *sweep.settings):
-        if name in grid and name in sweep.settings:
+        if name in grid and complete(name) in drawn:
             raise ConfigError(f"--grid has {name}, and so has Sweep.settings: name it once")
         if f".{name}".endswith(".Experiment.seed"):
             raise ConfigError("Experiment.seed is set by --seeds, not as a setting to try")
@@ -210,10 +213,8 @@ def _find_gpus():
 
 
 def _open_folder():
-    """Makes and locks the sweep's `RunDir`; raises ConfigError if it is that of a run."""
-    if os.path.exists(os.path.join(ROOT_DIR.value, CONFIG_FILE)):
-        raise ConfigError(f"root_dir {ROOT_DIR.value!r} holds a run: choose another root_dir")
-    run_dir = RunDir(ROOT_DIR.value)
+    """Makes and locks the sweep's `RunDir`."""
+    run_dir = RunDir(ROOT_DIR.value, SWEEP_FILE)
     run_dir.lock()
     return run_dir
 
@@ -221,8 +222,7 @@ def _open_folder():
 def _write_config(folder, config):
     """Writes the gin file of all runs; returns its path."""
     path = os.path.join(folder, _GIN_FILE)
-    with replace_file(path) as file:
-        file.write(config.encode())
+    write_file(path, config)
     return path
 
 

@@ -3,13 +3,14 @@
 
 import os
 
+from alf.plots.picture import save_picture
 from alf.population.mutation import LogUniform
 
 PICTURE_FILE = "lineage.png"
 
 
 def draw_lineage(rows, ranges, objective, folder):
-    """Writes the picture into a folder.
+    """Writes the picture into a folder; SaveError is raised if that fails.
 
     Args:
         rows: as `Study.rows`.
@@ -24,7 +25,7 @@ def draw_lineage(rows, ranges, objective, folder):
     name, values = next(iter(ranges.items()))
     number_of, norm = _make_scale(values)
     colors = ScalarMappable(norm, "viridis")
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    figure = Figure(figsize=(9, 5.5), layout="constrained", dpi=110)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="environment steps of the member", ylabel=objective)
     shown = [row for row in rows if row["objective"] is not None]
@@ -48,16 +49,19 @@ def draw_lineage(rows, ranges, objective, folder):
     axes.title.set_fontsize(9)
     axes.margins(x=0.05 + min(0.012 * len({row["member"] for row in rows}), 0.3))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    figure.savefig(os.path.join(folder, PICTURE_FILE), dpi=110)
+    save_picture(figure, os.path.join(folder, PICTURE_FILE))
 
 
 def _make_scale(values):
-    """How a value of a range becomes a number, and the norm of the colours."""
+    """How a value of a range becomes a number, and the norm of the colours.
+
+    A value may be of another range, which the study had before.
+    """
     from matplotlib.colors import LogNorm, Normalize
 
     if values.limits is None:
-        return values.values.index, Normalize(0, len(values.values) - 1)
-    return float, (LogNorm if isinstance(values, LogUniform) else Normalize)(*values.limits)
+        return lambda x: values.values.index(values.fit(x)), Normalize(0, len(values.values) - 1)
+    return values.fit, (LogNorm if isinstance(values, LogUniform) else Normalize)(*values.limits)
 
 
 def _list_copies(rows):

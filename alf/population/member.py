@@ -165,7 +165,7 @@ class Member:
         try:
             with open(os.path.join(self.root_dir, ORDER_FILE), encoding="utf-8") as file:
                 return json.load(file)["number"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def _describe(self, order, path=None, diverged=False, is_over=False, reason=""):

@@ -9,7 +9,7 @@ from absl import logging
 from alf.drivers.metrics import Metric
 from alf.errors import ConfigError
 from alf.extras import import_extra
-from alf.files import replace_file
+from alf.files import write_file
 from alf.population.lineage import draw_lineage
 from alf.population.mutation import list_best
 from alf.population.study import TABLE_FILE, format_table
@@ -73,8 +73,8 @@ class PolicyController(Callback):
         """Reports a policy, and carries out the decision; `error` is the DivergedError of the policy."""
         objective = math.nan if error else self._metric(trainer, member).result()
         parent = self._study.report(member, env_steps, objective, has_diverged=error is not None)
-        with replace_file(os.path.join(trainer.root_dir, TABLE_FILE)) as file:
-            file.write(format_table(self._study.rows, list(self._ranges)).encode())
+        table = format_table(self._study.rows, list(self._ranges))
+        write_file(os.path.join(trainer.root_dir, TABLE_FILE), table)
         if parent is not None:
             self._copy(trainer, parent, member)
         elif error is not None:

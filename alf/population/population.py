@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import gin
 
+from alf.configurable import complete
 from alf.errors import ConfigError, check_int, check_number
 from alf.population.mutation import Mutation, Range, Replacement
 
@@ -62,7 +63,7 @@ class Population:
 
 
 def check_settings(owner, settings):
-    """Raises ConfigError unless `settings` are a dict from names of gin bindings to `Range`.
+    """Raises ConfigError unless `settings` are a dict from names of gin bindings to `Range`, each one once.
 
     `owner` is the name of the class whose setting it is.
     """
@@ -72,6 +73,18 @@ def check_settings(owner, settings):
         )
     for name, values in settings.items():
         _check_setting(owner, name, values)
+    check_names(f"{owner}.settings", settings)
+
+
+def check_names(where, names):
+    """Raises ConfigError if two names are those of the same gin binding; `where` says where they are."""
+    known = {}
+    for name in names:
+        full = complete(name)
+        if full in known:
+            same = f"{known[full]} and {name}, which are the same" if known[full] != name else f"{name} twice"
+            raise ConfigError(f"{where} has {same}: name it once")
+        known[full] = name
 
 
 def _check_setting(owner, name, values):

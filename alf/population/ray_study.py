@@ -17,8 +17,9 @@ import cloudpickle
 from absl import logging as absl_logging
 
 from alf.distributed.ray_process import AfterTensorFlow, make_here
-from alf.errors import ConfigError
+from alf.errors import ConfigError, SaveError
 from alf.population.room import request_resources
+from alf.population.study import MEMBERS
 
 # Before Ray Tune is imported, here and in the members' processes, which import this module first.
 os.environ.update(
@@ -39,7 +40,6 @@ except ImportError as error:
 _STEP_SECONDS = 1.0  # after which a member answers, also in the middle of an interval: it may have to stop
 _STOP_SECONDS = 180.0  # for the members to save and end, also if one is just being built
 LOG_FILE = "log.txt"  # in a member's directory
-MEMBERS = "members"  # the folder of these
 
 
 def make_member(**settings):
@@ -120,12 +120,12 @@ class StudyScheduler(PopulationBasedTraining):
 
     Attributes:
         stop_reason: text; once it is set, from any thread, all members are saved and end.
-        config_error: text; of a member's binding, which ends the study.
+        error: what ended the study: the ConfigError of a member's binding, or a SaveError; None before.
     """
 
     def __init__(self, study, has_room, announce, on_change):
         super().__init__("env_steps", "objective", "max", 1.0, custom_explore_fn=lambda config: config)
-        self.stop_reason = self.config_error = None
+        self.stop_reason = self.error = None
         self._study, self._has_room = study, has_room
         self._announce, self._on_change = announce, on_change
         self._best = -math.inf
@@ -146,8 +146,7 @@ class StudyScheduler(PopulationBasedTraining):
 
     def on_trial_complete(self, tune_controller, trial, result):
         if result.get("config_error"):
-            self.config_error = self.config_error or result["config_error"]
-            self.stop_reason = self.stop_reason or "a setting is wrong"
+            self._fail(ConfigError(result["config_error"]), "a setting is wrong")
         elif result.get("is_over"):
             self._take_report(trial, result)
             self._announce(f"member {result['member']} has ended: {result['reason']}")
@@ -157,14 +156,30 @@ class StudyScheduler(PopulationBasedTraining):
     def choose_trial_to_run(self, tune_controller):
         return None if self.stop_reason is not None else super().choose_trial_to_run(tune_controller)
 
+    def lose(self, member):
+        """Takes note that a member has ended by an error."""
+        try:
+            self._study.lose(member)
+        except SaveError as error:
+            self._fail(error, "the study cannot be saved")
+
+    def _fail(self, error, reason):
+        """Ends the study by an error: members are saved and end. Tune would blame the member for it."""
+        self.error = self.error or error
+        self.stop_reason = self.stop_reason or reason
+
     def _checkpoint_or_exploit(self, trial, tune_controller, upper_quantile, lower_quantile):
         """Does nothing: the order says it all."""
 
     def _take_report(self, trial, result):
         """Gives a report to the study; returns the member's order, or None if it is to end."""
         member, before = _index(trial), trial.config["order"]
-        order = self._study.report(result)
-        self._on_change()
+        try:
+            order = self._study.report(result)
+            self._on_change()
+        except SaveError as error:
+            self._fail(error, "the study cannot be saved")
+            return before  # an order that is not written is not given
         if result["diverged"]:
             self._announce(f"member {member} has diverged: {result['reason']}")
         elif result["objective"] > self._best:
@@ -211,14 +226,14 @@ class _Stopper(tune.Stopper):
 class _Events(tune.Callback):
     """Announces members that crash, and whether they are started again."""
 
-    def __init__(self, study, announce):
-        self._study, self._announce = study, announce
+    def __init__(self, scheduler, announce):
+        self._scheduler, self._announce = scheduler, announce
 
     def on_trial_recover(self, iteration, trials, trial, **info):
         self._announce(f"member {_index(trial)} is started again: {_describe_error(trial)}")
 
     def on_trial_error(self, iteration, trials, trial, **info):
-        self._study.lose(_index(trial))
+        self._scheduler.lose(_index(trial))
         self._announce(f"member {_index(trial)} is lost: {_describe_error(trial)}")
 
 
@@ -240,20 +255,25 @@ def run_study(ray, study, population, helpers, config, folder, announce, on_chan
 
     Raises:
         ConfigError: if a setting is wrong, or a member needs more than the cluster has.
+        SaveError: if the study, or what Tune keeps of it, cannot be written.
     """
     total = ray.cluster_resources()
     request, has_room = request_resources(total, population, len(study.orders), helpers)
     scheduler = StudyScheduler(study, has_room, announce, on_change)
     on_scheduler(scheduler)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    results = tune.Tuner(
-        tune.with_resources(MemberTrainable, request),
-        param_space=_describe_members(study, population, config, folder),
-        tune_config=_configure_trials(scheduler),
-        run_config=_configure_run(folder, population, scheduler, _Events(study, announce)),
-    ).fit()
-    if scheduler.config_error is not None:
-        raise ConfigError(scheduler.config_error)
+    run_config = _configure_run(folder, population, scheduler, _Events(scheduler, announce))
+    try:
+        results = tune.Tuner(
+            tune.with_resources(MemberTrainable, request),
+            param_space=_describe_members(study, population, config, folder),
+            tune_config=_configure_trials(scheduler),
+            run_config=run_config,
+        ).fit()
+    except Exception as error:  # with a full disk Tune cannot read its own files either
+        raise scheduler.error or _find_fault(error, run_config.storage_path) from error
+    if scheduler.error is not None:
+        raise scheduler.error
     return [_last_line(str(error)) for error in results.errors]
 
 
@@ -291,6 +311,19 @@ def _configure_run(folder, population, scheduler, events):
         callbacks=[events],
         verbose=0,
     )
+
+
+def _find_fault(error, path):
+    """Returns the SaveError of an error of Tune that says that files below `path` cannot be written.
+
+    Any other error is returned as it is.
+    """
+    fault = error
+    while fault is not None:
+        if isinstance(fault, OSError) and not isinstance(fault, ConnectionError):
+            return SaveError(f"{path} cannot be written: {fault.strerror or fault}")
+        fault = fault.__cause__ or fault.__context__
+    return error
 
 
 def _name_trial(trial):

@@ -2,6 +2,7 @@
 """Study: what a population has done so far, and what each member is to do. Without Ray and TensorFlow."""
 
 import csv
+import glob
 import io
 import json
 import math
@@ -10,11 +11,27 @@ import os
 import numpy as np
 
 from alf.errors import ConfigError
-from alf.files import replace_file
+from alf.files import write_file
+from alf.folders import POPULATION_FILE, damaged, has_checkpoints, read_state
 from alf.population.mutation import choose_any_parent, choose_parent, draw, fit, list_best, mutate
 
-STATE_FILE, TABLE_FILE = "population.json", "population.csv"
+TABLE_FILE = "population.csv"
+MEMBERS = "members"  # the folder of their directories
 _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
+_SETTINGS = {str: (str, float, bool)}
+_REPORT = {"member": int, "env_steps": int, "objective": (float, None), "path": (str, None)}
+_STATE = {
+    "seed": int,
+    "num_draws": int,
+    "config": {str: str},
+    "objective": str,
+    "objectives": [(float, None)],
+    "orders": [{"member": int, "number": int, "settings": _SETTINGS, "parent": (_REPORT, None)}],
+    "rows": [
+        _REPORT
+        | {"parent": (int, None), "parent_env_steps": (int, None), "settings": _SETTINGS, "order": int}
+    ],
+}
 
 
 class Study:
@@ -24,7 +41,8 @@ class Study:
     `settings`, values by name; and `parent`, None or what it is to copy: a dict of that one's `member`,
     `path` of a checkpoint, `env_steps` and `objective`. A member that has carried out an order does nothing
     when it gets it again. So orders are written before they are given, and a study that was killed goes on
-    with them.
+    with them. A study that has no row, and whose members have saved no checkpoint, has nothing to lose: it
+    begins anew.
 
     Args:
         folder: of the study.
@@ -40,11 +58,12 @@ class Study:
         seed: int, of the members.
 
     Raises:
-        ConfigError: if the folder has another study.
+        ConfigError: if the folder has another study, or its state is damaged.
     """
 
     def __init__(self, folder, population, num_members, config):
-        self._path = os.path.join(folder, STATE_FILE)
+        self._folder = folder
+        self._path = os.path.join(folder, POPULATION_FILE)
         self._table = os.path.join(folder, TABLE_FILE)
         self._population = population
         self._config = config
@@ -142,25 +161,29 @@ class Study:
         return np.random.default_rng([self.seed, self._num_draws])
 
     def _read(self):
-        try:
-            with open(self._path, encoding="utf-8") as file:
-                return json.load(file)
-        except FileNotFoundError:
+        """Returns the state from before; None if the study begins."""
+        state = read_state(self._path, _STATE)
+        members = glob.glob(os.path.join(glob.escape(self._folder), MEMBERS, "*"))
+        has_trained = any(map(has_checkpoints, members))
+        if state is None and has_trained:
+            raise damaged(self._path, f"it is missing, but {MEMBERS}/ has runs")
+        if state is None or not (has_trained or state["rows"]):
             return None
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self._path} cannot be read: {error}") from None
+        if not _is_whole(state):
+            raise damaged(self._path, "its parts do not belong together")
+        return state
 
     def _check_same(self, state, num_members):
         """Raises ConfigError unless the state is of a study with the same members and bindings."""
         if len(state["orders"]) != num_members:
             raise ConfigError(
-                f"--population is {num_members}: the study in {os.path.dirname(self._path)!r} has "
+                f"--population is {num_members}: the study in {self._folder!r} has "
                 f"{len(state['orders'])} members"
             )
         ours, theirs = list(self._population.settings), list(state["orders"][0]["settings"])
         if sorted(ours) != sorted(theirs):
             raise ConfigError(
-                f"Population.settings has {', '.join(ours)}: the study in {os.path.dirname(self._path)!r} "
+                f"Population.settings has {', '.join(ours)}: the study in {self._folder!r} "
                 f"tunes {', '.join(theirs)}"
             )
         different = sorted(
@@ -171,16 +194,14 @@ class Study:
                 f"{k} is {self._config.get(k)} here, {state['config'].get(k)} there" for k in different[:5]
             )
             raise ConfigError(
-                f"{os.path.dirname(self._path)!r} holds a study of another config ({shown}): choose another "
-                "root_dir"
+                f"{self._folder!r} holds a study of another config ({shown}): choose another root_dir"
             )
 
     def _write(self):
         state = dict(seed=self.seed, num_draws=self._num_draws, config=self._config, orders=self.orders)
         state |= dict(objective=self._population.objective, objectives=self.objectives, rows=self.rows)
-        for path, text in ((self._path, json.dumps(_without_nan(state))), (self._table, self.table())):
-            with replace_file(path) as file:
-                file.write(text.encode())
+        write_file(self._path, json.dumps(_without_nan(state)))
+        write_file(self._table, self.table())
 
 
 def format_table(rows, names):
@@ -191,6 +212,18 @@ def format_table(rows, names):
     for row in rows:
         writer.writerow([*(row[name] for name in _COLUMNS), *(row["settings"][name] for name in names)])
     return text.getvalue()
+
+
+def _is_whole(state):
+    """Whether the members and the names of the settings are the same in all parts of a state."""
+    orders, rows, objectives = state["orders"], state["rows"], state["objectives"]
+    members = list(range(len(objectives)))
+    judged = {member for member in members if objectives[member] is not None}
+    return (
+        [order["member"] for order in orders] == members
+        and judged <= {row["member"] for row in rows} <= {*members}
+        and len({frozenset(x["settings"]) for x in (*orders, *rows)}) == 1
+    )
 
 
 def _make_order(member, number, settings, parent=None):

@@ -7,7 +7,6 @@ methods of `FixedSearch`.
 
 import itertools
 import logging
-import os
 import re
 import tokenize
 
@@ -17,8 +16,7 @@ import numpy as np
 from alf.errors import ConfigError
 from alf.extras import import_extra
 from alf.population.mutation import Choice, Discount, Integers, LogUniform, Uniform, draw
-
-OPTUNA_FILE = "optuna.journal"
+from alf.population.population import check_names
 
 
 def parse_grid(texts):
@@ -30,13 +28,13 @@ def parse_grid(texts):
     Raises:
         ConfigError: if a text is no such list, it is empty, or a name or a value is there twice.
     """
-    grid = {}
+    grid, names = {}, []
     for text in texts:
         name, _, values = (part.strip() for part in text.partition("="))
         if not name or not values:
             raise ConfigError(f"--grid={text}: it must be NAME=[VALUE, ...]")
-        if name in grid:
-            raise ConfigError(f"--grid: {name} is there twice")
+        names.append(name)
+        check_names("--grid", names)
         grid[name] = _parse_values(name, values)
     return grid
 
@@ -110,29 +108,31 @@ class FixedSearch:
                     f"the sweep there has tried {describe(settings)}, which is not asked for now"
                 )
 
-    def open(self, folder, tokens):
-        """Begins in a sweep's folder, or goes on after the trials with these tokens."""
+    def go_on(self, known):
+        """Takes the settings of the trials so far, of none of which it was told."""
 
     def ask(self, known):
-        """Returns the settings of another trial than those in a list, and a token for `tell`; or None."""
-        settings = next((settings for settings in self._trials if settings not in known), None)
-        return None if settings is None else (settings, None)
+        """Returns the settings of another trial than those in a list; None if there is none."""
+        return next((settings for settings in self._trials if settings not in known), None)
 
-    def tell(self, token, objective):
-        """Takes the objective of a trial, a float, or None if a run of it has failed; may be repeated."""
+    def tell(self, trial, objective):
+        """Takes the objective of a trial, a float, or None if a run of it has failed; may be repeated.
+
+        `trial` is its place among all trials, an int.
+        """
 
 
 class OptunaSearch:
-    """Trials that Optuna chooses, by ask and tell; its journal is a file in the sweep's folder.
+    """Trials that Optuna chooses, by ask and tell.
 
-    Each trial is asked of a sampler with a seed of its own. A sweep that goes on would repeat the numbers of
-    one sampler.
+    Optuna keeps nothing on the disk: a sweep that goes on tells it again what it knows. Each trial is asked
+    of a sampler with a seed of its own. A sweep that goes on would repeat the numbers of one sampler.
     """
 
     def __init__(self, sweep):
         self._optuna = _import_optuna()
         self._sweep = sweep
-        self._study = None
+        self._study = self._optuna.create_study(direction="maximize")
         self.count = sweep.num_samples
 
     def check(self, known):
@@ -143,29 +143,27 @@ class OptunaSearch:
             if {*settings} != {*ranges} or not all(could_draw(ranges[x], settings[x]) for x in ranges):
                 raise ConfigError(f"the sweep there has tried {settings}, which Sweep.settings cannot draw")
 
-    def open(self, folder, tokens):
-        path = os.path.join(folder, OPTUNA_FILE)
-        journal = self._optuna.storages.journal.JournalFileBackend(path)
-        storage = self._optuna.storages.JournalStorage(journal)
-        self._study = self._optuna.create_study(
-            storage=storage, study_name="sweep", direction="maximize", load_if_exists=True
-        )
-        for trial in self._study.get_trials(states=(self._optuna.trial.TrialState.RUNNING,)):
-            if trial.number not in tokens:  # the sweep was killed before it took note of the trial
-                self.tell(trial.number, None)
+    def go_on(self, known):
+        for settings in known:
+            values = (recall(name, values, settings[name]) for name, values in self._sweep.settings.items())
+            self._study.enqueue_trial(dict(values))
+            self._begin_trial()
 
     def ask(self, known):
         if len(known) >= self.count:
             return None
         seed = int(np.random.SeedSequence([self._sweep.seed, len(known)]).generate_state(1)[0])
         self._study.sampler = self._optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-        trial = self._study.ask()
-        values = {name: suggest(trial, name, values) for name, values in self._sweep.settings.items()}
-        return {name: repr(value) for name, value in values.items()}, trial.number
+        return {name: repr(value) for name, value in self._begin_trial().items()}
 
-    def tell(self, token, objective):
+    def tell(self, trial, objective):
         state = self._optuna.trial.TrialState.FAIL if objective is None else None
-        self._study.tell(token, objective, state, skip_if_finished=True)
+        self._study.tell(trial, objective, state, skip_if_finished=True)
+
+    def _begin_trial(self):
+        """Asks Optuna for a trial; returns its values by name."""
+        trial = self._study.ask()
+        return {name: suggest(trial, name, values) for name, values in self._sweep.settings.items()}
 
 
 def could_draw(values, text):
@@ -174,7 +172,7 @@ def could_draw(values, text):
         return text in [repr(value) for value in values.values]
     low, high = values.limits
     try:
-        return low <= float(text) <= high
+        return low <= (int if isinstance(values, Integers) else float)(text) <= high
     except (TypeError, ValueError):
         return False
 
@@ -193,9 +191,17 @@ def suggest(trial, name, values):
     raise ConfigError(f"Sweep.settings[{name!r}] is a {type(values).__name__}: Optuna does not know it")
 
 
+def recall(name, values, text):
+    """Returns the name and the value by which `suggest` asked Optuna for what has become a text, a pair."""
+    if isinstance(values, Choice):
+        return name, next(value for value in values.values if repr(value) == text)
+    if isinstance(values, Discount):
+        return f"1 - {name}", 1.0 - float(text)
+    return name, (int if isinstance(values, Integers) else float)(text)
+
+
 def _import_optuna():
     optuna = import_extra("optuna", "sweep")
-    import_extra("optuna.storages.journal", "sweep")
     optuna.logging.set_verbosity(logging.WARNING)
     return optuna
 

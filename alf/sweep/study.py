@@ -2,18 +2,21 @@
 """SweepStudy: which runs a sweep has, which are over, and what came of them."""
 
 import collections
+import glob
 import json
 import os
 import re
 from typing import NamedTuple
 
-from alf.errors import ConfigError, SaveError
-from alf.files import replace_file
+from alf.errors import ConfigError
+from alf.files import write_file
+from alf.folders import SWEEP_FILE, damaged, has_checkpoints, read_state
 from alf.sweep.outcome import FINISHED, read_objective, read_status
 from alf.sweep.searches import describe
 from alf.training.run_dir import may_change
 
-STATE_FILE, RUNS = "sweep.json", "runs"
+RUNS = "runs"
+_STATE = {"config": {str: str}, "seeds": [int], "trials": [{"settings": {str: str}}]}
 _MAX_NAME = 100  # characters of a folder's name
 # Settings that a run may change on the way, but that decide what its objective is.
 _DECIDES = re.compile(r"StopCriteria\..*|EpisodeStatistics\..*|(eval/.*|Evaluator\..*|RayEvaluator\..*)")
@@ -36,7 +39,8 @@ class SweepStudy:
     """Says which run is the next one, and keeps what came of each.
 
     A trial, that is settings, is written to `sweep.json` before its first run starts. What came of a run is
-    read from its own files: a run whose `done.json` says SUCCESS is over, any other one is to be done.
+    read from its own files: a run whose `done.json` says SUCCESS is over, any other one is to be done. A
+    sweep of which no run has saved a checkpoint has nothing to lose: it begins anew.
 
     Args:
         folder: of the sweep.
@@ -52,14 +56,14 @@ class SweepStudy:
         count: int, of all runs that the sweep will have.
 
     Raises:
-        ConfigError: if the folder has another sweep.
+        ConfigError: if the folder has another sweep, or its state is damaged.
     """
 
     def __init__(self, folder, config, seeds, search, objective, value):
         self._folder, self._config, self._seeds, self._search = folder, config, seeds, search
         self.objective, self._value = objective, value
         state = self._read()
-        self._trials = state["trials"] if state else []  # dicts of `settings` and `token`
+        self._trials = [trial["settings"] for trial in state["trials"]] if state else []
         if state:
             self._check_same(state)
         self.runs, self.outcomes = [], {}
@@ -68,7 +72,7 @@ class SweepStudy:
 
     def open(self):
         """Begins, or goes on: lists the runs so far and tells the search what came of them."""
-        self._search.open(self._folder, [trial["token"] for trial in self._trials])
+        self._search.go_on(self._trials)
         self._write()
         for trial in range(len(self._trials)):
             self._add_runs(trial)
@@ -77,10 +81,10 @@ class SweepStudy:
     def next_run(self):
         """Returns the next `Run` to start; None if there is none."""
         while not self._queue:
-            asked = self._search.ask([trial["settings"] for trial in self._trials])
-            if asked is None:
+            settings = self._search.ask(self._trials)
+            if settings is None:
                 return None
-            self._trials.append(dict(settings=asked[0], token=asked[1]))
+            self._trials.append(settings)
             self._write()
             self._add_runs(len(self._trials) - 1)
         return self._queue.popleft()
@@ -97,10 +101,10 @@ class SweepStudy:
         of_trial = collections.defaultdict(list)
         for run in self.runs:
             of_trial[run.trial].append(run)
-        return [(trial["settings"], of_trial[i]) for i, trial in enumerate(self._trials)]
+        return [(settings, of_trial[i]) for i, settings in enumerate(self._trials)]
 
     def _add_runs(self, trial):
-        settings = self._trials[trial]["settings"]
+        settings = self._trials[trial]
         folder = os.path.join(self._folder, RUNS, _name_folder(trial, settings))
         for seed in self._seeds:
             run = Run(trial, settings, seed, os.path.join(folder, f"seed={seed}"))
@@ -117,18 +121,20 @@ class SweepStudy:
             return
         values = [outcome.objective for outcome in outcomes if outcome.status == FINISHED]
         is_whole = len(values) == len(outcomes) and None not in values
-        self._search.tell(self._trials[trial]["token"], sum(values) / len(values) if is_whole else None)
+        self._search.tell(trial, sum(values) / len(values) if is_whole else None)
 
     def _read(self):
-        path = os.path.join(self._folder, STATE_FILE)
-        try:
-            with open(path, encoding="utf-8") as file:
-                state = json.load(file)
-            return {name: state[name] for name in ("config", "seeds", "trials")}
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path} cannot be read: {error!r}") from None
+        """Returns the state from before; None if the sweep begins."""
+        path = os.path.join(self._folder, SWEEP_FILE)
+        state, has_trained = read_state(path, _STATE), self._has_trained()
+        if state is None and has_trained:
+            raise damaged(path, f"it is missing, but {RUNS}/ has runs")
+        return state if has_trained else None
+
+    def _has_trained(self):
+        """Whether a run of any trial has something to lose."""
+        paths = glob.glob(os.path.join(glob.escape(self._folder), RUNS, "*", "*"))
+        return any(has_checkpoints(path) or read_status(path) == FINISHED for path in paths)
 
     def _check_same(self, state):
         """Raises ConfigError unless the state is of a sweep that this one is, or adds to."""
@@ -148,19 +154,16 @@ class SweepStudy:
                 "name all of them, and more if you like"
             )
         try:
-            self._search.check([trial["settings"] for trial in self._trials])
+            self._search.check(self._trials)
         except ConfigError as error:
             raise ConfigError(
                 f"{self._folder!r}: {error}; choose another root_dir, or ask for more"
             ) from None
 
     def _write(self):
-        state = dict(config=self._config, seeds=self._seeds, trials=self._trials)
-        try:
-            with replace_file(os.path.join(self._folder, STATE_FILE)) as file:
-                file.write((json.dumps(state, indent=1) + "\n").encode())
-        except OSError as error:
-            raise SaveError(f"{STATE_FILE} cannot be written: {error.strerror or error}") from None
+        trials = [{"settings": settings} for settings in self._trials]
+        state = dict(config=self._config, seeds=self._seeds, trials=trials)
+        write_file(os.path.join(self._folder, SWEEP_FILE), json.dumps(state, indent=1) + "\n")
 
 
 def _must_be_same(name):

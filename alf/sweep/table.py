@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alf.errors import ConfigError, SaveError
-from alf.files import replace_file
+from alf.errors import ConfigError
+from alf.files import write_file
 from alf.plots.curves import mean_and_interval
 from alf.plots.groups import find_algorithm, find_target
 from alf.plots.picture import Line, draw, save_picture
@@ -77,11 +77,7 @@ def write_tables(folder, study):
         MARKDOWN_FILE: text,
     }
     for name, content in texts.items():
-        try:
-            with replace_file(os.path.join(folder, name)) as file:
-                file.write(content.encode())
-        except OSError as error:
-            raise SaveError(f"{name} cannot be written: {error.strerror or error}") from None
+        write_file(os.path.join(folder, name), content)
     return text
 
 

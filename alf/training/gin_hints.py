@@ -13,7 +13,7 @@ from collections import abc
 import gin
 from gin import config_parser
 
-from alf.configurable import shorten
+from alf.configurable import complete, shorten
 from alf.errors import ConfigError
 from alf.training.settings import (
     find_configurables,
@@ -252,16 +252,18 @@ class _Text(str):
 
 
 def check_file(path):
-    """Raises ConfigError if a gin file, without those that it includes, sets a name twice to other values."""
+    """Raises ConfigError if a gin file, without those that it includes, sets a setting twice to other values.
+
+    One setting may have a short and a long name. What the file has yet to import is compared by its name.
+    """
     lines = {}
     for scope, selector, parameter, value, location in _read_bindings(path):
         name = f"{scope}{'/' * bool(scope)}{selector}{'.' * bool(parameter)}{parameter or ''}"
-        line = f"{name} = {value!r}"
-        number, before = lines.setdefault(name, (location.line_num, line))
-        if before != line:
+        number, other, before = lines.setdefault(complete(name), (location.line_num, name, repr(value)))
+        if before != repr(value):
             raise ConfigError(
-                f"{path} says in line {number} {before}, and in line {location.line_num} {line}: "
-                "write one of the two"
+                f"{path} says in line {number} {other} = {before}, and in line {location.line_num} "
+                f"{name} = {value!r}: write one of the two"
             )
 
 

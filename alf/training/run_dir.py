@@ -15,11 +15,11 @@ from absl import logging
 import alf
 from alf.errors import ConfigError
 from alf.files import find_path, replace_file
+from alf.folders import CONFIG_FILE, check_kind, checkpoints_of, has_checkpoints
 from alf.training.config import operative_config, parse_settings
 from alf.training.git_state import read_git, read_git_state
 from alf.training.run_description import RUN_FILE, describe_run, list_own_paths
 
-CONFIG_FILE = "operative_config.gin"
 DIFF_FILE = "git_diff.patch"
 DONE_FILE = "done.json"
 # A run may be continued with other limits, another log interval and so on; not with another experiment.
@@ -47,20 +47,17 @@ def _close_lock(directory):
 os.register_at_fork(after_in_child=lambda: [_close_lock(directory) for directory in list(_locked)])
 
 
-def checkpoints_of(path):
-    """The directory of the checkpoints of the run in `path`."""
-    return os.path.join(path, "checkpoints")
-
-
 class RunDir:
     """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
 
-    The directory is made if it does not exist. If it cannot be written to, ConfigError is raised. `close`
-    ends the right to write that `lock` gave.
+    The directory is made if it does not exist. If it cannot be written to, or holds a sweep or a population,
+    ConfigError is raised; these have a `RunDir` of their own, with their file as `own_file`. `close` ends the
+    right to write that `lock` gave.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, own_file=CONFIG_FILE):
         self.path = find_path("root_dir", path)
+        check_kind(self.path, own_file)
         self.summaries = os.path.join(self.path, "train")
         self.checkpoints = checkpoints_of(self.path)
         try:
@@ -97,8 +94,7 @@ class RunDir:
         One that has saved no checkpoint has nothing to lose: the new run takes its place.
         """
         path = os.path.join(self.path, CONFIG_FILE)
-        has_checkpoints = os.path.isdir(self.checkpoints) and os.listdir(self.checkpoints)
-        if not os.path.exists(path) or not has_checkpoints:
+        if not os.path.exists(path) or not has_checkpoints(self.path):
             return
         try:
             with open(path, encoding="utf-8") as file:

@@ -241,6 +241,10 @@ WRONG = [
         dict(gin_param=["Experiment.policies = @Policies()", "Policies.names = ('a', 'b')"]),
         r"Experiment.policies is @Policies\(\): alf-pbt does not know several policies; .*@PolicyPopulation",
     ),
+    (
+        dict(gin_param=[OTHERS % "alf.optimizers.Adam.epsilon"]),
+        "Population.settings has alf.optimizers.Adam.epsilon and Adam.epsilon, which are the same: name it",
+    ),
     (dict(ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
 ]
 
@@ -259,6 +263,19 @@ def test_a_folder_that_another_study_uses_is_one_line(tmp_path, run_in_used_fold
     status, _, errors = run_in_used_folder(pbt, tmp_path / "study", **given)
     assert status == 2 and len(errors) == 1 and "is in use" in errors[0]
     assert not list((tmp_path / "study").iterdir())
+
+
+@pytest.mark.parametrize("name, kind", [("operative_config.gin", "a run"), ("sweep.json", "a sweep")])
+def test_the_folder_of_something_else_is_refused(tmp_path, command, name, kind):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / name).touch()
+    status, _, errors = command(
+        pbt, gin_file=[str(write_study(tmp_path))], root_dir=str(folder), population=2
+    )
+    assert status == 2
+    assert errors == [f"error: root_dir '{folder}' holds {kind}: choose another root_dir"]
+    assert os.listdir(folder) == [name]
 
 
 @pytest.mark.parametrize(

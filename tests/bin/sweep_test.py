@@ -2,6 +2,7 @@
 """alf-sweep: short runs from the command line, a signal and the same command again, wrong settings."""
 
 import csv
+import errno
 import json
 import os
 import re
@@ -122,8 +123,8 @@ def test_samples_of_ranges(tmp_path, command):
     params = [
         "Sweep.settings = {'Adam.learning_rate': @r/LogUniform(), 'Experiment.unroll_length': @Integers()}",
         *("r/LogUniform.low = 1e-4", "r/LogUniform.high = 1e-2", "Integers.low = 2", "Integers.high = 9"),
-        *("Sweep.num_samples = 2", "Sweep.search = 'optuna'", "Sweep.value = 'best'"),
-        "Sweep.objective = 'train/loss'",
+        *("Sweep.search = 'optuna'", "Sweep.value = 'best'", "Sweep.objective = 'train/loss'"),
+        "Sweep.num_samples = 2",
     ]
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
     status, out, _ = command(sweep, gin_file=[gin_file], root_dir=str(root_dir), gin_param=params)
@@ -139,7 +140,12 @@ def test_samples_of_ranges(tmp_path, command):
         assert f"Adam.learning_rate = {row['Adam.learning_rate']}\n" in config and "Sweep" not in config
         progress = [float(line["train/loss"]) for line in read_table(run / "progress.csv")]
         assert float(row["mean"]) == pytest.approx(max(progress))
-    assert (root_dir / "optuna.journal").exists()
+    assert not [path for path in root_dir.iterdir() if "optuna" in path.name]  # sweep.json says it all
+    progress = {path: path.read_bytes() for path in root_dir.glob("runs/*/seed=0/progress.csv")}
+    params[-1] = "Sweep.num_samples = 3"
+    status, out, _ = command(sweep, gin_file=[gin_file], root_dir=str(root_dir), gin_param=params)
+    assert status == 0 and out.count("starts ") == 1 and len(read_table(root_dir / "sweep.csv")) == 3
+    assert {path: path.read_bytes() for path in progress} == progress
 
 
 def test_the_example(tmp_path, command):
@@ -268,6 +274,17 @@ WRONG = {
         dict(gin_param=[*RANGE, SETTINGS % "Adam.learning_rate"], grid=[RATES]),
         "--grid has Adam.learning_rate, and so has Sweep.settings",
     ),
+    "drawn twice by two names": (
+        dict(
+            gin_param=[*RANGE, SETTINGS % "Adam.learning_rate"],
+            grid=["alf.optimizers.Adam.learning_rate=[0.1]"],
+        ),
+        "--grid has alf.optimizers.Adam.learning_rate, and so has Sweep.settings: name it once",
+    ),
+    "two names": (
+        dict(grid=[RATES, "alf.optimizers.Adam.learning_rate=[0.1]"]),
+        "--grid has Adam.learning_rate and alf.optimizers.Adam.learning_rate, which are the same: name it",
+    ),
     "optuna and grid": (
         dict(gin_param=[*RANGE, SETTINGS % "Adam.epsilon", "Sweep.search = 'optuna'"], grid=[RATES]),
         "--grid is set, but Sweep.search is 'optuna'",
@@ -296,10 +313,41 @@ def test_a_folder_that_another_sweep_uses_is_refused(tmp_path, run_in_used_folde
     assert not list((tmp_path / "sweep").iterdir())
 
 
-def test_the_folder_of_a_run_is_refused(tmp_path, command, root_of):
-    gin_file = write_config(tmp_path / "config", "cartpole")
-    status, _, errors = command(sweep, gin_file=[str(gin_file)], root_dir=root_of("cartpole"))
-    assert status == 2 and re.search("root_dir .* holds a run: choose another root_dir", errors[0])
+@pytest.mark.parametrize(
+    "name, kind", [("operative_config.gin", "a run"), ("population.json", "a population")]
+)
+def test_the_folder_of_something_else_is_refused(tmp_path, command, monkeypatch, name, kind):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    gin_file, folder = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "other"
+    folder.mkdir()
+    (folder / name).touch()
+    for path in (str(folder), "~/other"):
+        status, _, errors = command(sweep, gin_file=[gin_file], root_dir=path)
+        assert status == 2
+        assert errors == [f"error: root_dir '{folder}' holds {kind}: choose another root_dir"]
+    assert os.listdir(folder) == [name]
+
+
+@pytest.mark.parametrize("name", ["config.gin", "sweep.json"])
+def test_a_full_disk_is_one_line(tmp_path, command, monkeypatch, name):
+    def fsync(file):
+        if os.readlink(f"/proc/self/fd/{file}").endswith(f"/sweep/{name}.tmp"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    gin_file = str(write_config(tmp_path / "config", "cartpole"))
+    monkeypatch.setattr(os, "fsync", fsync)
+    status, out, errors = command(sweep, gin_file=[gin_file], root_dir=str(tmp_path / "sweep"))
+    assert status == 1 and "starts" not in out
+    assert errors == [f"error: {tmp_path}/sweep/{name} cannot be written: No space left on device"]
+
+
+def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command):
+    gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
+    given = dict(gin_file=[gin_file], root_dir=str(root_dir))
+    status, _, _ = command(sweep, gin_param=["alf.environments.load.name = 'CartPole-v7'"], **given)
+    assert status == 1
+    command(sweep, grid=[RATES.replace("0.01, ", "")], **given)  # its status says if an episode has ended
+    assert [row["status"] for row in read_table(root_dir / "runs.csv")] == ["finished"]
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,18 @@
 """Study: its orders and its table against a literal model of a population, also if it is killed anywhere."""
 
 import copy
+import errno
 import functools
 import json
 import math
+import os
 
 import numpy as np
 import pytest
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, SaveError
 from alf.population.lineage import draw_lineage
-from alf.population.mutation import Choice, LogUniform, Mutation, Replacement, choose_parent, mutate
+from alf.population.mutation import Choice, LogUniform, Mutation, Replacement, Uniform, choose_parent, mutate
 from alf.population.population import Population
 from alf.population.study import Study
 
@@ -188,7 +190,7 @@ def test_seeds_make_studies(tmp_path):
 
 
 def test_another_study_in_the_folder_is_refused(tmp_path):
-    make_study(tmp_path, 3)
+    make_study(tmp_path, 3).report(make_report(1, 100, 1.0))
     with pytest.raises(ConfigError, match="^--population is 4: the study in .* has 3 members$"):
         make_study(tmp_path, 4)
     with pytest.raises(ConfigError, match=r"holds a study of another config \(a.b is 2 here, 1 there\)"):
@@ -198,9 +200,134 @@ def test_another_study_in_the_folder_is_refused(tmp_path):
         ConfigError, match="^Population.settings has B.c: the study in .* tunes Adam.learning"
     ):
         Study(str(tmp_path), other, 3, {"a.b": "1"})
-    (tmp_path / "population.json").write_text("{")
-    with pytest.raises(ConfigError, match="population.json cannot be read"):
+
+
+OTHERS = {
+    "members": lambda folder: make_study(folder, 4),
+    "config": lambda folder: make_study(folder, 3, config={"a.b": "2"}),
+    "settings": lambda folder: Study(
+        str(folder), Population({"B.c": LogUniform(1, 2)}, INTERVAL), 3, {"a.b": "1"}
+    ),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_a_study_in_which_nothing_was_trained_begins_anew(tmp_path, make):
+    """A wrong first attempt does not stand in the way of the right one, unless a member has a checkpoint."""
+    make_study(tmp_path, 3)
+    checkpoints = tmp_path / "members" / "1" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    study = make(tmp_path)
+    state = json.loads((tmp_path / "population.json").read_text())
+    assert state["orders"] == study.orders and state["config"] == study._config
+    make_study(tmp_path, 3)
+    (checkpoints / "ckpt-0.complete").touch()
+    before = (tmp_path / "population.json").read_bytes()
+    with pytest.raises(ConfigError, match="^--population is 4|another config|^Population.settings has"):
+        make(tmp_path)
+    assert (tmp_path / "population.json").read_bytes() == before
+
+
+def test_members_without_their_state_are_not_taken_for_those_of_another_study(tmp_path):
+    checkpoints = tmp_path / "members" / "1" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "ckpt-0.complete").touch()
+    with pytest.raises(ConfigError, match="population.json cannot be read: it is missing, but members/ has"):
         make_study(tmp_path, 3)
+    assert not (tmp_path / "population.json").exists()
+
+
+def change(*keys, value):
+    """A function that sets a part of a state."""
+
+    def damage(state):
+        *parents, last = keys
+        for key in parents:
+            state = state[key]
+        state[last] = value
+
+    return damage
+
+
+DAMAGE = {
+    "orders": change("orders", value={}),
+    "no order": change("orders", value=[]),
+    "an order": change("orders", 1, value=None),
+    "a member's number": change("orders", 1, "member", value=7),
+    "settings": change("orders", 0, "settings", value=[]),
+    "a setting": change("orders", 0, "settings", "Adam.learning_rate", value=None),
+    "a setting's name": change("orders", 1, "settings", value={"B.c": 1.0}),
+    "parent": change("orders", 1, "parent", value={"member": 0}),
+    "config": change("config", value=[]),
+    "a text": change("config", "a.b", value=1),
+    "seed": change("seed", value="0"),
+    "a negative seed": change("seed", value=-1),
+    "draws": change("num_draws", value=None),
+    "objective": change("objective", value=None),
+    "objectives": change("objectives", value=1.0),
+    "a text as objective": change("objectives", 0, value="1.0"),
+    "few objectives": change("objectives", value=[1.0]),
+    "an objective without a row": change("objectives", 0, value=1.0),
+    "rows": change("rows", value="no"),
+    "a row": change("rows", 0, value=[]),
+    "a row's member": change("rows", 0, "member", value=7),
+    "a text as steps": change("rows", 0, "env_steps", value="100"),
+    "a row's settings": change("rows", 0, "settings", value={}),
+    "a row's path": change("rows", 0, "path", value=0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_wrong_part_of_the_state_is_one_line(tmp_path, damage):
+    make_study(tmp_path, 2).report(make_report(1, 100, 1.0))
+    make_study(tmp_path, 2)  # the state is good
+    path = tmp_path / "population.json"
+    state = json.loads(path.read_text())
+    damage(state)
+    path.write_text(json.dumps(state))
+    with pytest.raises(
+        ConfigError, match="population.json cannot be read: .*; put a good copy of it there, or"
+    ):
+        make_study(tmp_path, 2)
+    assert json.loads(path.read_text()) == state
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\x00", b"[" * 100_000, b"[]", b"null", b"{}"])
+def test_a_state_that_is_none_is_one_line(tmp_path, content):
+    (tmp_path / "population.json").write_bytes(content)
+    with pytest.raises(ConfigError, match="population.json cannot be read: .*; put a good copy"):
+        make_study(tmp_path, 2)
+    assert (tmp_path / "population.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["population.json", "population.csv", "lineage.png"])
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch, name):
+    def draw():
+        draw_lineage(study.rows, RANGES, "AverageReturn", str(tmp_path))
+
+    def fsync(file):
+        if os.readlink(f"/proc/self/fd/{file}") == str(tmp_path / f"{name}.tmp"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    study = make_study(tmp_path, 2)
+    study.report(make_report(1, 100, 1.0))
+    draw()
+    before = (tmp_path / name).read_bytes()
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SaveError, match=f"^.*/{name} cannot be written: No space left on device$"):
+        study.report(make_report(0, 100, 2.0))
+        draw()
+    assert (tmp_path / name).read_bytes() == before and not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("first", RANGES)
+def test_a_picture_of_values_that_the_ranges_do_not_have_any_more(tmp_path, first):
+    study = make_study(tmp_path, quantile=0.4)
+    for report in make_reports(0):
+        study.report(report)
+    others = {"Adam.learning_rate": Choice(["small", "large"]), "A.kind": Uniform(1.0, 2.0)}
+    draw_lineage(study.rows, {first: others[first]}, "AverageReturn", str(tmp_path))
+    assert (tmp_path / "lineage.png").stat().st_size > 10_000
 
 
 def test_a_study_may_go_on_with_another_objective(tmp_path):

@@ -1,7 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """How many runs go on at a time, that none runs twice, what fails, and what a signal does; by counting."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,9 +219,30 @@ def test_a_terminals_signal_is_not_for_the_runs(tmp_path):
         process.kill()
 
 
+REST = dict(objective="AverageReturn", value="last")
+
+
 def change(config=None, seeds=(0, 1), trials=TRIALS, **others):
     search = FixedSearch(trials)
     return dict(config=config or {"a.b": "0"}, seeds=list(seeds), search=search, **others)
+
+
+def start_runs(folder, **arguments):
+    """Makes a sweep, asks for all its runs, and makes their folders; yields those of checkpoints."""
+    study = SweepStudy(str(folder), **arguments, **REST)
+    study.open()
+    while (run := study.next_run()) is not None:
+        os.makedirs(run.path)
+        yield Path(run.path, "checkpoints")
+
+
+def make_started(folder, **arguments):
+    """Makes a sweep of which one run has saved a checkpoint, and another one has finished."""
+    first, *_, last = start_runs(folder, **arguments)
+    (first / "ckpt-3.complete").parent.mkdir()
+    (first / "ckpt-3.complete").touch()
+    last.with_name("done.json").write_text('{"status": "SUCCESS"}')
+    return first, last.with_name("done.json")
 
 
 DIFFERENT = {
@@ -236,32 +259,85 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("arguments, message", DIFFERENT.values(), ids=DIFFERENT)
 def test_another_sweep_in_the_folder_is_one_line(tmp_path, arguments, message):
-    rest = dict(objective="AverageReturn", value="last")
-    study = SweepStudy(str(tmp_path), **change(), **rest)
-    study.open()
-    assert study.next_run() is not None
-    while study.next_run() is not None:
-        pass
+    make_started(tmp_path, **change())
     before = (tmp_path / "sweep.json").read_text()
     with pytest.raises(ConfigError, match=message):
-        SweepStudy(str(tmp_path), **arguments, **rest)
+        SweepStudy(str(tmp_path), **arguments, **REST)
     assert (tmp_path / "sweep.json").read_text() == before
 
 
+@pytest.mark.parametrize("arguments", [x for x, _ in DIFFERENT.values()], ids=DIFFERENT)
+def test_a_sweep_in_which_nothing_was_trained_begins_anew(tmp_path, arguments):
+    """A wrong first attempt does not stand in the way of the right one."""
+    before = list(start_runs(tmp_path, **change()))
+    before[0].mkdir()  # an empty folder is no checkpoint
+    study = SweepStudy(str(tmp_path), **arguments, **REST)
+    study.open()
+    while study.next_run() is not None:
+        pass
+    state = json.loads((tmp_path / "sweep.json").read_text())
+    assert state["config"] == arguments["config"] and state["seeds"] == arguments["seeds"]
+    trials = [trial["settings"] for trial in state["trials"]]
+    assert arguments["search"].ask(trials) is None and len(trials) == arguments["search"].count
+
+
 def test_what_does_not_change_a_run_may_change(tmp_path):
-    rest = dict(objective="AverageReturn", value="last")
-    SweepStudy(str(tmp_path), **change({"Trainer.max_to_keep": "3", "Sweep.num_samples": "2"}), **rest).open()
+    make_started(tmp_path, **change({"Trainer.max_to_keep": "3", "Sweep.num_samples": "2"}))
     config = {"Trainer.max_to_keep": "1", "Sweep.num_samples": "5"}
-    study = SweepStudy(str(tmp_path), **change(config, seeds=(0, 1, 2)), **rest)
+    study = SweepStudy(str(tmp_path), **change(config, seeds=(0, 1, 2)), **REST)
     study.open()
     assert study.count == 6
+    assert sorted(outcome.status for outcome in study.outcomes.values()) == ["finished"] + ["waiting"] * 5
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"config": {}}'], ids=["half", "list", "keys"])
-def test_a_damaged_state_is_one_line(tmp_path, text):
-    (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(ConfigError, match="sweep.json cannot be read"):
-        SweepStudy(str(tmp_path), **change(), objective="AverageReturn", value="last")
+GOOD = {"config": {"a.b": "0"}, "seeds": [0, 1], "trials": [{"settings": {"a.b": "1"}}]}
+DAMAGED = {
+    "empty": b"",
+    "half": b"{",
+    "binary": b"\xff\x00\xfe",
+    "deep": b"[" * 100_000,
+    "list": b"[]",
+    "null": b"null",
+    "keys": b'{"config": {}}',
+    "config": {**GOOD, "config": []},
+    "config's text": {**GOOD, "config": {"a.b": 0}},
+    "seeds": {**GOOD, "seeds": None},
+    "a text as seed": {**GOOD, "seeds": ["0"]},
+    "a negative seed": {**GOOD, "seeds": [-1]},
+    "a bool as seed": {**GOOD, "seeds": [True]},
+    "trials": {**GOOD, "trials": {}},
+    "a trial": {**GOOD, "trials": [None]},
+    "no settings": {**GOOD, "trials": [{}]},
+    "settings": {**GOOD, "trials": [{"settings": [1]}]},
+    "a number as setting": {**GOOD, "trials": [{"settings": {"a.b": 1}}]},
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_state_is_one_line(tmp_path, content):
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    (tmp_path / "sweep.json").write_bytes(content)
+    with pytest.raises(
+        ConfigError,
+        match=r"^.*/sweep.json cannot be read: .*; put a good copy of it there, or choose another root_dir$",
+    ):
+        SweepStudy(str(tmp_path), **change(), **REST)
+    assert (tmp_path / "sweep.json").read_bytes() == content
+
+
+def test_a_damaged_part_is_named(tmp_path):
+    (tmp_path / "sweep.json").write_text(json.dumps(DAMAGED["a number as setting"]))
+    with pytest.raises(ConfigError, match=r"its content\['trials'\]\[0\]\['settings'\]\['a.b'\] is wrong;"):
+        SweepStudy(str(tmp_path), **change(), **REST)
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["checkpoint", "finished"])
+def test_runs_without_their_state_are_not_taken_for_those_of_another_sweep(tmp_path, kept):
+    paths = make_started(tmp_path, **change())
+    shutil.rmtree(paths[1 - kept], ignore_errors=True), Path(paths[1 - kept]).unlink(missing_ok=True)
+    (tmp_path / "sweep.json").unlink()
+    with pytest.raises(ConfigError, match="sweep.json cannot be read: it is missing, but runs/ has runs; "):
+        SweepStudy(str(tmp_path), **change(), **REST)
 
 
 class RecordingSearch(FixedSearch):
@@ -271,7 +347,7 @@ class RecordingSearch(FixedSearch):
         super().__init__(trials)
         self.told = []
 
-    def tell(self, token, objective):
+    def tell(self, trial, objective):
         self.told.append(objective)
 
 

@@ -11,7 +11,6 @@ import pytest
 from alf.errors import ConfigError
 from alf.population.mutation import Choice, Discount, Integers, LogUniform, Uniform
 from alf.sweep.searches import (
-    OPTUNA_FILE,
     FixedSearch,
     could_draw,
     describe,
@@ -19,6 +18,7 @@ from alf.sweep.searches import (
     list_points,
     make_search,
     parse_grid,
+    recall,
     suggest,
 )
 from alf.sweep.sweep import Sweep
@@ -35,7 +35,7 @@ RANGES = {
 def ask_all(search):
     known = []
     while (asked := search.ask(known)) is not None:
-        known.append(asked[0])
+        known.append(asked)
     return known
 
 
@@ -58,7 +58,11 @@ WRONG_GRIDS = {
     "empty": (["a.b=[]"], r"--grid=a.b=\[\]: it must be a list of one or more values"),
     "no list": (["a.b=3"], "--grid=a.b=3: it must be a list"),
     "a text": (["a.b='12'"], "--grid=a.b='12': it must be a list"),
-    "twice": (["a.b=[1]", "a.b=[2]"], "--grid: a.b is there twice"),
+    "twice": (["a.b=[1]", "a.b=[2]"], "^--grid has a.b twice: name it once$"),
+    "two names": (
+        ["x/LogUniform.low=[1]", "x/alf.population.LogUniform.low=[2]"],
+        "^--grid has x/LogUniform.low and x/alf.population.LogUniform.low, which are the same: name it once$",
+    ),
     "value twice": (["a.b=[0.1, 2, 1e-1]"], "--grid=a.b=.*: 0.1 is there twice"),
     "broken": (["a.b=[1, "], "--grid=a.b=.1,: it cannot be read"),
     "word": (["a.b=[relu]"], "--grid=a.b=.relu.: it cannot be read"),
@@ -109,7 +113,7 @@ def test_a_search_that_grows_asks_for_what_is_new_alone():
     old = [{"a.b": "1"}, {"a.b": "3"}]
     search = FixedSearch([{"a.b": text} for text in "123"])
     search.check(old)
-    assert search.ask(old) == ({"a.b": "2"}, None) and search.ask([*old, {"a.b": "2"}]) is None
+    assert search.ask(old) == {"a.b": "2"} and search.ask([*old, {"a.b": "2"}]) is None
     with pytest.raises(ConfigError, match="a.b=3"):
         FixedSearch(old[:1]).check(old)
 
@@ -121,6 +125,10 @@ def test_settings_are_described_in_a_line():
 
 WRONG_SWEEPS = {
     "settings": (dict(settings={"a.b": 3}, num_samples=1), r"Sweep.settings\['a.b'\] is 3"),
+    "two names": (
+        dict(settings=dict.fromkeys(["Sweep.seed", "alf.sweep.Sweep.seed"], Uniform(0, 1)), num_samples=1),
+        "^Sweep.settings has Sweep.seed and alf.sweep.Sweep.seed, which are the same: name it once",
+    ),
     "samples": (dict(settings={"a.b": Uniform(0, 1)}), "Sweep.num_samples is None"),
     "no settings": (dict(num_samples=3), "Sweep.settings is None"),
     "count": (dict(settings={"a.b": Uniform(0, 1)}, num_samples=0), "Sweep.num_samples is 0"),
@@ -180,39 +188,60 @@ def objective_of(settings):
     return -abs(math.log10(float(settings["a.b"])) + 2.0)
 
 
-def follow(search, folder, known, tokens, count):
-    """Asks and tells `count` times; adds to the lists of settings and tokens."""
-    search.open(str(folder), tokens)
+def follow(search, known, count):
+    """Goes on after the trials of a list, and asks and tells `count` times; adds to the list."""
+    search.go_on(known)
+    for trial, settings in enumerate(known):
+        search.tell(trial, objective_of(settings))
     for _ in range(count):
-        settings, token = search.ask(known)
-        known.append(settings)
-        tokens.append(token)
-        search.tell(token, objective_of(settings))
+        known.append(search.ask(known))
+        search.tell(len(known) - 1, objective_of(known[-1]))
 
 
-def test_optuna_searches_where_the_objective_is_high_and_goes_on_as_if_it_had_not_stopped(tmp_path):
-    whole, parts, tokens = [], [], []
-    (tmp_path / "whole").mkdir(), (tmp_path / "parts").mkdir()
-    follow(make_optuna_search(), tmp_path / "whole", whole, [], 30)
+def test_optuna_searches_where_the_objective_is_high_and_goes_on_as_if_it_had_not_stopped():
+    whole, parts = [], []
+    follow(make_optuna_search(), whole, 30)
     for _ in range(3):
-        follow(make_optuna_search(), tmp_path / "parts", parts, tokens, 10)
+        follow(make_optuna_search(), parts, 10)
     assert parts == whole and len({trial["a.b"] for trial in whole}) == 30
-    assert (tmp_path / "whole" / OPTUNA_FILE).exists()
     first, last = (sum(map(objective_of, part)) / 10 for part in (whole[:10], whole[20:]))
     assert last > first + 0.3
     assert make_optuna_search().ask(whole) is None  # 30 are all
 
 
-def test_optuna_takes_failed_trials_and_those_that_nobody_knows(tmp_path):
+def test_optuna_knows_the_values_of_all_ranges_again():
+    pytest.importorskip("optuna")
+    sweep = Sweep(RANGES, 40, "optuna")
+    search, again = make_search(sweep, {}), make_search(sweep, {})
+    known = []
+    for _ in range(20):
+        known.append(search.ask(known))
+    again.check(known)
+    again.go_on(known)
+    for one, other in zip(search._study.get_trials(), again._study.get_trials(), strict=True):
+        assert other.params == pytest.approx(one.params) and other.distributions == one.distributions
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_what_is_recalled_is_what_was_suggested(name):
+    trial = RecordingTrial()
+    value = suggest(trial, name, RANGES[name])
+    (asked,) = trial.asked
+    lowest = asked[1][0] if isinstance(asked[1], list) else asked[1]
+    assert recall(name, RANGES[name], repr(value)) == (asked[0], pytest.approx(lowest))
+
+
+def test_optuna_takes_failed_trials_and_those_that_go_on():
     search = make_optuna_search()
-    search.open(str(tmp_path), [])
-    known, token = search.ask([])
-    search.tell(token, None)
-    search.tell(token, 3.0)  # again: it has ended
-    search.ask([known])  # the sweep is killed before it takes note of this one
-    search.open(str(tmp_path), [token])
-    states = [trial.state.name for trial in search._study.get_trials()]
-    assert states == ["FAIL", "FAIL"]
+    known = [search.ask([])]
+    search.tell(0, None)
+    search.tell(0, 3.0)  # again: it has ended
+    known.append(search.ask(known))
+    assert [trial.state.name for trial in search._study.get_trials()] == ["FAIL", "RUNNING"]
+    again = make_optuna_search()
+    again.go_on(known)  # both start again
+    again.tell(0, 3.0)
+    assert [trial.value for trial in again._study.get_trials()] == [3.0, None]
     with pytest.raises(ConfigError, match="Sweep.num_samples is 2: the sweep there has tried 3"):
         make_optuna_search(2).check([{"a.b": "0.1"}] * 3)
 
@@ -245,6 +274,7 @@ def test_settings_that_optuna_cannot_have_chosen_are_refused(settings):
         (Choice(["one_time", 1, True]), "one_time", False),
         (Integers(4, 9), "9", True),
         (Integers(4, 9), "10", False),
+        (Integers(4, 9), "4.5", False),
         (Discount(0.9, 0.999), "0.9", True),
         (Discount(0.9, 0.999), "nan", False),
     ],

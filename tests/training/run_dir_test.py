@@ -37,6 +37,25 @@ def test_makes_the_directory_and_leaves_no_probe(tmp_path):
     assert os.listdir(path) == []
 
 
+KINDS = {"operative_config.gin": "a run", "sweep.json": "a sweep", "population.json": "a population"}
+
+
+@pytest.mark.parametrize("own_file", [None, "sweep.json", "population.json"])
+@pytest.mark.parametrize("name", KINDS)
+def test_another_kind_of_work_is_refused(tmp_path, monkeypatch, own_file, name):
+    own = {} if own_file is None else {"own_file": own_file}
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / name).touch()
+    for path in ("~", str(tmp_path)):
+        if name == (own_file or "operative_config.gin"):
+            assert RunDir(path, **own).path == str(tmp_path)
+            continue
+        with pytest.raises(
+            ConfigError, match=f"^root_dir '{tmp_path}' holds {KINDS[name]}: choose another root_dir$"
+        ):
+            RunDir(path, **own)
+
+
 @pytest.mark.parametrize("path", ["file", "file/below"])
 def test_a_path_that_cannot_be_written_to_is_named(tmp_path, path):
     (tmp_path / "file").write_text("")
