@@ -344,10 +344,13 @@ def test_a_full_disk_is_one_line(tmp_path, command, monkeypatch, name):
 def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command):
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
     given = dict(gin_file=[gin_file], root_dir=str(root_dir))
-    status, _, _ = command(sweep, gin_param=["alf.environments.load.name = 'CartPole-v7'"], **given)
-    assert status == 1
-    command(sweep, grid=[RATES.replace("0.01, ", "")], **given)  # its status says if an episode has ended
-    assert [row["status"] for row in read_table(root_dir / "runs.csv")] == ["finished"]
+    params = ["Sweep.objective = 'train/loss'", "alf.environments.load.name = 'CartPole-v7'"]
+    status, out, _ = command(sweep, gin_param=params, **given)
+    assert status == 1 and "1 of 1 runs have failed" in out
+    status, out, errors = command(sweep, gin_param=params[:1], grid=["Adam.learning_rate=[0.1]"], **given)
+    assert (status, errors) == (0, []), out
+    (row,) = read_table(root_dir / "runs.csv")
+    assert (row["Adam.learning_rate"], row["status"]) == ("0.1", "finished")
 
 
 @pytest.mark.parametrize(
