@@ -84,8 +84,8 @@ class Learner(tf.Module):
         summarize_grads_and_vars: bool = False,
     ) -> None:
         super().__init__(name="learner")
-        check_type("Learner.algorithm", algorithm, Algorithm)
         check_device("Learner.device", device)
+        check_type("Learner.algorithm", algorithm, Algorithm)
         check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
         check_bool("Learner.jit_compile", jit_compile)
         self._keeps_batch = check_bool("Learner.debug_summaries", debug_summaries)

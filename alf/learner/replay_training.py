@@ -69,11 +69,6 @@ class ReplayTraining:
         if not isinstance(replayer, SequenceReplayer):
             raise ConfigError(f"ReplayTraining.replayer is {replayer!r}: it must be a SequenceReplayer")
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        if replayer.capacity is not None and initial_collect_steps > replayer.capacity:
-            raise ConfigError(
-                f"ReplayTraining.initial_collect_steps is {initial_collect_steps}: the replay buffer holds "
-                f"{replayer.capacity} steps at most, so nothing would ever be trained"
-            )
         self.replayer = replayer
         self._train_on = GraphFunction(self._make_updates, reduce_retracing=True)
         self._num_enough_steps = max(1, initial_collect_steps)
@@ -88,7 +83,13 @@ class ReplayTraining:
         )
 
     def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
-        """Accepts every batch."""
+        """Raises ConfigError if the buffer can never hold the initial steps; accepts every batch."""
+        capacity = self.replayer.capacity
+        if capacity is not None and self._num_enough_steps > capacity:
+            raise ConfigError(
+                f"ReplayTraining.initial_collect_steps is {self._num_enough_steps}: the replay buffer holds "
+                f"{capacity} steps at most, so nothing would ever be trained"
+            )
 
     def observe(self, experience: Experience) -> None:
         """Adds an `Experience` of [Q, T+1, B, ...] to the buffer."""

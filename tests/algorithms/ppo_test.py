@@ -438,9 +438,10 @@ def evaluate(policy, env, num_steps, keep_state=True):
 @pytest.mark.parametrize("rnn", [GRU, LSTM])
 def test_remembers_with_a_recurrent_network(rnn):
     make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    # In lockstep, so that the result does not depend on the speed of the machine. It ends at the target:
-    # where nearly all returns are equal, normalized advantages are noise, and one run in ten forgets again.
-    policy, score = train_policy(make_env, 400, rnn, driver_settings=LOCKSTEP, target=0.97)
+    # In lockstep, so that the result does not depend on the speed of the machine. Where nearly all returns
+    # are equal, normalized advantages are noise: with them the last update made one policy in 75 forget.
+    settings = {"driver_settings": LOCKSTEP, "normalize_advantages": False}
+    policy, score = train_policy(make_env, 400, rnn, target=0.97, **settings)
     assert score >= 0.97, "of 1; without a memory 0.5"
     assert evaluate(policy, make_env(seed=7), 20) > 0.9
     assert evaluate(policy, make_env(seed=7), 20, keep_state=False) < 0.8

@@ -282,10 +282,15 @@ def test_the_buffer_must_be_able_to_hold_the_initial_steps():
     specs, policy = EnvSpecs(envs), make_policy(envs)
     replayer = UniformReplayer(specs.unroll_spec(policy, 4), num_envs=2, capacity=30)
     assert replayer.capacity == 32  # the same number of steps of each of 4 environments
+
+    def make_learner(steps):
+        training = ReplayTraining(replayer, mini_batch_size=3, initial_collect_steps=steps)
+        return Learner(Watching(policy), tf.keras.optimizers.legacy.SGD(0.1), training)
+
     with pytest.raises(ConfigError, match="initial_collect_steps is 33: the replay buffer holds 32 steps"):
-        ReplayTraining(replayer, initial_collect_steps=33)
-    training = ReplayTraining(replayer, mini_batch_size=3, initial_collect_steps=32)
-    learner = Learner(Watching(policy), tf.keras.optimizers.legacy.SGD(0.1), training)
+        make_learner(33).check_batch(2, 4, 2)
+    learner = make_learner(32)
+    learner.check_batch(2, 4, 2)
     driver = SyncOffPolicyDriver(envs, learner, unroll_length=4)
     driver.start()
     for _ in range(4):

@@ -51,60 +51,60 @@ OTHER_PARTS = {
     ("sac_pendulum", "SacPolicy.network_ctor = @alf.networks.ActorCriticNetwork"): (
         "SacPolicy.network_ctor makes an object of ActorCriticNetwork"
     ),
-    ("sac_pendulum", "SacAlgorithm.critic_ctor = @alf.parts_test.make_nothing"): (
+    ("sac_pendulum", "SacAlgorithm.critic_ctor = @parts_test.make_nothing"): (
         "SacAlgorithm.critic_ctor makes an object of NoneType: it must make one like CriticsNetwork"
     ),
-    ("sac_pendulum", "SacPolicy.recurrent_critic_ctor = @alf.parts_test.make_nothing"): (
+    ("sac_pendulum", "SacPolicy.recurrent_critic_ctor = @parts_test.make_nothing"): (
         "SacPolicy.recurrent_critic_ctor makes an object of NoneType"
     ),
     (
         "impala_cartpole",
-        "ActorCriticNetwork.encoder_ctor = @alf.parts_test.make_nothing",
+        "ActorCriticNetwork.encoder_ctor = @parts_test.make_nothing",
     ): "ActorCriticNetwork.encoder_ctor makes an",
     (
         "impala_cartpole",
-        "ActorCriticNetwork.rnn_ctor = @alf.parts_test.make_nothing",
+        "ActorCriticNetwork.rnn_ctor = @parts_test.make_nothing",
     ): "ActorCriticNetwork.rnn_ctor makes",
     # Of an experiment and its parts.
     ("impala_cartpole", "Experiment.data_transformers = (@Adam,)"): (
         "data_transformers holds Adam, which is no DataTransformer"
     ),
-    ("impala_cartpole", "Experiment.data_transformers = (@alf.parts_test.make_transformer,)"): (
+    ("impala_cartpole", "Experiment.data_transformers = (@parts_test.make_transformer,)"): (
         "of data_transformers makes is an object of NoneType: it must be one of DataTransformer"
     ),
-    ("impala_cartpole", "Experiment.policy_ctor = @alf.parts_test.make_nothing"): (
+    ("impala_cartpole", "Experiment.policy_ctor = @parts_test.make_nothing"): (
         "what Experiment.policy_ctor makes is an object of NoneType: it must be one of Policy"
     ),
-    ("impala_cartpole", "Experiment.algorithm_ctor = @alf.parts_test.make_nothing"): (
+    ("impala_cartpole", "Experiment.algorithm_ctor = @parts_test.make_nothing"): (
         "what Experiment.algorithm_ctor makes is an object of NoneType: it must be one of Algorithm"
     ),
-    ("impala_cartpole", "Experiment.learner_ctor = @alf.parts_test.make_nothing"): (
+    ("impala_cartpole", "Experiment.learner_ctor = @parts_test.make_nothing"): (
         "what Experiment.learner_ctor makes is an object of NoneType: it must be one of Learner"
     ),
-    ("impala_cartpole", "Experiment.driver_ctor = @alf.parts_test.make_nothing"): (
+    ("impala_cartpole", "Experiment.driver_ctor = @parts_test.make_nothing"): (
         "what Experiment.driver_ctor makes is an object of NoneType: it must be one of Driver"
     ),
-    ("impala_cartpole", "Experiment.env_ctor = @alf.parts_test.make_no_envs"): (
+    ("impala_cartpole", "Experiment.env_ctor = @parts_test.make_no_envs"): (
         "Experiment.env_ctor makes an empty list"
     ),
-    ("dqn_cartpole", "Experiment.behavior_ctor = @alf.parts_test.make_nothing"): "the behavior is None",
+    ("dqn_cartpole", "Experiment.behavior_ctor = @parts_test.make_nothing"): "the behavior is None",
     ("impala_cartpole", "AsyncOffPolicyDriver.collectors = 3"): (
         "collectors is an object of int: it must be one of Collectors"
     ),
 }
 
 
-@configurable(module="alf.parts_test")
+@configurable(module="parts_test")
 def make_nothing(*args, **kwargs):
     return None
 
 
-@configurable(module="alf.parts_test")
+@configurable(module="parts_test")
 def make_transformer(observation_spec, reward_spec):
     return None
 
 
-@configurable(module="alf.parts_test")
+@configurable(module="parts_test")
 def make_no_envs(seed):
     return []
 
