@@ -102,7 +102,7 @@ def find_differences(reader, keys, variables):
         theirs = dtypes[keys[name]], shapes[keys[name]]
         if ours != theirs:
             wrong.append(f"{name} is {_describe(*theirs)} there, {_describe(*ours)} here")
-    return sorted(wrong)
+    return wrong
 
 
 def _describe(dtype, shape):

@@ -27,6 +27,7 @@ from alf.errors import ConfigError
 from alf.files import find_path
 from alf.policies.flat_policy import FlatPolicy
 from alf.policies.tf_policy import TFAgentsPolicy
+from alf.training.checkpoint_files import tell
 from alf.version import __version__
 
 SIGNATURE_FILE, TFLITE_FILE, ONNX_FILE = "signature.json", "policy.tflite", "policy.onnx"
@@ -85,7 +86,7 @@ def _save_model(policy, flat, deterministic, folder):
     try:
         saver.save(folder)
     except tf.errors.OpError as error:  # TensorFlow raises no OSError; its message begins with the file
-        raise OSError(re.sub(r"^.*?; | \[Op:.*", "", error.message.partition("\n")[0])) from error
+        raise OSError(tell(error).partition("\n")[0].rpartition("; ")[2]) from error
 
 
 def _write_tflite(policy, flat, path):
