@@ -7,18 +7,18 @@
 # EXTRAS are those of setup.py, such as --build-arg EXTRAS=atari,plot. With "cuda" among them the image is for GPUs,
 # which `docker run --gpus=all` shows to it.
 
-FROM python:3.11-slim AS build
+FROM python:3.13-slim AS build
 WORKDIR /source
 COPY setup.py pyproject.toml MANIFEST.in README.md LICENSE ./
 COPY examples examples
 COPY alf alf
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .
 
-FROM python:3.11-slim
+FROM python:3.13-slim
 ARG EXTRAS=""
-# One call of pip: the pins of TF-Agents decide what fits.
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"
+    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
+    && pip install --no-cache-dir --no-deps tf-agents==0.19.0
 RUN useradd --create-home alf && mkdir /runs && chown alf /runs
 USER alf
 WORKDIR /runs

@@ -1,74 +1,84 @@
-# make help lists the targets. Variables: PYTHON (the interpreter that makes .venv), ARGS (more
-# arguments for train, test, test-slow and benchmark), WORKERS (processes of test), ROOT_DIR (where
-# train writes).
+# make help lists the targets. Variables: PYTHON (the interpreter that makes .venv), VENV (another folder for it),
+# PACKAGES (more requirements for install, such as PACKAGES="numpy<2"), ARGS (more arguments for train, the tests
+# and benchmark), WORKERS (processes of tests), ROOT_DIR (where train writes).
 
 VENV := .venv
 STAMP := $(VENV)/.installed
-ENVPOOL_STAMP := $(VENV)/.envpool
+ALL_STAMP := $(VENV)/.installed-all
 RUN := $(VENV)/bin/python
 ROOT_DIR ?= runs/impala_cartpole
 WORKERS ?= 2
+PACKAGES ?=
 ARGS ?=
+# Without its dependencies: setup.py says why.
+TF_AGENTS := tf-agents==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-envpool train test test-slow lint format benchmark docs docs-settings clean
+.PHONY: help install install-all train test test-all test-slow lint format benchmark docs docs-settings clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-install: $(STAMP)  ## make .venv with ALF and all that it needs, see docs/packaging.md
+install: $(STAMP)  ## make .venv with ALF and what lint and test need, see docs/packaging.md
 
-# Prints "ok", then the path of the first interpreter that runs and is a Python 3.10 or 3.11; else
-# "no", then what was found. Runs each: a name on PATH may be a shim for a version that is not
-# there. The path is the real one: with .venv activated, the name is a link that --clear removes.
+# Prints "ok" and the path of the first interpreter that runs and is a Python that ALF knows; else "no" and a list
+# of what was found. It runs each: a name on PATH may be a shim for a version that is not there. The path is the
+# real one: with .venv activated, the name is a link that --clear removes.
 PROBE := import os, sys, importlib.util as u; \
 	print("%d.%d.%d" % sys.version_info[:3] + \
 	("" if u.find_spec("ensurepip") else " without ensurepip") + \
 	":" + os.path.realpath(sys.executable))
+PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3.10 python3 python)
 define FIND_PYTHON
-set -- "$${PYTHON:-python3.11}"; \
-test -n "$$PYTHON" || set -- "$$@" python3.10 python3 python; \
 found=; \
-for python in "$$@"; do \
+for python in $(PYTHONS); do \
   answer=$$("$$python" -c '$(PROBE)' 2>/dev/null </dev/null) || continue; \
   version=$${answer%%:*}; \
   case "$$version" in \
     *" "*) ;; \
-    3.10.*|3.11.*) echo "ok $${answer#*:}"; exit 0;; \
+    3.1[0-3].*) echo "ok $${answer#*:}"; exit 0;; \
   esac; \
   found="$$found$${found:+, }$$python ($$version)"; \
 done; \
-if test -z "$$found"; then found="none that runs"; fi; \
-echo "no $$found"
+echo "no $${found:-none that runs}"
 endef
-# make does not export its variables to $(shell), so PYTHON is handed over by name.
-SEARCH = $(shell PYTHON='$(PYTHON)'; $(FIND_PYTHON))
-NO_PYTHON = ALF needs Python 3.10 or 3.11; found $(wordlist 2,99,$(FOUND)): \
+NO_PYTHON = ALF needs Python 3.10 to 3.13; looked for $(PYTHONS), found $(wordlist 2,99,$(FOUND)): \
 	install one or set PYTHON=/path/to/python
 
-# The stamp comes last, so that an interrupted install is started anew. One pip call for
-# everything: TF-Agents' pins decide which versions of the others fit.
+# PYTHON=... makes .venv anew if another interpreter has made it.
+ifneq ($(PYTHON),)
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(wordlist 2,99,$(shell $(FIND_PYTHON))))
+$(STAMP): FORCE
+FORCE:
+endif
+endif
+
+# The stamp comes last, so that an interrupted install is started anew.
 $(STAMP): setup.py pyproject.toml
-	$(eval FOUND := $(SEARCH))$(if $(filter ok,$(firstword $(FOUND))),,$(error $(NO_PYTHON)))
+	$(eval FOUND := $(shell $(FIND_PYTHON)))$(if $(filter ok,$(firstword $(FOUND))),,$(error $(NO_PYTHON)))
 	"$(wordlist 2,99,$(FOUND))" -m venv --clear $(VENV)
 	$(RUN) -m pip install --quiet --upgrade pip
-	$(RUN) -m pip install -e ".[dev]"
-	@touch $@
+	$(RUN) -m pip install -e ".[dev]" $(foreach package,$(PACKAGES),"$(package)")
+	$(RUN) -m pip install --no-deps $(TF_AGENTS)
+	@echo "$(wordlist 2,99,$(FOUND))" > $@
 
-install-envpool: $(ENVPOOL_STAMP)  ## add EnvPool, whose tests are skipped without it
+install-all: $(ALL_STAMP)  ## add all extras, which test-all and docs need
 
-$(ENVPOOL_STAMP): $(STAMP)
-	$(RUN) -m pip install -e ".[dev,envpool]"
+$(ALL_STAMP): $(STAMP)
+	$(RUN) -m pip install -e ".[dev,all]" $(foreach package,$(PACKAGES),"$(package)")
 	@touch $@
 
 train: $(STAMP)  ## train IMPALA on CartPole; ROOT_DIR=... ARGS=...
 	$(RUN) -m alf.bin.train --gin_file=examples/impala_cartpole.gin --root_dir="$(ROOT_DIR)" $(ARGS)
 
-test: $(STAMP)  ## run the tests, without the slow ones; ARGS=...
+test: $(STAMP)  ## run the tests that stay in their process, before each commit; ARGS=...
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-slow: $(STAMP)  ## run the slow tests; ARGS=...
-	$(RUN) -m pytest -q -m slow --timeout=1800 $(ARGS)
+test-all: $(ALL_STAMP)  ## run the tests that start programs, too; ARGS=...
+	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal --tier=all $(ARGS)
+
+test-slow: $(ALL_STAMP)  ## run the tests that take minutes; ARGS=...
+	$(RUN) -m pytest -q --tier=slow --timeout=1800 $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	$(RUN) -m ruff check .
@@ -83,12 +93,12 @@ benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 	$(RUN) -m benchmarks.throughput --workload=cartpole_vector --seconds=20 $(ARGS)
 
 # The variable hides a notice of mkdocs-material about its successor.
-docs: $(STAMP)  ## build the site of docs/ in build/site; a broken link is an error; ARGS=...
+docs: $(ALL_STAMP)  ## build the site of docs/ in build/site; a broken link is an error; ARGS=...
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict $(ARGS)
 
 docs-settings: $(STAMP)  ## write docs/settings.md from the docstrings
 	$(RUN) docs/make_settings.py
 
 clean:  ## remove .venv, caches and build outputs; runs/ stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv* build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,9 @@
-"""Packaging of ALF. Resolve everything in one pip call: pip install -e ".[dev]"."""
+"""Packaging of ALF: `pip install -e ".[dev]"`, then `pip install --no-deps tf-agents==0.19.0`.
+
+TF-Agents works without the versions that its metadata pins (pygame 2.1.3, typing-extensions 4.5.0,
+tensorflow-probability 0.23), and these exclude Python 3.12 and newer packages. So ALF requires what TF-Agents
+needs, and TF-Agents itself is installed without its dependencies. For uv, pyproject.toml overrides them.
+"""
 
 import re
 from pathlib import Path
@@ -40,15 +45,10 @@ INSTALL_REQUIRES = [
     "tensorflow>=2.21,<2.22",
     # Keras 2, which TF-Agents needs; must match TensorFlow's minor version.
     "tf_keras>=2.21,<2.22",
-    # The last release; its own pins (pygame, typing-extensions) decide the Python versions.
-    "tf-agents==0.19.0",
-    # The series that TF-Agents 0.19 is built against.
-    "tensorflow-probability==0.23.*",
-    # TF-Agents 0.19 uses names that NumPy 2 removed.
-    "numpy<2",
-    # The 1.x API: vector environments that reset on the next step. Without its
-    # classic-control extra, which brings pygame-ce over TF-Agents' pygame.
+    # The 1.x API: vector environments that reset on the next step.
     "gymnasium>=1.0,<2",
+    # 1.26 is the last NumPy 1.
+    "numpy>=1.26",
     # Carries environments to worker processes; Gymnasium needs it, too.
     "cloudpickle",
     # Configuration; ALF keeps two configurations apart, which uses names that are not public.
@@ -61,32 +61,44 @@ INSTALL_REQUIRES = [
     "tqdm",
     # Memory and CPU time of a run and of its worker processes.
     "psutil",
+    # Scales images, also for TF-Agents.
+    "pillow",
+    # From here on what else TF-Agents 0.19 needs. 0.25 is for TensorFlow 2.18 and later.
+    "tensorflow-probability==0.25.*",
+    # TF-Agents imports it, and demands 0.23.0 at most.
+    "gym==0.23.0",
+    "protobuf",
+    # Brings distutils, which TF-Agents and TensorFlow Probability import, to Python 3.12 and later.
+    "setuptools",
+    "six",
+    "typing-extensions",
+    "wrapt",
 ]
 
 EXTRAS = {
     # Their C++ environments step outside the GIL. ale-py takes a seed for each game from 0.12 on.
     "atari": ["ale-py>=0.12"],
-    # Large for the sake of its MuJoCo environments, see docs/packaging.md.
-    "envpool": ["envpool>=1.0"],
+    # Large for the sake of its MuJoCo environments, see docs/packaging.md. 1.0 has no wheel for Python 3.10.
+    "envpool": ["envpool>=1.0; python_version >= '3.11'"],
     # NVIDIA's libraries, for GPUs.
     "cuda": ["tensorflow[and-cuda]"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
-    # Brings ffmpeg, which writes the videos of alf-play frame by frame.
-    "video": ["imageio-ffmpeg>=0.5"],
+    # pygame-ce draws classic control and the window of alf-play; ffmpeg writes videos frame by frame.
+    "video": ["gymnasium[classic-control]", "imageio-ffmpeg>=0.5"],
     # Collectors on other machines. Its actor API alone.
     "ray": ["ray>=2.40"],
-    # What Ray's extra of that name has, without pydantic, which needs a typing-extensions that TF-Agents 0.19
-    # does not allow; pyarrow 26 needs NumPy 2. Matplotlib draws the picture of a population.
-    "tune": ["ray>=2.40", "pandas", "pyarrow>=17,<26", "fsspec", "tensorboardX", "requests", "matplotlib"],
+    # Populations. Matplotlib draws their picture.
+    "tune": ["ray[tune]>=2.40", "matplotlib"],
     # alf-sweep: Optuna is for Sweep.search = "optuna" alone.
     "sweep": ["matplotlib", "optuna>=4"],
     # alf-plot.
     "plot": ["matplotlib"],
-    # 1.26 moved its particle environments to mpe2, which brings pygame-ce over TF-Agents' pygame.
-    "pettingzoo": ["pettingzoo>=1.25,<1.26"],
-    # alf-export --onnx. Newer versions of onnx need a typing-extensions that TF-Agents 0.19 does not allow.
-    "onnx": ["tf2onnx>=1.17", "onnx<1.18", "onnxruntime"],
+    # From 1.26 on the particle environments are a package of their own, mpe2. It brings pygame-ce, which
+    # PettingZoo's board games import.
+    "pettingzoo": ["pettingzoo>=1.26", "mpe2"],
+    # alf-export --onnx.
+    "onnx": ["tf2onnx>=1.17", "onnx", "onnxruntime"],
     # make docs. It reads the sources: these alone, without ALF and TensorFlow, are enough for it.
     "docs": [
         "mkdocs>=1.6,<2",
@@ -97,26 +109,32 @@ EXTRAS = {
     ],
 }
 
+
+def join_extras(*names):
+    return [package for name in names for package in EXTRAS[name]]
+
+
+# What the README's commands, `make test` and `make lint` need.
 DEV_REQUIRES = [
-    # The tests and examples use them. `make install-envpool` adds EnvPool; its tests are skipped without it.
-    *[
-        package
-        for name, packages in EXTRAS.items()
-        if name not in ("cuda", "envpool")
-        for package in packages
-    ],
-    "pytest>=8",
+    *join_extras("atari", "mujoco", "pettingzoo", "plot", "sweep", "video"),
+    # 9 brings subtests; the next major version may end what this one deprecates.
+    "pytest>=9,<10",
     # Ends a test that hangs.
     "pytest-timeout",
-    # Two tests at a time: most of them leave a core idle.
+    # Several tests at a time: most of them leave a core idle.
     "pytest-xdist",
     "hypothesis",
-    # Speaks with the browser of the tests of pages.
-    "websockets",
     # One minor version: another one may format the same code differently.
     "ruff>=0.17,<0.18",
-    # Checks the types. Newer ones need a typing-extensions that TF-Agents 0.19 does not allow.
-    "mypy==1.10.*",
+    # Checks the types; one major version, for the same reason.
+    "mypy>=2,<3",
+]
+
+# What `make test-all` needs besides.
+ALL_REQUIRES = [
+    *join_extras(*(name for name in EXTRAS if name != "cuda")),
+    # Speaks with the browser of the tests of pages.
+    "websockets",
 ]
 
 setup(
@@ -135,16 +153,16 @@ setup(
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",
     ],
-    # No 3.12: TF-Agents 0.19 pins pygame 2.1.3, which has no wheel for it.
-    python_requires=">=3.10,<3.12",
     packages=find_packages(include=["alf", "alf.*"]),
     package_data={"alf": ["py.typed"]},
     cmdclass={"build_py": BuildWithExamples},
     install_requires=INSTALL_REQUIRES,
-    extras_require={**EXTRAS, "dev": DEV_REQUIRES},
+    extras_require={**EXTRAS, "dev": DEV_REQUIRES, "all": ALL_REQUIRES},
     entry_points={
         "console_scripts": [
             f"alf-{name.replace('_', '-')} = alf.bin.{name}:console_main"

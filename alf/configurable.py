@@ -5,7 +5,7 @@ Gin has no types, so a checker takes a function that `gin.configurable` decorate
 no other decorator: a checker knows them whatever their decorators are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import gin
@@ -34,7 +34,7 @@ def complete(name: str) -> str:
     """
     scope, slash, parameter = name.rpartition("/")
     selector, dot, parameter = parameter.rpartition(".")
-    found = gin.config._REGISTRY.matching_selectors(selector) if selector else ()
+    found: Sequence[str] = gin.config._REGISTRY.matching_selectors(selector) if selector else ()
     return f"{scope}{slash}{found[0]}{dot}{parameter}" if len(found) == 1 else name
 
 

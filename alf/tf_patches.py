@@ -32,15 +32,21 @@ def keep_python_thread():
 def spare_version_checks():
     """Makes arrays that leave a `numpy_function` cheaper, by 12 us of GIL time each.
 
-    TensorFlow parses NumPy's version for every one of them, to choose between two ways of conversion.
-    This is the way that it takes for NumPy 1, without the question.
+    TensorFlow parses NumPy's version for every one of them, to choose between two ways of conversion. These
+    are the same two ways; the version is parsed here, once.
     """
 
-    def asarray(values, dtype=None, order=None, copy=None):
+    def convert_by_numpy_1(values, dtype=None, order=None, copy=None):
         return np.asarray(values, dtype=dtype, order=order)
 
-    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        numpy_compat.np_asarray = asarray
+    def convert_by_numpy_2(values, dtype=None, order=None, copy=None):
+        if dtype is None or not np.issubdtype(dtype, np.number):
+            return np.asarray(values, dtype=dtype, order=order, copy=copy)
+        # Lets numbers overflow, where NumPy 2 would raise an error.
+        return np.asarray(values, order=order, copy=copy).astype(dtype, copy=copy)
+
+    is_numpy_1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
+    numpy_compat.np_asarray = convert_by_numpy_1 if is_numpy_1 else convert_by_numpy_2
 
 
 def take_from_tensorflow(function):

@@ -1,5 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Sets TensorFlow up for all tests, before any of them starts it."""
+"""Sets TensorFlow up for all tests, before any of them starts it, and sorts the tests into tiers.
+
+`make test` runs the tests that stay in this process and in ALF's environment workers, `make test-all` also
+those that start programs (PROGRAMS), `make test-slow` those with the mark "slow". A file that is named in full on
+the command line is run in either of the first two tiers.
+"""
+
+import fnmatch
+import gc
+import pathlib
 
 import gin
 import pytest
@@ -8,6 +17,64 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.drivers import reserve_threads
 
 reserve_threads(128)
+
+TESTS = pathlib.Path(__file__).resolve().parent
+# Files of `make test-all`: they start commands, Ray, browsers or fresh interpreters, or need extras of
+# `make install-all`.
+PROGRAMS = (
+    "benchmarks/*",
+    "bin/*",
+    "distributed/*",
+    "docs/*",
+)
+# Files that match PROGRAMS and start none.
+IN_PROCESS = ("bin/smoke_test.py",)
+
+
+def starts_programs(path):
+    name = path.relative_to(TESTS).as_posix()
+    matches = lambda patterns: any(fnmatch.fnmatch(name, pattern) for pattern in patterns)  # noqa: E731
+    return matches(PROGRAMS) and not matches(IN_PROCESS)
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("tiers")
+    help_of_tier = "quick: what starts no programs; all: those that do, too; slow: those with that mark alone"
+    group.addoption("--tier", choices=("quick", "all", "slow"), default="quick", help=help_of_tier)
+    help_of_part = "one of N equal parts of the tests, counted from 0"
+    group.addoption("--part", metavar="K/N", default="0/1", help=help_of_part)
+
+
+def pytest_ignore_collect(collection_path, config):
+    is_test = collection_path.name.endswith("_test.py")
+    if config.getoption("tier") == "quick" and is_test and starts_programs(collection_path):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    is_slow = config.getoption("tier") == "slow"
+    chosen = [item for item in items if (item.get_closest_marker("slow") is not None) == is_slow]
+    part, num_parts = map(int, config.getoption("part").split("/"))
+    chosen = chosen[part::num_parts]
+    config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
+    items[:] = chosen
+
+
+def pytest_collection_finish():
+    # What the test modules hold lives to the end. Tracing makes so many objects that Python would look for
+    # cycles among them all the time.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.getoption("tier") == "quick":
+        num_files = sum(map(starts_programs, TESTS.rglob("*_test.py")))
+        terminalreporter.write_line(
+            f"Left out: {num_files} files of tests that start programs: make test-all. Slow tests: make test-slow."
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -161,7 +161,7 @@ def test_the_metadata(wheel):
         head, text = file.read(name).decode().split("\n\n", 1)
     assert "Description-Content-Type: text/markdown" in head
     (versions,) = re.findall("^Requires-Python: (.*)$", head, re.MULTILINE)
-    assert set(versions.split(",")) == {">=3.10", "<3.12"}
+    assert set(versions.split(",")) == {">=3.10", "<3.14"}
     assert "License: Apache-2.0" in head or "License-Expression: Apache-2.0" in head
     assert "Classifier: Typing :: Typed" in head
     # Links would be relative to a page of the package.

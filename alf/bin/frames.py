@@ -128,8 +128,7 @@ class VideoFile:
 @contextlib.contextmanager
 def open_window(fps):
     """Context that gives a `Window` for `fps` frames in a second; ConfigError if there is no screen."""
-    import pygame  # TF-Agents brings it.
-
+    pygame = import_extra("pygame", "video")
     try:
         pygame.display.init()
     except pygame.error as error:

@@ -292,7 +292,7 @@ def load_pettingzoo(
     The actions of such games are Discrete or MultiDiscrete.
 
     Args:
-        name: text or callable. "MODULE:FUNCTION", such as "pettingzoo.mpe.simple_spread_v3:parallel_env";
+        name: text or callable. "MODULE:FUNCTION", such as "mpe2.simple_spread_v3:parallel_env";
             without a function the module's `parallel_env` counts, or else its `env`. Or a callable. It
             returns a `ParallelEnv` or an `AECEnv`.
         batch_size: G.
@@ -330,6 +330,8 @@ def load_pettingzoo(
 def _find_game(name):
     """Returns the function that "MODULE:FUNCTION" names, or "MODULE" alone."""
     module_name, _, function = str(name).partition(":")
+    if module_name.startswith("pettingzoo.mpe."):  # in runs that are older than the package mpe2
+        module_name = module_name.replace("pettingzoo.mpe", "mpe2", 1)
     setting = f"load_pettingzoo.name is {name!r}"
     try:
         module = importlib.import_module(module_name)

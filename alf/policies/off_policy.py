@@ -108,7 +108,7 @@ class SacPolicy(Policy):
             check_network("SacPolicy.recurrent_critic_ctor", critic, like=CriticsNetwork)
             if critic.state_spec == ():
                 raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
-        state_spec = (network.state_spec, () if critic is None else critic.state_spec)
+        state_spec: NestedSpec = (network.state_spec, () if critic is None else critic.state_spec)
         state_spec = () if state_spec == ((), ()) else state_spec
         super().__init__(
             observation_spec,

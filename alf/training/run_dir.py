@@ -35,7 +35,7 @@ _MAY_CHANGE = re.compile(
     r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
 )
 
-_locked = set()  # file descriptors of directories
+_locked: set[int] = set()  # file descriptors of directories
 
 
 def _close_lock(directory):

@@ -108,7 +108,8 @@ class Trainer:
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
-        self._interrupted = self._stopped = None  # the reasons
+        self._interrupted: str | None = None  # the reason
+        self._stopped: str | None = None  # the reason
         self._first_trained = None  # when the first train step was over
         self._is_training = False  # whether `train` was called
         self._evaluation_x = None  # where the last evaluation began, see `_find_x`
