@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NEEDS_CHROMIUM = pytest.mark.skipif(PROGRAM is None, reason="there is no program chromium")
-START_SECONDS, STOP_SECONDS, PAGE_SECONDS = 60, 20, 120
+START_SECONDS, STOP_SECONDS, PAGE_SECONDS = 300, 20, 300
 
 # Of Chrome's DevTools protocol.
 READ = {

@@ -62,13 +62,13 @@ def test_the_flags_of_alf_train_exist(name):
     assert gin.query_parameter("Experiment.num_collectors") >= 3
 
 
-@pytest.mark.parametrize("name, num_calls", [("ray_cluster.yaml", 2), ("slurm.sh", 2)])
-def test_the_flags_of_ray_start_exist(name, num_calls):
+def test_the_flags_of_ray_start_exist():
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--help"]
-    known = flags_of(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
+    known = flags_of(subprocess.run(command, capture_output=True, text=True, timeout=300).stdout)
     assert "head" in known
-    found = calls(read(name), "ray start")
-    assert len(found) == num_calls and {name for call in found for name in flags_of(call)} <= set(known)
+    for name in ("ray_cluster.yaml", "slurm.sh"):
+        found = calls(read(name), "ray start")
+        assert len(found) == 2 and {flag for call in found for flag in flags_of(call)} <= set(known)
 
 
 def test_the_cluster_launcher_takes_its_file():
@@ -92,7 +92,7 @@ def test_what_is_mounted_is_enough_to_install(tmp_path):
     for name in NEEDED_TO_INSTALL:
         (tmp_path / name).symlink_to(ROOT / name)
     command = [sys.executable, "setup.py", "--name"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["alf-tf"], done.stderr
 
 
@@ -166,7 +166,7 @@ def slurm(tmp_path):
 
 
 def test_slurm_starts_ray_on_all_nodes_and_trains(slurm, tmp_path):
-    assert slurm(STATUS="7").wait(60) == 7
+    assert slurm(STATUS="7").wait(300) == 7
     found = (tmp_path / "calls").read_text().splitlines()
     assert "ray start --head --port=6379 --num-cpus=0 --include-dashboard=false --block" in found
     worker = "ray start --address=10.0.0.1:6379 --num-cpus=4 --block"
@@ -176,7 +176,7 @@ def test_slurm_starts_ray_on_all_nodes_and_trains(slurm, tmp_path):
 
 
 def test_slurm_lets_the_run_save_when_the_time_is_over(slurm, tmp_path):
-    process, calls, deadline = slurm(), tmp_path / "calls", time.monotonic() + 60
+    process, calls, deadline = slurm(), tmp_path / "calls", time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         if calls.exists() and "alf-train" in calls.read_text():
             process.send_signal(signal.SIGTERM)

@@ -2,8 +2,8 @@
 """Sets TensorFlow up for all tests, before any of them starts it, and sorts the tests into tiers.
 
 `make test` runs the tests that stay in this process and in ALF's environment workers, `make test-all` also
-those that start programs (PROGRAMS), `make test-slow` those with the mark "slow". A file that is named in full on
-the command line is run in either of the first two tiers.
+those that start programs (PROGRAMS), `make test-slow` those with the mark "slow". A file that is named in full
+on the command line is run in either of the first two tiers.
 """
 
 import fnmatch
@@ -19,16 +19,36 @@ from alf.drivers import reserve_threads
 reserve_threads(128)
 
 TESTS = pathlib.Path(__file__).resolve().parent
-# Files of `make test-all`: they start commands, Ray, browsers or fresh interpreters, or need extras of
-# `make install-all`.
+# Files of `make test-all`: they start commands, Ray, browsers or interpreters, or train what others train too.
 PROGRAMS = (
     "benchmarks/*",
     "bin/*",
     "distributed/*",
     "docs/*",
+    "population/*",
+    "sweep/*",
+    "*_more_test.py",
+    "*_program_test.py",
+    "algorithms/algorithm_test.py",
+    "replay/memory_test.py",
+    "training/policies_learning_test.py",
+    "training/tensorboard_test.py",
+    "cluster_templates_test.py",
+    "init_test.py",
+    "packaging_test.py",
+    "serve_policy_test.py",
+    "spaces_examples_test.py",
+    "startup_test.py",
+    "wheel_test.py",
 )
-# Files that match PROGRAMS and start none.
-IN_PROCESS = ("bin/smoke_test.py",)
+# Files that match PROGRAMS but stay in this process.
+IN_PROCESS = (
+    "bin/smoke_test.py",
+    "distributed/collector_actor_test.py",
+    "population/mutation_test.py",
+    "sweep/searches_test.py",
+    "sweep/table_test.py",
+)
 
 
 def starts_programs(path):
@@ -73,7 +93,7 @@ def pytest_terminal_summary(terminalreporter, config):
     if config.getoption("tier") == "quick":
         num_files = sum(map(starts_programs, TESTS.rglob("*_test.py")))
         terminalreporter.write_line(
-            f"Left out: {num_files} files of tests that start programs: make test-all. Slow tests: make test-slow."
+            f"Left out: {num_files} files of tests that start programs (make test-all), slow tests (make test-slow)"
         )
 
 

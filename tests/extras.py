@@ -6,5 +6,5 @@ import importlib.util
 import pytest
 
 NEEDS_ENVPOOL = pytest.mark.skipif(
-    importlib.util.find_spec("envpool") is None, reason="EnvPool is not installed: make install-envpool"
+    importlib.util.find_spec("envpool") is None, reason="EnvPool is not installed: make install-all"
 )

@@ -111,7 +111,7 @@ def test_changes_inside_one_graph(schedule, expected):
     schedule = as_schedule("x", schedule)
     traces = []
 
-    @tf.function
+    @tf.function(autograph=False)
     def step():
         traces.append(1)
         value = schedule(Progress(env_steps, tf.constant(0, tf.int64)))
@@ -251,7 +251,7 @@ def test_a_tunable_changes_a_graph_without_another_trace():
     tunable = Tunable(0.1, limits=(0.0, 1.0), setting="weight")
     schedule, traces = as_schedule("weight", tunable, at_least=0), []
 
-    @tf.function
+    @tf.function(autograph=False)
     def step():
         traces.append(1)
         return schedule(progress())

@@ -35,7 +35,7 @@ def serving(folder, cwd):
 
         def ask(**request):
             data = json.dumps(request).encode()
-            with urllib.request.urlopen(f"http://localhost:{port}", data, timeout=60) as answer:
+            with urllib.request.urlopen(f"http://localhost:{port}", data, timeout=300) as answer:
                 return json.loads(answer.read())
 
         yield ask

@@ -24,7 +24,7 @@ with hide_stderr():
 def run(code, *folders, **kwargs):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), str(ROOT)])}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, **kwargs)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, **kwargs)
 
 
 def test_what_is_written_is_dropped_and_nothing_is_left_behind():
@@ -74,7 +74,7 @@ def test_ctrl_c_shows_it():
 def test_a_process_without_stderr():
     code = 'from alf.startup import hide_stderr\nwith hide_stderr(): print("works")'
     command = f"exec {sys.executable} -c '{code}' 2>&-"
-    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (result.returncode, result.stdout) == (0, "works\n")
 
 
@@ -118,5 +118,5 @@ def test_a_module_runs_after_tensorflow_has_started(tmp_path):
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     command = [sys.executable, "-m", "alf.startup", "mine", "a", "-b"]
-    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert (result.stdout, result.stderr) == ("__main__ ['a', '-b'] True\n", "")

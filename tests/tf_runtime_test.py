@@ -1,9 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TensorFlow in this process: its threads, and functions that run as graphs."""
+"""TensorFlow in this process: settings of its threads, and functions that run as graphs.
 
-import os
-import subprocess
-import sys
+How it starts is in tf_runtime_program_test.py.
+"""
 
 import numpy as np
 import pytest
@@ -14,39 +13,10 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.tf_runtime import GraphFunction, set_intra_op_threads, trace
 from alf.training import Experiment
 
-# A product starts TensorFlow, if the driver has not: with one core more or less, 7 threads stay 7.
-_SCRIPT = """
-import functools, os, sys
-import alf, gin
-import tensorflow as tf
-from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Experiment
-
-gin.parse_config(["alf.Learner.optimizer = @SGD()", f"Experiment.intra_op_threads = {sys.argv[1]}"])
-driver = Experiment(functools.partial(MatchObservationEnvironment, 2)).make_driver()
-tf.linalg.matmul(tf.ones((9, 9)), tf.ones((9, 9)))
-print(tf.config.threading.get_intra_op_parallelism_threads(), len(os.listdir("/proc/self/task")))
-driver.stop()
-"""
-
-
-def count_threads(num_threads):
-    """Of a process with this setting: what TensorFlow says, and all threads of the process."""
-    command = [sys.executable, "-c", _SCRIPT, str(num_threads)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=True)
-    return [int(x) for x in done.stdout.split()[-2:]]
-
 
 def test_more_threads_than_tensorflow_can_start_are_refused():
     with pytest.raises(ConfigError, match="Experiment.intra_op_threads is 100000: it must be a number at"):
         Experiment(intra_op_threads=100_000)
-
-
-def test_the_intra_op_pool_has_as_many_threads_as_set():
-    (few, few_in_all), (many, many_in_all) = count_threads(1), count_threads(7)
-    assert (few, many) == (1, 7)
-    assert many_in_all - few_in_all == 6
 
 
 def test_a_pool_that_is_there_stays_as_it_is():
@@ -55,36 +25,6 @@ def test_a_pool_that_is_there_stays_as_it_is():
     set_intra_op_threads(present)
     with pytest.raises(ConfigError, match=f"intra_op_threads is {present + 1}: TensorFlow has started with"):
         Experiment(MatchObservationEnvironment, intra_op_threads=present + 1).make_driver()
-
-
-# A branch that calls a function with a loop, twice: each waits for what it calls.
-_NESTED = """
-import sys
-import alf
-import tensorflow as tf
-
-if threads := int(sys.argv[1]):
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
-    tf.zeros(()).numpy()  # TensorFlow starts
-import alf.learner
-from alf.tf_runtime import single_threaded
-
-def nest(inner):
-    loop = tf.function(lambda x: tf.while_loop(lambda i: i < 3, lambda i: inner(i) + 1, [x])[0])
-    return tf.function(lambda x: tf.cond(x >= 0, lambda: loop(x), lambda: x), autograph=False)
-
-function = nest(nest(lambda x: x))
-with single_threaded():
-    print(int(function(tf.constant(0))), tf.config.threading.get_inter_op_parallelism_threads())
-"""
-
-
-@pytest.mark.parametrize("started_with, threads", [(0, 64), (1, 1), (2, 2), (8, 8)])
-def test_functions_in_functions_do_not_wait_for_each_other(started_with, threads):
-    """On any number of cores, also where a user's program has started TensorFlow before it imports ALF."""
-    command = [sys.executable, "-c", _NESTED, str(started_with)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split() == ["4", str(threads)]
 
 
 @pytest.mark.parametrize("num_threads", [0, 1.5, True])

@@ -23,8 +23,6 @@ from alf.population.study import MEMBERS
 
 # Before Ray Tune is imported, here and in the members' processes, which import this module first.
 os.environ.update(
-    # Ray's other Train needs pydantic, which needs a typing-extensions that TF-Agents 0.19 does not allow.
-    RAY_TRAIN_V2_ENABLED="0",
     RAY_CHDIR_TO_TRIAL_DIR="0",  # relative paths in gin files stay right
     TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",  # the study keeps its own table
     TUNE_DISABLE_SIGINT_HANDLER="1",  # it would end members before they are saved

@@ -22,7 +22,7 @@ def test_unit_action_is_tanh_of_what_was_drawn(name, leading):
     spec = BOXES[name]
     actions = TanhGaussianActions(spec)
     raw = tf.random.normal((*leading, spec.shape.num_elements()))
-    unit = tf.function(lambda raw: action_to_unit_box(actions.action(raw), spec))(raw)
+    unit = tf.function(lambda raw: action_to_unit_box(actions.action(raw), spec), autograph=False)(raw)
     assert unit.dtype == tf.float32
     np.testing.assert_allclose(unit, tf.tanh(raw), atol=2e-6)
 

@@ -17,9 +17,9 @@ from alf.learner import Learner
 from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, QValueNetwork
 from alf.policies import EpsilonGreedyPolicy
+from alf.replay import PrioritizedReplayer
 from alf.schedules import LinearSchedule
-from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
-from tests.algorithms.replay_learning import learn_from_replay
+from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 ACTION = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
@@ -33,7 +33,7 @@ STEP_TYPE[0, 4], STEP_TYPE[1, 4] = LAST, FIRST
 DISCOUNT = np.ones((L + 1, B), np.float32)
 DISCOUNT[1, 0] = DISCOUNT[5, 3] = 0.0
 SMALL = dict(fc_layer_params=(16,))
-SMALL_GRU = functools.partial(GRU, units=16)
+QNET = functools.partial(QValueNetwork, seed=0, **SMALL)
 
 
 def make_policy(action_spec=ACTION, rnn_ctor=None, dueling=True, epsilon=0.05):
@@ -113,19 +113,15 @@ def literal_loss(algorithm, experience, n, double, huber_delta, discount=0.9):
     return np.mean(losses), [np.mean(e) if e else 0.0 for e in errors]
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("huber_delta", [None, 0.5])
+@pytest.mark.parametrize(
+    "n, double, huber_delta",  # every two of them meet in all their values
+    [(1, True, None), (1, False, 0.5), (3, True, 0.5), (3, False, None)],
+)
 def test_loss_is_the_literal_formula(n, double, huber_delta):
     algorithm = make_algorithm(n_step=n, double=double, huber_delta=huber_delta, discount=0.9)
     change(algorithm)
     experience = make_experience(algorithm)
-
-    @tf.function
-    def loss_of(experience):
-        return algorithm.calc_loss(experience, algorithm.train_step(experience, ()))
-
-    loss = loss_of(experience)
+    loss = algorithm.calc_loss(experience, algorithm.train_step(experience, ()))
     expected, priority = literal_loss(algorithm, experience, n, double, huber_delta)
     np.testing.assert_allclose(loss.loss, expected, rtol=1e-4)
     np.testing.assert_allclose(loss.priority, priority, rtol=1e-4)
@@ -229,7 +225,7 @@ def test_recurrent_loss_follows_the_stored_state():
 @pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
 def test_target_network_follows(tau, period):
     algorithm = make_algorithm(tau=tau, target_update_period=period)
-    update = tf.function(make_learner(algorithm).update, autograph=False)
+    update = make_learner(algorithm).update
     experience = make_experience(algorithm)
     sources, targets = algorithm.policy.network.variables, algorithm._target_network.variables
     for i in range(1, 5):
@@ -261,8 +257,8 @@ def test_epsilon_greedy(epsilon):
     algorithm = make_algorithm(epsilon=epsilon)
     change(algorithm)
     rows = time_step()
-    step = tf.function(algorithm.policy.rollout_step)(rows, ())
-    greedy = tf.function(algorithm.policy.predict_step)(rows, ()).action
+    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, ())
+    greedy = tf.function(algorithm.policy.predict_step, autograph=False)(rows, ()).action
     q = algorithm.policy.network(rows.observation)[0]
     np.testing.assert_array_equal(greedy, 1 + np.argmax(q, axis=-1))
     assert step.action.dtype == tf.int64 and step.state == step.info == ()
@@ -276,7 +272,7 @@ def test_epsilon_follows_its_schedule():
     algorithm = make_algorithm(epsilon=LinearSchedule(1.0, 0.0, over=100))
     change(algorithm)
     rows = time_step()
-    act = tf.function(algorithm.policy.rollout_step)
+    act = tf.function(algorithm.policy.rollout_step, autograph=False)
     greedy = algorithm.policy.predict_step(rows, ()).action
     assert np.mean(act(rows, ()).action != greedy) > 0.5
     algorithm.progress.env_steps.assign(100)
@@ -351,39 +347,13 @@ def test_gin_configures_it():
     assert float(algorithm.policy.epsilon()) == 1.0
 
 
-def learn(env, unroll_length, length, num_updates, replayer="uniform", rnn_ctor=None, seed=0, **kwargs):
-    """Trains a small network; returns the algorithm and the average return."""
-    network_ctor = functools.partial(QValueNetwork, fc_layer_params=(32,), rnn_ctor=rnn_ctor, seed=seed)
+def test_learns_to_remember_from_prioritized_replay():
+    def make_learner(specs):
+        network_ctor = functools.partial(QNET, rnn_ctor=functools.partial(GRU, units=8))
+        policy = EpsilonGreedyPolicy(specs.observation, specs.action, network_ctor, epsilon=0.1)
+        algorithm = DqnAlgorithm(policy, discount=0.9, tau=0.1, target_update_period=1, burn_in=1)
+        training = replay_training(specs, policy, 4, 3, PrioritizedReplayer)
+        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training, max_grad_norm=10.0)
 
-    def make_learner(observation_spec, action_spec, make_training):
-        policy = EpsilonGreedyPolicy(observation_spec, action_spec, network_ctor, epsilon=0.1)
-        algorithm = DqnAlgorithm(policy, tau=0.05, target_update_period=1, **kwargs)
-        optimizer = tf.keras.optimizers.legacy.Adam(3e-3)
-        return Learner(algorithm, optimizer, make_training(policy), max_grad_norm=10.0)
-
-    return learn_from_replay(env, make_learner, unroll_length, length, num_updates, replayer, seed)
-
-
-@pytest.mark.parametrize("replayer", ["uniform", "prioritized"])
-def test_learns_the_values_of_all_actions(replayer):
-    """Episodes end by a time limit: the best action is worth 1 / (1 - discount), each other one 1 less."""
-    env = MatchObservationEnvironment(16, episode_length=4)
-    algorithm, average_return = learn(env, 4, 1, 400, replayer, discount=0.5)
-    assert average_return > 3.4, "of 4, with a fifteenth of all actions wrong; at random 1.3"
-    q, _ = algorithm.policy.network(tf.eye(3))
-    np.testing.assert_allclose(q, 1 + np.eye(3), atol=0.05)
-
-
-def test_learns_from_several_steps():
-    env = MatchObservationEnvironment(16, episode_length=4)
-    algorithm, _ = learn(env, 4, 3, 300, discount=0.5, n_step=3)
-    # The second and the third step are those of the policies that acted, most of them worse than the best:
-    # at random, they earn 0.5 less. A network that does not learn is off by 2.
-    np.testing.assert_allclose(algorithm.policy.network(tf.eye(3))[0], 1 + np.eye(3), atol=0.7)
-
-
-@pytest.mark.parametrize("burn_in", [0, 2])
-def test_learns_to_remember(burn_in):
-    env = RememberEnvironment(16, delay=3)
-    _, average_return = learn(env, 8, 8, 800, discount=0.9, rnn_ctor=SMALL_GRU, burn_in=burn_in)
-    assert average_return > 0.85, "0.95 with the random actions, 0.5 without memory"
+    learner, _ = train(remembering_env(16), make_learner, 4, 150)
+    check_memory(learner.policy)

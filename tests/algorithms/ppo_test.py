@@ -10,17 +10,17 @@ from tf_agents.specs import tensor_spec
 
 from alf.algorithms import PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
-from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
-from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
+from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
-from alf.nest_utils import zeros_from_spec
+from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.ops import losses, returns
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
-from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
+from tests.algorithms.learning import check_memory, remembering_env, train
 from tests.algorithms.literal_returns import literal_vtrace
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
@@ -52,14 +52,17 @@ def make_learner(algorithm, num_epochs=4, num_minibatches=4, learning_rate=0.1, 
     return Learner(algorithm, optimizer, training, max_grad_norm=0.5, **kwargs)
 
 
-def make_batch(seed=0):
+def make_batch(seed=0, action_spec=DISCRETE):
     """A time-major `Experience` with a `PPOInfo`, and an `ActorCriticInfo` of other weights."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape):
         return rng.normal(size=(T + 1, B, *shape)).astype(np.float32)
 
-    raw = rng.integers(0, 3, (T + 1, B))
+    def params():
+        return normal(3) if action_spec is DISCRETE else (normal(2), 0.3 * normal(2))
+
+    raw = rng.integers(0, 3, (T + 1, B)) if action_spec is DISCRETE else normal(2)
     experience = Experience(
         step_type=STEP_TYPE.astype(np.int32),
         reward=normal(),
@@ -68,12 +71,12 @@ def make_batch(seed=0):
         prev_action=np.zeros((T + 1, B), np.int64),
         env_id=np.zeros((T + 1, B), np.int32),
         action=raw,
-        info=PPOInfo(raw, normal(3), np.exp(normal()), normal(), normal(), normal()),
+        info=PPOInfo(raw, params(), np.exp(normal()), normal(), normal(), normal()),
         policy_version=np.zeros((T + 1, B), np.int64),
         state=(),
         weight=np.pad(VALID * np.float32(1), [(0, 1), (0, 0)]),
     )
-    return experience, ActorCriticInfo(normal(3), normal())
+    return experience, ActorCriticInfo(params(), normal())
 
 
 def log_softmax(x):
@@ -81,11 +84,26 @@ def log_softmax(x):
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
+def literal_distributions(p, b, raw):
+    """The ratio p / b of the drawn actions, the entropy of p and the KL divergence from b to p."""
+    if not isinstance(p, tuple):
+        log_p, log_b = log_softmax(p), log_softmax(b)
+        log_ratio = np.take_along_axis(log_p - log_b, raw[..., np.newaxis], -1)[..., 0]
+        entropy = -(np.exp(log_p) * log_p).sum(-1)
+        return np.exp(log_ratio), entropy, (np.exp(log_b) * (log_b - log_p)).sum(-1)
+    (loc_p, log_p), (loc_b, log_b) = ([x.astype(np.float64) for x in params] for params in (p, b))
+    var_p, var_b = np.exp(2 * log_p), np.exp(2 * log_b)
+    log_ratio = log_b - log_p + (raw - loc_b) ** 2 / (2 * var_b) - (raw - loc_p) ** 2 / (2 * var_p)
+    kl = log_p - log_b + (var_b + (loc_b - loc_p) ** 2) / (2 * var_p) - 0.5
+    return np.exp(log_ratio.sum(-1)), (log_p + 0.5 * np.log(2 * np.pi * np.e)).sum(-1), kl.sum(-1)
+
+
 def literal_loss(experience, info, settings, normalize, has_choice=np.True_):
     """The parts of the loss, in float64, term by term; `has_choice` is bool [T, B]."""
-    log_p, log_b = log_softmax(info.params)[:-1], log_softmax(experience.info.proximal)[:-1]
-    action = experience.info.raw[:-1, :, np.newaxis]
-    ratio = np.exp(np.take_along_axis(log_p - log_b, action, -1)[..., 0])
+    rows = tf.nest.map_structure(
+        lambda x: x[:-1], (info.params, experience.info.proximal, experience.info.raw)
+    )
+    ratio, entropy, kl = literal_distributions(*rows)
     advantage = experience.info.advantage[:-1].astype(np.float64)
     if normalize:
         counts = VALID & has_choice
@@ -102,18 +120,18 @@ def literal_loss(experience, info, settings, normalize, has_choice=np.True_):
     return {
         "policy_loss": policy[VALID].mean(),
         "value_loss": value_loss[VALID].mean(),
-        "entropy": -(np.exp(log_p) * log_p).sum(-1)[VALID].mean(),
-        "kl": (np.exp(log_b) * (log_b - log_p)).sum(-1)[VALID].mean(),
+        "entropy": entropy[VALID].mean(),
+        "kl": kl[VALID].mean(),
         "clipped_fraction": (ratio != clipped)[VALID].mean(),
         "explained_variance": 1 - (target - value)[VALID].var() / target[VALID].var(),
     }
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_loss_is_the_literal_formula(seed, normalize):
-    experience, info = make_batch(seed)
-    algorithm = make_algorithm(**SETTINGS, normalize_advantages=normalize)
+@pytest.mark.parametrize("action_spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+def test_loss_is_the_literal_formula(action_spec, normalize):
+    experience, info = make_batch(0, action_spec)
+    algorithm = make_algorithm(action_spec, **SETTINGS, normalize_advantages=normalize)
     loss = algorithm.calc_loss(*tf.nest.map_structure(tf.constant, (experience, info)))
     parts = literal_loss(experience, info, SETTINGS, normalize)
     assert loss.extra.keys() == {*parts, "clip_range", "entropy_weight"}
@@ -209,7 +227,7 @@ def behaviour_of(experience):
     return ActionInfo(experience.info.proximal, experience.info.raw)
 
 
-def train(learner, seed=0):
+def train_on_batch(learner, seed=0):
     """One batch of one unroll; returns the summary."""
     experience, _ = make_batch(seed)
     experience = experience._replace(info=behaviour_of(experience), state=(), weight=())
@@ -260,25 +278,19 @@ def test_the_target_policy_lags_behind():
 
     copies = [is_copy()]
     for seed in range(6):
-        train(learner, seed)
+        train_on_batch(learner, seed)
         copies.append(is_copy())
     assert copies == [True, False, False, True, False, False, True]
     optimized = {id(v) for group in algorithm.parameter_groups().values() for v in group}
     assert not optimized & {id(v) for v in algorithm._target_policy.variables}
 
 
-@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (3, 2), (2, 4)])
-def test_updates_of_a_batch(num_epochs, num_minibatches):
-    learner = make_learner(make_algorithm(), num_epochs, num_minibatches)
-    train(learner)
-    assert int(learner.train_step_counter) == num_epochs * num_minibatches
-    assert int(learner.progress.env_steps) == VALID.sum()
-
-
 def test_updates_end_where_the_policy_has_moved_too_far():
-    learner = make_learner(make_algorithm(target_kl=1e-6), 5, num_minibatches=1, learning_rate=1.0)
-    train(learner)
+    learner = make_learner(make_algorithm(target_kl=1e-6), 3, num_minibatches=2, learning_rate=1.0)
+    train_on_batch(learner)
     assert int(learner.train_step_counter) == 1
+    assert int(learner.progress.env_steps) == VALID.sum()
+    assert not make_algorithm().stops_early({"kl": tf.constant(100.0)})
 
 
 def test_symmetric_kl_pulls_towards_the_uniform_policy():
@@ -291,36 +303,45 @@ def test_symmetric_kl_pulls_towards_the_uniform_policy():
     np.testing.assert_allclose(loss - plain, 0.5 * symmetric[VALID].mean(), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "kwargs, message",
-    [
-        ({"discount": 1.1}, "PPOAlgorithm.discount is 1.1"),
-        ({"lambda_": -1}, "PPOAlgorithm.lambda_ is -1"),
-        ({"clip_range": 0}, "PPOAlgorithm.clip_range is 0"),
-        ({"value_clip_range": 0}, "PPOAlgorithm.value_clip_range is 0"),
-        ({"value_loss_weight": -1}, "PPOAlgorithm.value_loss_weight is -1"),
-        ({"entropy_weight": "high"}, "PPOAlgorithm.entropy_weight is 'high'"),
-        ({"kl_weight": -1}, "PPOAlgorithm.kl_weight is -1"),
-        ({"target_kl": 0}, "PPOAlgorithm.target_kl is 0"),
-        ({"exploration": "none"}, "PPOAlgorithm.exploration is 'none'"),
-        ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "is for integer actions alone"),
-        ({"use_vtrace": 1}, "PPOAlgorithm.use_vtrace is 1"),
-        ({"clip_rho_threshold": 0}, "PPOAlgorithm.clip_rho_threshold is 0"),
-        ({"clip_c_threshold": "low"}, "PPOAlgorithm.clip_c_threshold is 'low'"),
-        ({"clip_c_threshold": 1.5}, "clip_c_threshold is 1.5: .* PPOAlgorithm.clip_rho_threshold, .* 1.0"),
-        ({"target_update_period": 0}, "target_update_period is 0"),
-        ({"clip_target_ratio": 0}, "PPOAlgorithm.clip_target_ratio is 0"),
-        ({"max_policy_lag": -1}, "max_policy_lag is -1"),
-        ({"num_epochs": 0}, "num_epochs is 0"),
-        ({"num_minibatches": 1.5}, "num_minibatches is 1.5"),
-    ],
+WRONG = (
+    ({"discount": 1.1}, "PPOAlgorithm.discount is 1.1"),
+    ({"lambda_": -1}, "PPOAlgorithm.lambda_ is -1"),
+    ({"clip_range": 0}, "PPOAlgorithm.clip_range is 0"),
+    ({"value_clip_range": 0}, "PPOAlgorithm.value_clip_range is 0"),
+    ({"value_loss_weight": -1}, "PPOAlgorithm.value_loss_weight is -1"),
+    ({"entropy_weight": "high"}, "PPOAlgorithm.entropy_weight is 'high'"),
+    ({"kl_weight": -1}, "PPOAlgorithm.kl_weight is -1"),
+    ({"target_kl": 0}, "PPOAlgorithm.target_kl is 0"),
+    ({"exploration": "none"}, "PPOAlgorithm.exploration is 'none'"),
+    ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "is for integer actions alone"),
+    ({"use_vtrace": 1}, "PPOAlgorithm.use_vtrace is 1"),
+    ({"clip_rho_threshold": 0}, "PPOAlgorithm.clip_rho_threshold is 0"),
+    ({"clip_c_threshold": "low"}, "PPOAlgorithm.clip_c_threshold is 'low'"),
+    ({"clip_c_threshold": 1.5}, "clip_c_threshold is 1.5: .* PPOAlgorithm.clip_rho_threshold, .* 1.0"),
+    ({"target_update_period": 0}, "target_update_period is 0"),
+    ({"clip_target_ratio": 0}, "PPOAlgorithm.clip_target_ratio is 0"),
+    ({"max_policy_lag": -1}, "max_policy_lag is -1"),
+    ({"num_epochs": 0}, "num_epochs is 0"),
+    ({"num_minibatches": 1.5}, "num_minibatches is 1.5"),
 )
-def test_settings_are_checked(kwargs, message):
-    with pytest.raises(ConfigError, match=message):
+
+
+@pytest.fixture(scope="module")
+def policies():
+    """A policy of choices and one of a box: none of the settings below belongs to them."""
+    return [ActorCriticPolicy(OBSERVATION, action_spec) for action_spec in (DISCRETE, CONTINUOUS)]
+
+
+def test_settings_are_checked(policies, subtests):
+    def make(action_spec=DISCRETE, **kwargs):
+        policy = policies[action_spec is CONTINUOUS]
         if kwargs.keys() <= {"max_policy_lag", "num_epochs", "num_minibatches"}:
-            make_learner(make_algorithm(), **kwargs)
-        else:
-            make_algorithm(**kwargs)
+            return make_learner(PPOAlgorithm(policy), **kwargs)
+        return PPOAlgorithm(policy, **kwargs)
+
+    for kwargs, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            make(**kwargs)
 
 
 NUMBERS = (
@@ -338,120 +359,55 @@ NUMBERS = (
 )
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, True])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_are_finite_and_not_negative(name, value):
-    with pytest.raises(ConfigError, match=f"^PPOAlgorithm.{name} is {value}: it must be a number"):
-        make_algorithm(**{name: value})
+def test_numbers_are_finite_and_not_negative(name, policies):
+    for value in (float("nan"), float("inf"), -1.0, True):
+        with pytest.raises(ConfigError, match=f"^PPOAlgorithm.{name} is {value}: it must be a number"):
+            PPOAlgorithm(policies[0], **{name: value})
 
 
-def learn(*args, **kwargs):
-    """The average return of an episode in the end."""
-    return train_policy(*args, **kwargs)[1]
-
-
-LOCKSTEP = {"max_waiting_batches": 0, "learn_queue_cap": 2}
-
-
-def train_policy(
-    make_env,
-    iterations,
-    rnn=None,
-    compute_dtype="float32",
-    seed=0,
-    driver_settings=None,
-    target=float("inf"),
-    **kwargs,
-):
-    """Trains for at most so many iterations, until the average return of 100 episodes is at the target.
-
-    Returns:
-        the policy, and the average return in the end.
-    """
-    tf.random.set_seed(seed)
-    envs = [make_env(seed=i) for i in range(2)]
-    specs = EnvSpecs(envs)
+def make_recurrent_policy(specs, rnn_ctor, compute_dtype="float32"):
     network_ctor = functools.partial(
         ActorCriticNetwork,
-        fc_layer_params=(32,),
-        rnn_ctor=rnn and functools.partial(rnn, units=32),
+        fc_layer_params=(16,),
+        rnn_ctor=functools.partial(rnn_ctor, units=8),
         compute_dtype=compute_dtype,
-        seed=seed,
+        seed=0,
     )
-    policy = ActorCriticPolicy(specs.observation, specs.action, network_ctor)
-    optimizer = tf.keras.optimizers.legacy.Adam(3e-3, epsilon=1e-5)
-    training = UnrollTraining(num_epochs=4, num_minibatches=4)
-    learner = Learner(PPOAlgorithm(policy, **kwargs), optimizer, training, max_grad_norm=0.5)
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=8, **(driver_settings or {}))
+    return ActorCriticPolicy(specs.observation, specs.action, network_ctor)
+
+
+def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
+    env = remembering_env(8)
+    policy = make_recurrent_policy(EnvSpecs([env]), LSTM)
+    for variable in policy.variables:
+        if variable.dtype.is_floating:
+            variable.assign(3.0 * variable)
+    learner = make_learner(PPOAlgorithm(policy))
+    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
     try:
         driver.start()
-        (score,) = (metric for metric in driver.get_metrics() if metric.name == "AverageReturn")
-        for _ in range(iterations):
-            driver.collect()
-            if score.full and score.result() >= target:
-                break
-            learner.train()
-        return policy, score.result()
+        for _ in range(2):  # the second one begins inside an episode
+            experience, _ = driver.get_training_exps()
     finally:
         driver.stop()
+    batch, _ = learner.prepare(merge_unrolls(experience))
+    params = policy.unroll(batch, batch.state).params
+    np.testing.assert_allclose(params[:-1], batch.info.proximal[:-1], rtol=1e-4, atol=1e-5)
+    other = policy.unroll(batch, tf.nest.map_structure(tf.zeros_like, batch.state)).params
+    assert np.abs(other[0] - params[0]).max() > 1e-3, "the state matters"
 
 
-@pytest.mark.parametrize("use_vtrace", [False, True], ids=["gae", "vtrace"])
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_learns_to_match(continuous, use_vtrace):
-    make_env = functools.partial(MatchObservationEnvironment, 32, continuous=continuous)
-    reward = learn(make_env, 60, use_vtrace=use_vtrace, discount=0.5) / 10
-    assert reward > 0.9, "of 1; at random 1/3, continuous -1/3"
-
-
-def test_learns_as_much_in_bfloat16():
-    make_env = functools.partial(MatchObservationEnvironment, 32)
-    scores = [
-        learn(make_env, 150, compute_dtype=dtype, discount=0.5, target=9.7) / 10
-        for dtype in ("float32", "bfloat16")
-    ]
-    assert min(scores) > 0.9, "of 1; at random 1/3"
-    assert abs(scores[0] - scores[1]) < 0.05
-
-
-def evaluate(policy, env, num_steps, keep_state=True):
-    """Mean reward of the greedy policy at the ends of episodes, its state carried by hand."""
-    predict = tf.function(policy.predict, autograph=False)
-    zeros = zeros_from_spec(policy.policy_step_spec.state, env.batch_size)
-    state, step, action, rewards = zeros, env.reset(), np.zeros(env.batch_size, np.int64), []
-    for _ in range(num_steps):
-        is_first = step.step_type == FIRST
-        state = tf.nest.map_structure(lambda x, f=is_first: tf.where(f[:, np.newaxis], 0.0, x), state)
-        ids = np.arange(env.batch_size, dtype=np.int32)
-        answer = predict(
-            TimeStep(
-                *map(tf.constant, (step.step_type, step.reward, step.discount, step.observation, action, ids))
-            ),
-            state if keep_state else zeros,
+@pytest.mark.parametrize("rnn_ctor, compute_dtype", [(LSTM, "float32"), (GRU, "bfloat16")])
+def test_learns_to_remember(rnn_ctor, compute_dtype):
+    def make_learner(specs):
+        policy = make_recurrent_policy(specs, rnn_ctor, compute_dtype)
+        # Where nearly all returns are equal, normalized advantages are noise that makes policies forget.
+        algorithm = PPOAlgorithm(policy, normalize_advantages=False)
+        optimizer = tf.keras.optimizers.legacy.Adam(1e-2, epsilon=1e-5)
+        return Learner(
+            algorithm, optimizer, UnrollTraining(num_epochs=2, num_minibatches=2), max_grad_norm=0.5
         )
-        action, state = answer.action.numpy(), answer.state
-        step = env.step(action)
-        rewards.extend(step.reward[step.step_type == LAST])
-    return np.mean(rewards)
 
-
-@pytest.mark.parametrize("rnn", [GRU, LSTM])
-def test_remembers_with_a_recurrent_network(rnn):
-    make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    # In lockstep, so that the result does not depend on the speed of the machine. Where nearly all returns
-    # are equal, normalized advantages are noise: with them the last update made one policy in 75 forget.
-    settings = {"driver_settings": LOCKSTEP, "normalize_advantages": False}
-    policy, score = train_policy(make_env, 400, rnn, target=0.97, **settings)
-    assert score >= 0.97, "of 1; without a memory 0.5"
-    assert evaluate(policy, make_env(seed=7), 20) > 0.9
-    assert evaluate(policy, make_env(seed=7), 20, keep_state=False) < 0.8
-
-
-def test_remembers_in_bfloat16():
-    make_env = functools.partial(RememberEnvironment, 32, delay=4)
-    settings = dict(compute_dtype="bfloat16", driver_settings=LOCKSTEP, target=0.97)
-    assert learn(make_env, 400, GRU, **settings) >= 0.97
-
-
-def test_cannot_remember_without():
-    assert learn(functools.partial(RememberEnvironment, 32, delay=4), 60) < 0.65
+    learner, _ = train(remembering_env(64), make_learner, 4, 30 * 4)
+    check_memory(learner.policy)

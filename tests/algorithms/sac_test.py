@@ -19,13 +19,16 @@ from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
 from alf.policies import Agent, SacPolicy
 from alf.policies.tf_policy import TFAgentsPolicy
-from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
-from tests.algorithms.replay_learning import learn_from_replay
+from alf.testing.toy_environments import MatchObservationEnvironment
+from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 BOX = tensor_spec.BoundedTensorSpec((2,), tf.float32, [-2.0, 0.0], [2.0, 10.0])
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
 both = pytest.mark.parametrize("action_spec", [BOX, DISCRETE], ids=["box", "discrete"])
+ACTOR, CRITICS = (
+    functools.partial(x, fc_layer_params=(16,), seed=0) for x in (PolicyNetwork, CriticsNetwork)
+)
 L, B = 5, 6
 STEP_TYPE = np.full((L + 1, B), MID, np.int32)
 STEP_TYPE[1, 0], STEP_TYPE[2, 0] = LAST, FIRST  # terminated
@@ -43,13 +46,12 @@ def sgd(learning_rate=0.1):
 
 def make_algorithm(action_spec=BOX, rnn=None, actor_rnn=None, **kwargs):
     """With recurrent critics if `rnn` is a class, and a recurrent actor if one of the two is."""
-    network = dict(fc_layer_params=(16,), seed=0)
     with_rnn = lambda cls: cls and functools.partial(cls, units=7)  # noqa: E731
-    critic_ctor = functools.partial(CriticsNetwork, rnn_ctor=with_rnn(rnn), **network)
+    critic_ctor = functools.partial(CRITICS, rnn_ctor=with_rnn(rnn))
     policy = SacPolicy(
         OBSERVATION,
         action_spec,
-        functools.partial(PolicyNetwork, rnn_ctor=with_rnn(actor_rnn or rnn), **network),
+        functools.partial(ACTOR, rnn_ctor=with_rnn(actor_rnn or rnn)),
         recurrent_critic_ctor=critic_ctor if rnn else None,
     )
     return SacAlgorithm(policy, critic_ctor=None if rnn else critic_ctor, **kwargs)
@@ -138,16 +140,17 @@ def literal_losses(experience, info, alpha, target_entropy, n, discount=0.9):
     return parts, [np.mean(e) if e else 0.0 for e in errors]
 
 
-@both
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("target_entropy", [None, 0.3])
+@pytest.mark.parametrize(
+    "action_spec, n, target_entropy",  # every two of them meet in all their values
+    [(BOX, 1, None), (BOX, 3, 0.3), (DISCRETE, 1, 0.3), (DISCRETE, 3, None)],
+)
 def test_losses_are_the_literal_formulas(action_spec, n, target_entropy):
     algorithm = make_algorithm(
         action_spec, n_step=n, discount=0.9, initial_alpha=0.4, target_entropy=target_entropy
     )
     change(algorithm)
     experience = make_experience(algorithm)
-    info, loss = tf.function(functools.partial(loss_of, algorithm))(experience)
+    info, loss = loss_of(algorithm, experience)
     if target_entropy is None:
         target_entropy = -2.0 if action_spec is BOX else 0.98 * np.log(3)
     parts, priority = literal_losses(experience, info, 0.4, target_entropy, n)
@@ -207,25 +210,26 @@ def test_info_of_a_box():
     np.testing.assert_allclose(taken_q, expected, rtol=1e-4, atol=1e-5)
 
 
-def gradients(algorithm, experience, part):
-    """Of one part of the loss, by group of variables."""
-    with tf.GradientTape() as tape:
-        loss = loss_of(algorithm, experience)[1].extra[part]
-    return tape.gradient(loss, algorithm.parameter_groups())
+def gradients(algorithm, experience, *parts):
+    """Of parts of the loss, by group of variables."""
+    with tf.GradientTape(persistent=True) as tape:
+        extra = loss_of(algorithm, experience)[1].extra
+    return [tape.gradient(extra[part], algorithm.parameter_groups()) for part in parts]
 
 
 @both
 @pytest.mark.parametrize("rnn", [None, LSTM])
-@pytest.mark.parametrize("name", ["actor", "critic", "alpha"])
-def test_each_loss_trains_its_own_variables(action_spec, rnn, name):
+def test_each_loss_trains_its_own_variables(action_spec, rnn):
     algorithm = make_algorithm(action_spec, rnn)
     change(algorithm)
-    gradient = gradients(algorithm, make_experience(algorithm), f"{name}_loss")
-    for group, parts in gradient.items():
-        if group == name:
-            assert all(np.abs(g).max() > 0 for g in parts)
-        else:
-            assert all(g is None or not np.any(g) for g in parts), f"{name}_loss reaches {group}"
+    names = ("actor", "critic", "alpha")
+    found = gradients(algorithm, make_experience(algorithm), *(f"{name}_loss" for name in names))
+    for name, gradient in zip(names, found, strict=True):
+        for group, parts in gradient.items():
+            if group == name:
+                assert all(np.abs(g).max() > 0 for g in parts), group
+            else:
+                assert all(g is None or not np.any(g) for g in parts), f"{name}_loss reaches {group}"
 
 
 @both
@@ -245,7 +249,8 @@ def test_a_shared_std_is_trained_with_the_actor():
     np.testing.assert_array_equal(log_std, [-3.0, -3.0])
     groups = algorithm.parameter_groups()
     assert [name for name, group in groups.items() if any(v is log_std for v in group)] == ["actor"]
-    gradient = gradients(algorithm, make_experience(algorithm), "actor_loss")["actor"]
+    (gradient,) = gradients(algorithm, make_experience(algorithm), "actor_loss")
+    gradient = gradient["actor"]
     assert all(np.abs(g).max() > 0 for g in gradient)
     gin.parse_config("make_action_distribution.scale_to_bounds = True")
     with pytest.raises(ConfigError, match="scale_to_bounds is True: it has no effect"):
@@ -259,7 +264,7 @@ def test_actor_follows_the_gradient_of_the_smaller_critic():
     experience = make_experience(algorithm)
     noise = tf.random.normal((L, B, 2))
     algorithm.policy.actions.draw = lambda params, _: params[0] + tf.exp(params[1]) * noise
-    actual = gradients(algorithm, experience, "actor_loss")["actor"]
+    actual = gradients(algorithm, experience, "actor_loss")[0]["actor"]
     variables = algorithm.policy.network.trainable_variables
     with tf.GradientTape() as tape:
         outputs, _ = algorithm.policy.network(experience.observation[:-1])
@@ -294,8 +299,7 @@ def test_pass_gradient_to_input_only():
     assert to_w is None
 
 
-@both
-@pytest.mark.parametrize("rnn", [GRU, LSTM])
+@pytest.mark.parametrize("action_spec, rnn", [(BOX, LSTM), (DISCRETE, GRU)])
 def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(action_spec, rnn):
     algorithm = make_algorithm(action_spec, rnn, n_step=2, burn_in=2)
     change(algorithm)
@@ -342,18 +346,16 @@ def test_actor_alone_may_be_recurrent():
 
 
 def make_update(algorithm):
-    """A function that makes one update with an `Experience`, as `Learner.train` does."""
+    """A function that makes one update with an `Experience`, as `Learner.train` does, but not in a graph."""
     learner = make_learner(algorithm)
 
-    @tf.function(autograph=False)
     def update(experience):
         return learner.update(algorithm.preprocess(experience, experience.state))
 
     return update
 
 
-@both
-@pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
+@pytest.mark.parametrize("action_spec, tau, period", [(BOX, 1.0, 2), (DISCRETE, 0.25, 1)])
 def test_target_critics_follow(action_spec, tau, period):
     algorithm = make_algorithm(action_spec, tau=tau, target_update_period=period)
     experience = make_experience(algorithm)
@@ -397,7 +399,7 @@ def test_steps_of_a_box():
     algorithm = make_algorithm()
     change(algorithm, 0.1)
     rows = time_step()
-    step = tf.function(algorithm.policy.rollout_step)(rows, ())
+    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, ())
     assert step.action.shape == (4000, 2) and step.action.dtype == tf.float32
     assert step.info == algorithm.policy.info_spec == () and step.state == ()
     outputs = algorithm.policy.network(rows.observation)[0].numpy()[0]
@@ -406,7 +408,7 @@ def test_steps_of_a_box():
     raw = np.arctanh(np.clip(unit, -0.99999, 0.99999))
     np.testing.assert_allclose(raw.mean(axis=0), outputs[:2], atol=0.1)
     np.testing.assert_allclose(raw.std(axis=0), np.exp(outputs[2:]), rtol=0.1)
-    greedy = tf.function(algorithm.policy.predict_step)(rows, ()).action
+    greedy = tf.function(algorithm.policy.predict_step, autograph=False)(rows, ()).action
     np.testing.assert_allclose(greedy[0], np.tanh(outputs[:2]) * [2.0, 5.0] + [0.0, 5.0], rtol=1e-5)
 
 
@@ -414,15 +416,14 @@ def test_steps_of_an_integer():
     algorithm = make_algorithm(DISCRETE)
     change(algorithm, 0.3)
     rows = time_step()
-    step = tf.function(algorithm.policy.rollout_step)(rows, ())
+    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, ())
     assert step.action.dtype == tf.int64
     p = tf.nn.softmax(algorithm.policy.network(rows.observation)[0][0]).numpy()
     np.testing.assert_allclose(np.bincount(step.action, minlength=4)[1:] / 4000, p, atol=0.04)
     np.testing.assert_array_equal(algorithm.policy.predict_step(rows, ()).action, 1 + np.argmax(p))
 
 
-@both
-@pytest.mark.parametrize("rnn", [GRU, LSTM])
+@pytest.mark.parametrize("action_spec, rnn", [(BOX, GRU), (DISCRETE, LSTM)])
 def test_state_of_recurrent_networks_goes_on(action_spec, rnn):
     algorithm = make_algorithm(action_spec, rnn)
     state = zeros_from_spec(algorithm.policy.state_spec, 5)
@@ -476,15 +477,13 @@ def test_settings_are_checked(name, value):
         make_algorithm(**{name: value})
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [("actor", "adam"), ("actor", None), ("critic", None), ("alpha", tf.keras.optimizers.legacy.Adam)],
-)
-def test_optimizers_are_checked(name, value):
-    algorithm = make_algorithm()
-    optimizers = {**{name: sgd() for name in algorithm.parameter_groups()}, name: value}
-    with pytest.raises(ConfigError, match=rf"optimizer\['{name}'\] is {re.escape(repr(value))}"):
-        Learner(algorithm, optimizers)
+def test_optimizers_are_checked(subtests):
+    algorithm, adam = make_algorithm(), tf.keras.optimizers.legacy.Adam
+    for name, value in (("actor", "adam"), ("actor", None), ("critic", None), ("alpha", adam)):
+        with subtests.test(name=name, value=value):
+            optimizers = {name: sgd() for name in algorithm.parameter_groups()}
+            with pytest.raises(ConfigError, match=rf"optimizer\['{name}'\] is {re.escape(repr(value))}"):
+                Learner(algorithm, {**optimizers, name: value})
     with pytest.raises(ConfigError, match="max_grad_norm is 0.0"):
         make_learner(algorithm, max_grad_norm=0.0)
 
@@ -530,43 +529,34 @@ def test_gin_configures_it():
     assert len(algorithm._critic.trainable_variables) == 3 * 4
 
 
-def learn(env, unroll_length, length, num_updates, rnn_ctor=None, seed=0, **kwargs):
-    """Trains small networks; returns the algorithm and the average return."""
-    network = dict(fc_layer_params=(32,), rnn_ctor=rnn_ctor, seed=seed)
-    actor_ctor = functools.partial(PolicyNetwork, **network)
-    critic_ctor = functools.partial(CriticsNetwork, **network)
-
-    def make_learner(observation_spec, action_spec, make_training):
-        recurrent, feed_forward = (critic_ctor, None) if rnn_ctor else (None, critic_ctor)
-        policy = SacPolicy(observation_spec, action_spec, actor_ctor, recurrent)
-        algorithm = SacAlgorithm(policy, feed_forward, tau=0.05, initial_alpha=0.1, **kwargs)
-        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(3e-3), make_training(policy))
-
-    return learn_from_replay(env, make_learner, unroll_length, length, num_updates, seed=seed)
-
-
 def test_learns_in_a_box():
     """Episodes end by a time limit: acting well is worth 1 / (1 - discount), less the noise."""
+
+    def make_learner(specs):
+        actor, critics = (functools.partial(x, fc_layer_params=(32,)) for x in (ACTOR, CRITICS))
+        policy = SacPolicy(specs.observation, specs.action, actor)
+        algorithm = SacAlgorithm(policy, critics, tau=0.1, initial_alpha=0.1, discount=0.5)
+        training = replay_training(specs, policy, unroll_length=4, length=1)
+        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training)
+
     env = MatchObservationEnvironment(16, episode_length=4, continuous=True)
-    algorithm, average_return = learn(env, 4, 1, 800, discount=0.5)
+    learner, average_return = train(env, make_learner, 4, 500)
     assert average_return > 3.5, "of 4; at random below 0"
-    seen = tf.constant(np.linspace(-1, 1, 21)[:, np.newaxis], tf.float32)
-    action = algorithm.policy.predict_step(time_step(21)._replace(observation=seen), ()).action
+    seen = tf.constant(np.linspace(-0.9, 0.9, 19)[:, np.newaxis], tf.float32)
+    action = learner.policy.predict_step(time_step(19)._replace(observation=seen), ()).action
     assert np.abs(action - seen).mean() < 0.1
-    q = algorithm._critic.values(seen, action / 2)
+    q = learner.algorithm._critic.values(seen, action / 2)
     np.testing.assert_allclose(q, np.full(q.shape, 2.0), atol=0.3)
 
 
-def test_learns_with_choices():
-    env = MatchObservationEnvironment(16, episode_length=4)
-    algorithm, average_return = learn(env, 4, 1, 500, discount=0.5, target_entropy=0.1)
-    assert average_return > 3.7
-    for q in algorithm._critic.values(tf.eye(3)):
-        np.testing.assert_allclose(q, 1 + np.eye(3), atol=0.1)
+def test_learns_to_remember_with_choices():
+    def make_learner(specs):
+        networks = (functools.partial(x, rnn_ctor=functools.partial(LSTM, units=8)) for x in (ACTOR, CRITICS))
+        policy = SacPolicy(specs.observation, specs.action, *networks)
+        settings = dict(tau=0.1, initial_alpha=0.1, discount=0.9, target_entropy=0.1, burn_in=1)
+        algorithm = SacAlgorithm(policy, **settings)
+        training = replay_training(specs, policy, unroll_length=4, length=3)
+        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training)
 
-
-def test_learns_to_remember():
-    env = RememberEnvironment(16, delay=3)
-    settings = dict(discount=0.9, target_entropy=0.1, rnn_ctor=functools.partial(LSTM, units=16), burn_in=2)
-    _, average_return = learn(env, 8, 8, 800, **settings)
-    assert average_return > 0.85, "0.5 without memory"
+    learner, _ = train(remembering_env(16), make_learner, 4, 150)
+    check_memory(learner.policy)

@@ -25,7 +25,7 @@ def make(tau=1.0, period=1):
     source, target = tf.Variable([1.0, 2.0]), tf.Variable([5.0, 5.0], trainable=False)
     count, target_count = tf.Variable(3), tf.Variable(0, trainable=False)
     updater = TargetUpdater(as_module(source, count), as_module(target, target_count), tau, period)
-    return source, target, count, target_count, tf.function(updater.__call__), updater
+    return source, target, count, target_count, tf.function(updater.__call__, autograph=False), updater
 
 
 def test_targets_begin_as_copies():

@@ -24,8 +24,8 @@ alf.Learner.max_grad_norm = 0.5
 
 
 @pytest.mark.parametrize("driver", ["sync", "async, collects while it waits"])
-def test_a_run(driver):
-    run = train(make_config(TEXT, driver), seed=0, max_seconds=60, target=None)
+def test_a_run(driver, forks_python):
+    run = train(make_config(TEXT, driver), seed=0, max_seconds=300, target=None)
     assert run.steps_per_second > 0 and run.lag >= 0
     assert run.seconds is run.env_steps is None, "there was no target"
 

@@ -1,30 +1,28 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """benchmarks.compare_rllib: ALF is measured; a script stands in for RLlib, which is not installed here."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.conftest import import_program
+from tests.benchmarks.conftest import import_program, parsed_flags
+from tests.programs import ROOT
 
 pytest.importorskip("ray")
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 
-
-def test_a_row_has_both_and_their_ratio(tmp_path):
+def test_a_row_has_both_and_their_ratio(tmp_path, monkeypatch, capsys, forks_python):
     rllib = tmp_path / "python"
     rllib.write_text(
         f'#!/bin/sh\necho "$@" >{tmp_path}/arguments\necho \'{{"trained_steps_per_second": 50}}\'\n'
     )
     rllib.chmod(0o700)
     settings = ["--workers=1", "--envs=3", "--unroll_length=4", "--seconds=0.5", "--rounds=1"]
-    command = [sys.executable, "-m", "benchmarks.compare_rllib", f"--rllib_python={rllib}", *settings]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    _, _, row = done.stdout.splitlines()
+    program = import_program("benchmarks.compare_rllib")
+    monkeypatch.chdir(ROOT)
+    with parsed_flags(program, f"--rllib_python={rllib}", *settings):
+        program.main([])
+    _, _, row = capsys.readouterr().out.splitlines()
     workers, alf, rllib, ratio = (float(x.split()[0].replace(",", "")) for x in row.strip("| ").split(" | "))
     assert (workers, rllib) == (1, 50)
     assert alf > 0 and ratio == pytest.approx(alf / 50, abs=0.1)
@@ -40,4 +38,4 @@ def test_the_ratio_is_that_of_each_round():
 def test_a_command_that_fails_is_named():
     program = import_program("benchmarks.compare_rllib")
     with pytest.raises(RuntimeError, match="failed: my own bug"):
-        program.run([sys.executable, "-c", "import sys; sys.exit('my own bug')"], 60)
+        program.run([sys.executable, "-c", "import sys; sys.exit('my own bug')"], 300)

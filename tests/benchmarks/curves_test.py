@@ -2,13 +2,12 @@
 """The figures that `benchmarks.curves` reads from the progress files of runs, and its command."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from alf.plots.runs import read_run
 from tests.benchmarks.conftest import import_program
+from tests.programs import run_module
 
 curves = import_program("benchmarks.curves")
 
@@ -32,18 +31,13 @@ def test_a_target_that_float32_rounds_down_is_reached(tmp_path):
     assert curves.reached(read_run(str(tmp_path / "run")), 0.95) == 1
 
 
-def run(*arguments):
-    command = [sys.executable, "-m", "benchmarks.curves", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 def test_prints_the_figures_of_all_runs_of_a_label(tmp_path):
     for seed in range(2):
         write_run(tmp_path / "ppo" / f"seed{seed}", [3.0, 5.0, 4.0 + seed])
     write_run(tmp_path / "dqn", [1.0])
-    done = run("--target=5", f"PPO={tmp_path}/ppo", f"{tmp_path}/dqn")
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout)
+    done = run_module("benchmarks.curves", "--target=5", f"PPO={tmp_path}/ppo", f"{tmp_path}/dqn")
+    assert done.status == 0, done.err[-2000:]
+    figures = json.loads(done.out)
     first, second = figures["PPO"]
     assert first == {
         "run": "seed0",
@@ -59,7 +53,7 @@ def test_a_directory_without_a_run_is_one_line(exists, tmp_path):
     root_dir = tmp_path / "none"
     if exists:
         (root_dir / "train").mkdir(parents=True)
-    done = run(f"PPO={root_dir}")
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]  # TensorFlow may have said something before
+    done = run_module("benchmarks.curves", f"PPO={root_dir}")
+    assert done.status == 1
+    last = done.err.splitlines()[-1]  # TensorFlow may have said something before
     assert last == f"error: there is no average return in {root_dir}: name the root_dir of a run"

@@ -2,14 +2,12 @@
 """benchmarks.faults: a case finds what is as expected and what is not, and always ends."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from benchmarks.faults.case import Case, Expected, Outcome, train_with_fault
 from benchmarks.faults.training import HungError, Server
-from tests.benchmarks.conftest import import_program
+from tests.benchmarks.conftest import import_program, parsed_flags
 
 program = import_program("benchmarks.faults.__main__")
 CASES, choose, run_case = program.CASES, program.choose, program.run_case
@@ -84,18 +82,20 @@ def test_waiting_ends_with_the_training(tmp_path, make_server):
     assert run_case(Case("x", "waits", "", run), tmp_path, make_server, {}).problems == []
 
 
-def test_the_command_writes_json_and_a_table(tmp_path):
+def test_the_command_writes_json_and_a_table(tmp_path, make_server, monkeypatch, capsys):
+    class LentServer:
+        """The server of all tests, which goes on."""
+
+        start = staticmethod(make_server().start)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(program, "Server", LentServer)
     path = tmp_path / "result.json"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.faults",
-        "--only=buffer_pickle",
-        "--table",
-        f"--output={path}",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    with parsed_flags(program, "--only=buffer_pickle", "--table", f"--output={path}"):
+        status = program.main([])
     (row,) = json.loads(path.read_text())
-    assert done.returncode == bool(row["problems"])
+    assert status == bool(row["problems"])
     assert row["name"] == "buffer_pickle" and row["status"] == 2
-    assert done.stdout.count("\n| ") == 3
+    assert capsys.readouterr().out.count("\n| ") == 3

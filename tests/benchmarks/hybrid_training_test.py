@@ -1,10 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """benchmarks.hybrid_training: its demonstrations, its three ways to train, the figures it prints."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from alf.data_structures import FIRST
+from alf.learner import Learner
 from tests.benchmarks.conftest import import_program
 
 hybrid = import_program("benchmarks.hybrid_training")
@@ -28,7 +31,12 @@ def test_the_demonstration_reaches_the_goal(demonstration):
 
 
 @pytest.mark.parametrize("kind", hybrid.KINDS)
-def test_each_kind_trains(kind, demonstration):
+def test_each_kind_trains(kind, demonstration, monkeypatch):
+    # Most of the time would go into episodes of 999 steps, and into XLA, once for each kind.
+    monkeypatch.setattr(hybrid, "load", functools.partial(hybrid.load, max_episode_steps=50))
+    if kind != "hybrid":
+        make_learner = lambda *args, jit_compile: Learner(*args)  # noqa: E731
+        monkeypatch.setattr(hybrid, "Learner", make_learner)
     path, _ = demonstration
     settings = dict(seed=0, num_updates=4, evaluate_every=2, updates_per_train_iter=2)
     updates, env_steps, seconds, returns = hybrid.run(kind, path, **settings)

@@ -25,9 +25,9 @@ def test_every_option_changes_settings_that_exist(algorithm, tmp_path):
             assert gin.config_str().count(f"{name} = {value}\n") == 1
 
 
-def test_a_run():
+def test_a_run(forks_python):
     config = make_config(EXAMPLES["PPO"], "V-trace") + "StopCriteria.num_iterations = 2\n"
-    run = train(config, seed=0, max_seconds=60, target=None)
+    run = train(config, seed=0, max_seconds=300, target=None)
     assert run.steps_per_second > 0 and run.env_steps is None
 
 

@@ -1,79 +1,74 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-evaluate and alf-play: what is wrong with the flags that they share."""
+"""alf-evaluate and alf-play: what is wrong with the flags that they share. They read them in one place."""
 
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
+import shutil
 
 import pytest
 
-from alf.bin import evaluate, play
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-COMMANDS = [evaluate, play]
+from alf.bin import evaluate, play, train
 
 
 def test_evaluates_atari(root_of, command):
     """For other kinds see stories_test.py."""
-    for sample in (False, True):
-        status, out, errors = command(
-            evaluate, root_dir=root_of("atari"), num_episodes=3, parallel_envs=2, json=True, sample=sample
-        )
-        assert (status, errors) == (0, [])
-        found = json.loads(out)
-        assert found["num_episodes"] == 3 and found["checkpoint"].endswith("ckpt-2")
-        assert all(math.isfinite(x) for name in ("return", "length") for x in found[name].values())
+    flags = dict(root_dir=root_of("atari"), num_episodes=3, parallel_envs=2, json=True)
+    status, out, errors = command(evaluate, **flags)
+    assert (status, errors) == (0, [])
+    found = json.loads(out)
+    assert found["num_episodes"] == 3 and found["checkpoint"].endswith("ckpt-2")
+    assert all(math.isfinite(x) for name in ("return", "length") for x in found[name].values())
 
 
-@pytest.mark.parametrize("name", ["evaluate", "play"])
-def test_help_names_the_flags_of_a_console_script(name):
-    program = (
-        f"import sys; from alf.bin.{name} import console_main; sys.argv[1:] = ['--help']; console_main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    own = {"evaluate": "--parallel_envs", "play": "--video"}
-    for text in (f"alf-{name} --root_dir=DIR", "--root_dir=", "--sample\n", "--gin_param=", own[name]):
-        assert text in done.stdout
-    assert "--gin_file" not in done.stdout
+LOAD = "alf.environments.load"
+WRONG = [
+    ({"root_dir": None}, "error: --root_dir is missing"),
+    ({"root_dir": "/no/such/folder"}, "error: root_dir '/no/such/folder' holds no run: there is no run.json"),
+    ({"checkpoint": "17"}, "there is no checkpoint '17'; "),
+    ({"checkpoint": "best"}, "there is no best checkpoint"),
+    ({"gin_param": ["CriticsNetwork.fc_layer_params = (3,)"]}, "error: nothing reads the gin binding "),
+    ({"gin_param": ["Nothing.x = 1"]}, "error: --gin_param: No configurable matching 'Nothing'"),
+    (
+        {"gin_param": [f"{LOAD}.name = 'Pendulum-v1'"]},
+        "error: the environment is not one that the agent was trained for: observation",
+    ),
+    ({"gin_param": [f"{LOAD}.name = 'Pendulum'"]}, "error: load.name: no Gymnasium environment"),
+    ({"gin_param": [f"{LOAD}.siz = 1"]}, "unexpected keyword argument 'siz'"),
+    ({"gin_param": ["ActorCriticNetwork.fc_layer_params = (9,)"]}, "does not fit this policy"),
+]
 
 
-@pytest.mark.parametrize("module", COMMANDS)
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({"root_dir": None}, "--root_dir is missing"),
-        ({"root_dir": "/no/such/folder"}, "root_dir '/no/such/folder' holds no run"),
-        ({"checkpoint": "17"}, "there is no checkpoint '17'; "),
-        ({"checkpoint": "best"}, "there is no best checkpoint"),
-        ({"gin_param": ["CriticsNetwork.fc_layer_params = (3,)"]}, "nothing reads the gin binding "),
-        ({"gin_param": ["Nothing.x = 1"]}, "--gin_param: No configurable matching 'Nothing'"),
-        (
-            {"gin_param": ["alf.environments.load.name = 'Pendulum-v1'"]},
-            "the environment is not one that the agent was trained for: observation",
-        ),
-        ({"gin_param": ["alf.environments.load.name = 'Pendulum'"]}, "load.name: no Gymnasium environment"),
-        ({"gin_param": ["ActorCriticNetwork.fc_layer_params = (9,)"]}, "does not fit this policy"),
-    ],
-)
-def test_what_is_wrong_is_one_line(module, values, message, root_of, command, tmp_path):
-    if module is play:
-        values = {"video": str(tmp_path / "a.gif"), **values}
-    status, out, errors = command(module, **{"root_dir": root_of("cartpole"), **values})
-    assert status == 2
-    assert len(errors) == 1 and message in errors[0]
-    assert not os.listdir(tmp_path)
+def test_what_is_wrong_is_one_line(root_of, command, subtests):
+    for values, message in WRONG:
+        with subtests.test(str(values)):
+            status, out, errors = command(evaluate, **{"root_dir": root_of("cartpole"), **values})
+            assert (status, out, len(errors)) == (2, "", 1)
+            assert message in errors[0]
 
 
-@pytest.mark.parametrize("module", COMMANDS)
-def test_ctrl_c_before_anything_acts(module, root_of, command, monkeypatch):
+def test_alf_play_leaves_no_video_of_what_is_wrong(root_of, command, tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    flags = dict(root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"), checkpoint="17")
+    status, out, errors = command(play, **flags)
+    assert (status, out, len(errors)) == (2, "", 1) and "there is no checkpoint '17'; " in errors[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_damaged_description_of_a_run_is_one_line(root_of, command, tmp_path):
+    root_dir = shutil.copytree(root_of("cartpole"), tmp_path / "damaged")
+    (root_dir / "run.json").write_text('{"observation_spec": {"dtype": ')
+    status, _, errors = command(evaluate, root_dir=str(root_dir))
+    assert status == 2 and "damaged': run.json cannot be read: JSONDecodeError(" in errors[0]
+    flags = dict(root_dir=str(tmp_path / "new"), gin_file=[str(root_dir / "operative_config.gin")])
+    status, _, errors = command(train, **flags)
+    assert status == 2 and "run.json cannot be read: " in errors[0]
+    assert not (tmp_path / "new").exists()
+
+
+def test_ctrl_c_before_anything_acts(root_of, command, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("alf.bin.acting.make_env", interrupt)
-    status, _, errors = command(module, root_dir=root_of("cartpole"))
+    status, _, errors = command(evaluate, root_dir=root_of("cartpole"))
     assert status == 130 and errors == ["error: stopped by SIGINT"]

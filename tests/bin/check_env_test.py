@@ -105,39 +105,39 @@ def test_one_that_hangs_is_one_line(check):
     assert line.startswith("  step 1: the worker process") and line.endswith("within step_timeout=0.3 s")
 
 
-@pytest.mark.parametrize(
-    "values, text",
-    [
-        (dict(), "name --gin_file, or the environment: --name=CartPole-v1"),
-        (
-            dict(config=""),
-            'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1"',
-        ),
-        (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
-        (
-            dict(name="CartPole-v1", gin_param=["Trainer.summary_interval = 3"]),
-            "nothing reads the gin",
-        ),
-        (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),
-        (dict(name="CartPole-v1", num_steps=0), "--num_steps is 0"),
-        (dict(name="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
-        (dict(name="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),
-        (dict(name="CartPole-v1", num_steps=10**30), "--num_steps is 1000"),
-        (dict(name="CartPole-v1", step_timeout=1e30), "--step_timeout is 1e+30: it must be a number above 0"),
-        (dict(name="CartPole-v1", start_timeout=1e30), "--start_timeout is 1e+30"),
-        (dict(name="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
-        (
-            dict(name="CartPole-v1", gin_param=["alf.environments.load.max_episode_steps = 0"]),
-            "load.max_episode_steps is 0",
-        ),
-        (dict(name="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
-    ],
-    ids=lambda x: x[:40] if isinstance(x, str) else "",
-)
-def test_a_wrong_setting_is_status_2(check, values, text):
-    status, out, errors = check(**values)
-    assert (status, out) == (2, "")
-    assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
+WRONG = [
+    (dict(), "name --gin_file, or the environment: --name=CartPole-v1"),
+    (
+        dict(config=""),
+        'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1"',
+    ),
+    (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
+    (
+        dict(name="CartPole-v1", gin_param=["Trainer.summary_interval = 3"]),
+        "nothing reads the gin",
+    ),
+    (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),
+    (dict(name="CartPole-v1", num_steps=0), "--num_steps is 0"),
+    (dict(name="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
+    (dict(name="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),
+    (dict(name="CartPole-v1", num_steps=10**30), "--num_steps is 1000"),
+    (dict(name="CartPole-v1", step_timeout=1e30), "--step_timeout is 1e+30: it must be a number above 0"),
+    (dict(name="CartPole-v1", start_timeout=1e30), "--start_timeout is 1e+30"),
+    (dict(name="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
+    (
+        dict(name="CartPole-v1", gin_param=["alf.environments.load.max_episode_steps = 0"]),
+        "load.max_episode_steps is 0",
+    ),
+    (dict(name="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
+]
+
+
+def test_a_wrong_setting_is_status_2(check, subtests):
+    for values, text in WRONG:
+        with subtests.test(text[:40]):
+            status, out, errors = check(**values)
+            assert (status, out) == (2, "")
+            assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
 
 
 @pytest.mark.parametrize("name", ["max_episode_steps", "wait_long"])

@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Short runs of many kinds, and the commands in this process, for the tests of what was trained."""
+"""Short runs of many kinds, and the commands, in this process and in forks."""
 
 import contextlib
 import functools
+import importlib
 import sys
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from absl.testing import flagsaver
 from alf.training import Experiment, Trainer
 from alf.training.config import own_config, parse_config
 from alf.training.run_dir import RunDir
+from tests.bin.forks import Forks
+from tests.programs import ROOT, environment
+
+# Without alf-export and alf-plot, which both define --output: a fork imports one of them.
+FORKED = ("train", "pbt", "sweep", "play", "evaluate", "benchmark", "check_env")
 
 OWN_MODULE = """
 import gin, gymnasium, numpy as np
@@ -144,6 +150,38 @@ def write_config(folder, kind):
     return path
 
 
+STUDY = """
+Population.settings = {
+    "Adam.learning_rate": @rate/LogUniform(),
+    "ImpalaAlgorithm.entropy_weight": @entropy/Uniform(),
+}
+rate/LogUniform.low = 1e-4
+rate/LogUniform.high = 1e-2
+entropy/Uniform.low = 0.0
+entropy/Uniform.high = 0.1
+Population.seed = 0
+Population.interval = 200
+Experiment.intra_op_threads = 1
+StopCriteria.num_iterations = None
+"""
+
+
+def write_study(folder, settings=STUDY):
+    """Writes the gin file of a population on CartPole, with some settings in place of its own."""
+    path = write_config(folder, "cartpole")
+    replaced = {line.partition(" = ")[0] for line in settings.splitlines()} - {""}
+    kept = [line for line in path.read_text().splitlines() if line.partition(" = ")[0] not in replaced]
+    path.write_text("\n".join(kept) + settings)
+    return path
+
+
+def import_plot():
+    """The module of alf-plot. It and alf-export, which no program imports together, both define --output."""
+    importlib.import_module("alf.bin.export")
+    flags.FLAGS["output"].allow_override = True
+    return importlib.import_module("alf.bin.plot")
+
+
 @pytest.fixture(scope="session")
 def root_of(tmp_path_factory):
     """A function from a kind, a key of KINDS, to the root_dir of a run, which is trained once."""
@@ -163,6 +201,19 @@ def root_of(tmp_path_factory):
     return train
 
 
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    """Runs a command, or another function, in a fork of a process that has imported them all."""
+    modules = [f"alf.bin.{name}" for name in FORKED]
+    modules += ["alf.training.export", "alf.plots.picture", "tests.bin.fork_jobs"]
+    folder = tmp_path_factory.mktemp("forks")
+    # SDL, which draws CartPole, misses the variable in a container, and writes a line.
+    env = {"XDG_RUNTIME_DIR": str(folder), **environment(PYTHONPATH=str(ROOT))}
+    forks = Forks(folder, env, *modules)
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
 def command(capsys, monkeypatch):
     """A function that runs the command of a module with flags; returns status, stdout and error lines."""
@@ -170,10 +221,10 @@ def command(capsys, monkeypatch):
         flags.FLAGS.mark_as_parsed()
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
 
-    def run(module, **values):
+    def run(module, *arguments, **values):
         gin.clear_config()
         with flagsaver.flagsaver(**values):
-            status = module.main(["command"])
+            status = module.main(["command", *arguments])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return status, out, [line for line in err.splitlines() if line.startswith("error: ")]

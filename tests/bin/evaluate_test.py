@@ -1,9 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-evaluate: its figures are those of a plain loop."""
+"""alf-evaluate: its figures are those of a plain loop, and those of the environment's info."""
 
 import json
 import sys
 
+import gin
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import pytest
 import alf
 from alf.bin import evaluate
 from alf.seeds import spawn_seeds
+from alf.training import Experiment, Trainer
+from alf.training.config import own_config
+from tests.bin.conftest import COMMON, IN_PROCESS
 
 
 def play_plainly(agent, env, seed, num_episodes):
@@ -51,10 +55,8 @@ def compare_with_plain_loop(command, root_dir, make_env, num_episodes, num_envs)
     return lengths
 
 
-@pytest.mark.parametrize("num_episodes, num_envs", [(5, 2), (3, 1)])
-def test_figures_are_those_of_a_plain_loop(root_of, command, num_episodes, num_envs):
-    root_dir = root_of("lstm")
-    compare_with_plain_loop(command, root_dir, lambda: gymnasium.make("CartPole-v1"), num_episodes, num_envs)
+def test_figures_are_those_of_a_plain_loop(root_of, command):
+    compare_with_plain_loop(command, root_of("lstm"), lambda: gymnasium.make("CartPole-v1"), 5, 2)
 
 
 def test_episodes_of_very_different_lengths(root_of, command):
@@ -64,9 +66,13 @@ def test_episodes_of_very_different_lengths(root_of, command):
 
 
 def test_fewer_episodes_than_environments(root_of, command):
-    status, out, _ = command(evaluate, root_dir=root_of("cartpole"), num_episodes=1, json=True)
+    root_dir = root_of("cartpole")
+    status, out, _ = command(evaluate, root_dir=root_dir, num_episodes=1, seed=3, json=True)
     found = json.loads(out)
     assert status == 0 and found["num_episodes"] == 1 and found["return"]["std"] == 0
+    env, (seed,) = gymnasium.make("CartPole-v1"), spawn_seeds(3, 1)
+    ((expected, _),) = play_plainly(alf.load_agent(root_dir), env, seed, 1)
+    assert found["return"]["mean"] == expected
 
 
 def test_the_table(root_of, command):
@@ -104,3 +110,28 @@ def test_sampled_actions_are_others(root_of, command):
         return json.loads(command(evaluate, **values)[1])["return"]["mean"]
 
     assert returns() == returns() != returns(sample=True)
+
+
+INFO_MODULE = """
+import gymnasium
+gymnasium.register("Info-v0", "tests.workers.envs:InfoEnv", kwargs={"number": 3})
+"""
+INFO = """
+alf.environments.load.name = "registers_info_env:Info-v0"
+alf.environments.load.info_keys = ("step", "deep/even", "never")
+"""
+
+
+def test_figures_of_the_environments_info(command, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "registers_info_env.py").write_text(INFO_MODULE)
+    with own_config():
+        gin.parse_config(COMMON + IN_PROCESS + INFO)
+        Trainer(str(tmp_path / "run"), Experiment().make_driver()).train()
+    flags = dict(root_dir=str(tmp_path / "run"), num_episodes=4, json=True)
+    status, out, errors = command(evaluate, **flags)
+    assert (status, errors) == (0, [])
+    found = json.loads(out)
+    assert found["info/step"]["mean"] == 3 and found["info_last/step"]["mean"] == 5
+    assert found["info/deep/even"]["max"] == 3
+    assert "info_last/deep/even" not in found and "info/never" not in found

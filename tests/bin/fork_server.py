@@ -4,6 +4,8 @@
 `fork_server.py MODULE...` imports modules, and reads jobs, a line of JSON each: [function, arguments, folder,
 file for stdout, file for stderr]. A function is named as an entry point is, "alf.bin.train:console_main", and
 finds its arguments in `sys.argv`. For each job it writes the exit status, negative after a signal.
+
+For {"start": JOB} it writes the id of the process at once, for {"poll": ID} its exit status, or null.
 """
 
 import atexit
@@ -15,7 +17,8 @@ import sys
 import threading
 import traceback
 
-_MAX_SECONDS = 120  # of a job; SIGALRM kills it then
+# After which SIGALRM kills a process, which hangs: one that is waited for, and one that a test looks at.
+_WAITED_SECONDS, _STARTED_SECONDS = 300, 1200
 
 
 def main(*modules):
@@ -23,15 +26,32 @@ def main(*modules):
         importlib.import_module(module)
     print("ready", flush=True)
     for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            _run(*json.loads(line))
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        print(json.dumps(_answer(json.loads(line))), flush=True)
+
+
+def _answer(request):
+    if isinstance(request, list):
+        return _wait(_fork(request, _WAITED_SECONDS), 0)
+    if "start" in request:
+        return _fork(request["start"], _STARTED_SECONDS)
+    return _wait(request["poll"], os.WNOHANG)
+
+
+def _fork(job, max_seconds):
+    child = os.fork()
+    if not child:
+        signal.alarm(max_seconds)
+        _run(*job)
+    return child
+
+
+def _wait(child, options):
+    found, status = os.waitpid(child, options)
+    return os.waitstatus_to_exitcode(status) if found else None
 
 
 def _run(function, arguments, folder, out, err):
     """Runs a job, and ends this process. Python's own end would copy the memory of the server: 0.5 s."""
-    signal.alarm(_MAX_SECONDS)
     os.chdir(folder)
     for fd, path in enumerate((os.devnull, out, err)):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)

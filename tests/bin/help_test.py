@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import alf
-from tests.programs import ROOT, ForkServer, environment
+from alf.bin import train
+from tests.bin.forks import SECONDS
+from tests.programs import ROOT, environment
 
 OWN_FLAGS = {
     "train": "gin_file gin_param list_settings ray_address root_dir",
@@ -19,76 +21,73 @@ OWN_FLAGS = {
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",
     "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tflite",
     "benchmark": "checkpoint gin_file gin_param measure_seconds root_dir sample_only",
+    "plot": "metric output smoothing target title",
     "check_env": "gin_file gin_param max_seconds name num_steps start_timeout step_timeout",
 }
-COMMANDS = sorted(OWN_FLAGS)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Runs a command with arguments in a fork of a process that has imported all of them."""
-    folder = tmp_path_factory.mktemp("forks")
-    modules = [f"alf.bin.{name}" for name in COMMANDS]
-    server = ForkServer(folder, environment(PYTHONPATH=str(ROOT)), *modules)
-    yield lambda name, *args: server.run(f"alf.bin.{name}:console_main", *args, cwd=folder)
-    server.close()
+@pytest.fixture
+def run(forks, tmp_path):
+    """Runs a command with arguments in a fork."""
+    return lambda name, *args: forks.run(f"alf.bin.{name}:console_main", *args, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_lists_the_commands_own_flags(run, name):
-    done = run(name, "--help")
-    assert (done.status, done.err) == (0, "")
-    flags = re.findall(r"^  --(\w+)", done.out, re.MULTILINE)
-    assert flags == sorted([*OWN_FLAGS[name].split(), "help", "helpfull", "version"])
-    assert (
-        f"alf.bin.{name}" in done.out.splitlines()[0]
-        or f"alf-{name.replace('_', '-')}" in done.out.splitlines()[0]
-    )
-    assert run(name, "-?") == run(name, "-h") == run(name, "--helpshort") == done
+def test_help_lists_the_commands_own_flags(run, subtests):
+    for name, own in OWN_FLAGS.items():
+        with subtests.test(name):
+            done = run(name, "--help")
+            assert (done.status, done.err) == (0, "")
+            flags = re.findall(r"^  --(\w+)", done.out, re.MULTILINE)
+            assert flags == sorted([*own.split(), "help", "helpfull", "version"])
+            title = done.out.splitlines()[0]
+            assert f"alf.bin.{name}" in title or f"alf-{name.replace('_', '-')}" in title
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_helpfull_lists_those_of_absl_too(run, name):
-    done = run(name, "--helpfull")
+def test_all_commands_take_the_same_flags_for_help(run):
+    done = run("evaluate", "--help")
+    assert "alf-evaluate --root_dir=DIR" in done.out
+    for text in ("--root_dir=ROOT_DIR\n", "--sample\n", "--seed=SEED\n"):  # of a text, none, a number
+        assert f"  {text}" in done.out
+    assert run("evaluate", "-?") == run("evaluate", "-h") == run("evaluate", "--helpshort") == done
+    done = run("evaluate", "--helpfull")
     assert (done.status, done.err) == (0, "")
     assert "--verbosity" in done.out and "--root_dir" in done.out
+    assert run("evaluate", "--version") == (0, f"ALF {alf.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_version(run, name):
-    done = run(name, "--version")
-    assert (done.status, done.out, done.err) == (0, f"ALF {alf.__version__}\n", "")
+def test_an_unknown_flag_is_one_line_of_each_command(run, subtests):
+    for name in OWN_FLAGS:
+        with subtests.test(name):
+            done = run(name, "--nope")
+            assert (done.status, done.out) == (2, "")
+            assert re.fullmatch("error: Unknown command line flag 'nope'.*\n", done.err), done.err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(
-    "args, message",
-    [
-        (["--nope"], "Unknown command line flag 'nope'"),
-        (["--root_dir"], "Missing value for flag --root_dir"),
-        (["oops"], "unexpected argument 'oops'"),
-        (["--root_dir=x", "oops", "--help=maybe"], "flag --help=maybe: write --help or --nohelp$"),
-        (["--verbosity=a: b"], "flag --verbosity=a: b: it must be an integer$"),
-    ],
-    ids=["unknown", "no value", "argument", "no boolean", "no integer"],
-)
-def test_a_wrong_flag_is_one_line(run, name, args, message):
-    done = run(name, *args)
-    assert (done.status, done.out) == (2, "")
-    assert len(done.err.splitlines()) == 1 and re.match(f"error: {message}", done.err), done.err
+WRONG_FLAGS = {
+    ("train", "--gin_fil=config.gin"): "Unknown command line flag 'gin_fil'. Did you mean: gin_file ?",
+    ("train", "--root_dir"): "Missing value for flag --root_dir",
+    ("train", "oops"): "unexpected argument 'oops'",
+    ("train", "--root_dir=x", "oops", "--help=maybe"): "flag --help=maybe: write --help or --nohelp",
+    ("train", "--verbosity=a: b"): "flag --verbosity=a: b: it must be an integer",
+    ("play", "--overwrite=maybe"): "flag --overwrite=maybe: write --overwrite or --nooverwrite",
+    ("check_env", "--num_steps=1e30"): "flag --num_steps=1e30: it must be an integer",
+    ("check_env", "--max_seconds=soon"): "flag --max_seconds=soon: it must be a number",
+    ("evaluate", "--num_episodes=0"): "flag --num_episodes=0: 0 is not a positive",
+    ("evaluate", "--seed=-1"): "flag --seed=-1: ",
+}
 
 
-def test_a_value_of_the_wrong_kind_is_one_line(run):
-    for name, flag, words in (
-        ("play", "--overwrite=maybe", "write --overwrite or --nooverwrite"),
-        ("check_env", "--num_steps=1e30", "it must be an integer"),
-        ("check_env", "--max_seconds=soon", "it must be a number"),
-    ):
-        assert run(name, flag) == (2, "", f"error: flag {flag}: {words}\n")
+def test_a_wrong_flag_is_one_line(run, subtests):
+    for (name, *args), message in WRONG_FLAGS.items():
+        with subtests.test(" ".join(args), command=name):
+            done = run(name, *args)
+            assert (done.status, done.out) == (2, "")
+            (line,) = done.err.splitlines()
+            assert line.startswith(f"error: {message}")
 
 
 def test_list_settings(run):
-    everything = run("train", "--list_settings")
+    everything = run("train", "--list_settings", "--root_dir=x")
     assert everything.status == 0
     for name, value in {
         "Experiment.num_envs": 2,
@@ -100,18 +99,18 @@ def test_list_settings(run):
     assert some == run("train", "--list_settings=stopcrit")
     assert some.status == 0 and some.out.startswith("StopCriteria\n") and some.out in everything.out
     assert "Experiment" not in re.findall(r"^\w+", some.out, re.MULTILINE)
-    assert run("train", "--list_settings", "--root_dir=x").out == everything.out
-    done = run("train", "--list_settings", "nope")
-    assert (done.status, done.out) == (2, "")
-    assert done.err == "error: --list_settings=nope: there is no such setting; --list_settings prints all\n"
-    done = run("train", "--list_settings=entropy_wieght")
-    assert (done.status, done.out) == (2, "") and "did you mean entropy_weight" in done.err
-    done = run("train", "--list_settings=Experiment.num_envs")
-    assert done.status == 0 and done.out.splitlines()[0] == "Experiment"
-    assert [x for x in done.out.splitlines() if x.startswith("  Experiment.")] == [
-        "  Experiment.num_envs: int = 2"
-    ]
     assert run("train", "--list_settings", "Adam", "oops").status == 2
+
+
+def test_list_settings_by_name(command):
+    status, out, (error,) = command(train, list_settings="nope")
+    assert (status, out) == (2, "")
+    assert error == "error: --list_settings=nope: there is no such setting; --list_settings prints all"
+    status, out, (error,) = command(train, list_settings="entropy_wieght")
+    assert (status, out) == (2, "") and "did you mean entropy_weight" in error
+    status, out, _ = command(train, list_settings="Experiment.num_envs")
+    assert status == 0 and out.splitlines()[0] == "Experiment"
+    assert re.findall("^  Experiment.*", out, re.MULTILINE) == ["  Experiment.num_envs: int = 2"]
 
 
 OWN = """
@@ -165,122 +164,12 @@ def test_a_wrong_file_does_not_hide_the_settings(run, own_file):
 
 
 def test_the_installed_command_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "alf.bin.train", "--help"]
     done = subprocess.run(
-        command, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "alf.bin.train", "--help"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "  --list_settings[=TEXT]\n" in done.stdout and "verbosity" not in done.stdout
-
-
-EXAMPLE = f"include '{ROOT / 'examples' / 'impala_cartpole.gin'}'\n"
-LOAD = 'alf.environments.load.name = "CartPole-v1"'
-# What stands in a gin file, and the end of the error.
-WRONG = {
-    "name": ("Trainr.max_to_keep = 3", "; did you mean Trainer.max_to_keep = 3 ?"),
-    "parameter": ("Trainer.max_to_kep = 3", "; did you mean Trainer.max_to_keep = 3 ?"),
-    "macro": ("entropy_weight = 0.1", "; did you mean ImpalaAlgorithm.entropy_weight = 0.1 ?"),
-    "lr": ("Adam.lr = 0.1", "; did you mean Adam.learning_rate = 0.1 ?"),
-    "no quotation marks": (
-        "alf.environments.load.name = CartPole-v1",
-        f"a text needs quotation marks: write {LOAD}",
-    ),
-    "object": ("alf.environments.load.name = @Adam()", "write alf.environments.load.name = @Adam"),
-    "class": ("alf.Learner.optimizer = @Adam", "write alf.Learner.optimizer = @Adam()"),
-    "twice": (
-        "Experiment.seed = 1\nTrainer:\n  max_to_keep = 3\nExperiment.seed = 2",
-        "says in line 2 Experiment.seed = 1, and in line 5 Experiment.seed = 2: write one of the two",
-    ),
-    "syntax": ("Experiment.seed = = 1", "line 2): Experiment.seed = = 1"),
-    "bracket": (
-        "Experiment.seed = 1\nPolicies.names = ('a',\n",
-        "mine.gin: a bracket or a quotation mark is not closed, which is opened after line 2",
-    ),
-    "bracket above": (
-        "Policies.names = ('a',\nExperiment.num_envs = 2\n",
-        "(mine.gin, line 3): a bracket above this line is not closed",
-    ),
-    "quotation mark": (f"{LOAD[:-1]}\nExperiment.seed = 1", f"line 2): {LOAD[:-1]}"),
-    "included file": ("include 'nope.gin'", "line 2 include 'nope.gin'"),
-    "itself": ("include 'mine.gin'", "mine.gin: the file includes itself"),
-}
-READERS = {
-    "train": ["--root_dir=run"],
-    "pbt": ["--root_dir=study", "--population=2"],
-    "benchmark": [],
-    "check_env": [],
-}
-
-
-def error_of(done):
-    """The one line of an error; the log of absl may be above it. Workers of environments write nothing."""
-    assert (done.status, done.out) == (2, ""), done
-    (error,) = [x for x in done.err.splitlines() if x.startswith("error: ")]
-    assert error == done.err.splitlines()[-1]
-    return error
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("name", READERS)
-def test_a_wrong_file_is_one_line_with_the_line_to_write(run, own_file, name, wrong, tmp_path):
-    text, end = WRONG[wrong]
-    error = error_of(run(name, f"--gin_file={own_file(EXAMPLE + text)}", *READERS[name]))
-    assert error.startswith("error: ") and error.endswith(end), error
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_file_that_is_not_there(run, name):
-    assert error_of(run(name, "--gin_file=nope.gin", *READERS[name])) == (
-        "error: --gin_file: there is no file 'nope.gin'"
-    )
-
-
-@pytest.mark.parametrize(
-    "text, end",
-    [
-        ("", f": write {LOAD} and alf.environments.load.batch_size = 32"),
-        ("alf.environments.load.batch_size = 4", f": write {LOAD}"),
-        (EXAMPLE + "alf.Learner.optimizer = None", "alf.Learner.optimizer = @Adam()"),
-    ],
-    ids=["empty file", "no name", "no optimizer"],
-)
-@pytest.mark.parametrize("name", ["train", "benchmark"])
-def test_what_is_missing_is_the_line_to_write(run, own_file, name, text, end):
-    error = error_of(run(name, f"--gin_file={own_file(text)}", *READERS[name]))
-    assert error.endswith(end), error
-
-
-@pytest.mark.parametrize("name", ["play", "evaluate", "export", "benchmark"])
-def test_a_wrong_binding_for_a_run_that_is_there(run, root_of, name, tmp_path):
-    output = [f"--output={tmp_path / 'out'}"] if name == "export" else []
-    for param, end in {
-        "alf.environments.load.nam = 'x'": "; did you mean alf.environments.load.name = 'x' ?",
-        "alf.environments.load.name = CartPole-v1": f"write --gin_param='{LOAD}'",
-        "max_episode_steps = 3": "; did you mean alf.environments.load.max_episode_steps = 3 ?",
-    }.items():
-        args = [f"--root_dir={root_of('cartpole')}", f"--gin_param={param}", *output]
-        error = error_of(run(name, *args))
-        assert error.startswith("error: ") and end in error, error
-
-
-@pytest.mark.parametrize(
-    "params, line",
-    [
-        (["Trainr.max_to_keep = 3"], "Trainer.max_to_keep = 3 ?"),
-        (["Adam.lr = 0.1"], "Adam.learning_rate = 0.1 ?"),
-        (["entropy_weight = 0.1"], "ImpalaAlgorithm.entropy_weight = 0.1 ?"),
-        (["alf.environments.load.name = ALE/Pong-v5"], """='alf.environments.load.name = "ALE/Pong-v5"'"""),
-        (["alf.environments.load.name = @Adam()"], "alf.environments.load.name = @Adam"),
-        (["alf.Learner.optimizer = @Adam"], "alf.Learner.optimizer = @Adam()"),
-        (["alf.Learner.optimizer = None"], "alf.Learner.optimizer = @Adam()"),
-        (None, 'alf.environments.load.name = "CartPole-v1" and alf.environments.load.batch_size = 32'),
-    ],
-    ids=lambda x: str(x)[:50] if not isinstance(x, str) else "",
-)
-def test_a_wrong_setting_is_one_line_with_the_line_to_write(run, tmp_path, params, line):
-    gin_file = [] if params is None else [f"--gin_file={ROOT / 'examples' / 'impala_cartpole.gin'}"]
-    args = [*gin_file, *(f"--gin_param={param}" for param in params or ())]
-    done = run("train", f"--root_dir={tmp_path / 'run'}", *args)
-    error = error_of(done)
-    assert error.endswith(line), error
-    assert not (tmp_path / "run").exists()

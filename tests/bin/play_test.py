@@ -1,16 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-play: what it records opens and moves, what it shows, what is wrong, and how it ends."""
+"""alf-play: what it records opens and moves, what is wrong, and how it ends. smoke_test.py has a screen."""
 
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import tracemalloc
-from pathlib import Path
 
-import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import PIL.Image
@@ -18,12 +15,11 @@ import PIL.ImageSequence
 import pytest
 
 from alf.bin import play
-from alf.bin.frames import open_window, record
+from alf.bin.frames import VideoFile, open_window, record
 from alf.environments import load
 from alf.errors import ConfigError, EnvError, SaveError
 from alf.training.video import opengl_errors_are_config_errors, render_frame
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.bin.frameless_envs import NoFrames, RendersText
 
 
 def read_video(path):
@@ -50,28 +46,13 @@ def play_video(command, path, root_dir, **values):
     return episodes, frames, fps
 
 
-def can_render_mujoco():
-    """Whether MuJoCo can draw, in a process without TensorFlow."""
-    program = (
-        "import gymnasium; env = gymnasium.make('HalfCheetah-v5', render_mode='rgb_array'); "
-        "env.reset(); env.render()"
-    )
-    args = [sys.executable, "-c", program]
-    return subprocess.run(args, env={"MUJOCO_GL": "egl", **os.environ}, capture_output=True).returncode == 0
-
-
-@pytest.mark.parametrize(
-    "kind, ending",
-    [*[(kind, ".gif") for kind in ("cartpole", "mujoco", "atari")], ("sac", ".mp4"), ("atari", ".mp4")],
-)
-def test_records_a_run(kind, ending, root_of, command, tmp_path):
-    if kind == "mujoco" and not can_render_mujoco():
-        pytest.skip("MuJoCo finds no OpenGL library here")
+@pytest.mark.parametrize("kind, ending, expected_fps", [("cartpole", ".gif", 50), ("atari", ".mp4", 15)])
+def test_records_a_run(kind, ending, expected_fps, root_of, command, tmp_path):
+    """For MuJoCo see stories_test.py."""
     episodes, frames, fps = play_video(command, tmp_path / f"a{ending}", root_of(kind), seed=1)
     (length,) = re.fullmatch(r"episode 1: return \S+, length (\d+)", *episodes).groups()
     assert len(frames) == int(length) + 1
-    expected = {"mujoco": 20, "atari": 15, "sac": 30}.get(kind, 50)
-    assert fps == pytest.approx(expected, rel=0.12)  # a .gif counts hundredths of a second
+    assert fps == pytest.approx(expected_fps, rel=0.12)  # a .gif counts hundredths of a second
     assert (frames[1:] != frames[:-1]).any(axis=(1, 2, 3)).mean() > 0.5
 
 
@@ -104,8 +85,8 @@ def test_frames_are_those_of_the_environment(root_of, command, tmp_path):
 
 def test_a_seed_and_exploration(root_of, command, tmp_path):
     def play_once(**values):
-        path = tmp_path / "a.gif"
-        return play_video(command, path, root_of("sac"), overwrite=True, **values)[0]
+        values = dict(overwrite=True, gin_param=["Uneven.longest = 20"], **values)
+        return play_video(command, tmp_path / "a.gif", root_of("own"), **values)[0]
 
     assert play_once(seed=1) == play_once(seed=1)
     assert play_once(seed=1) != play_once(seed=2)
@@ -119,28 +100,27 @@ def test_a_setting_of_the_environment(root_of, command, tmp_path):
     assert episodes == [f"episode {i}: return 4, length 4" for i in (1, 2, 3)] and len(frames) == 15
 
 
-@pytest.mark.parametrize(
-    "video, message",
-    [
-        ("a.avi", r"a\.avi: the file's name must end in \.mp4 or \.gif"),
-        ("a", r"a: the file's name must end in"),
-        ("no/a.mp4", r"no/a\.mp4: there is no folder .*no"),
-        ("there.gif", r"there\.gif: this exists; --overwrite"),
-        ("folder.gif", r"folder\.gif: this exists"),
-    ],
-)
-def test_a_file_that_cannot_be_written(video, message, root_of, command, tmp_path):
+def test_a_file_that_cannot_be_written(root_of, command, tmp_path, subtests):
     (tmp_path / "there.gif").write_text("mine")
     (tmp_path / "folder.gif").mkdir()
-    status, out, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / video))
-    assert (status, out) == (2, "") and len(errors) == 1
-    assert re.search(f"error: --video=.*{message}", errors[0])
+    for video, message in {
+        "a.avi": r"a\.avi: the file's name must end in \.mp4 or \.gif",
+        "a": r"a: the file's name must end in",
+        "no/a.mp4": r"no/a\.mp4: there is no folder .*no",
+        "there.gif": r"there\.gif: this exists; --overwrite",
+        "folder.gif": r"folder\.gif: this exists",
+    }.items():
+        with subtests.test(video):
+            status, out, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / video))
+            assert (status, out) == (2, "") and len(errors) == 1
+            assert re.search(f"error: --video=.*{message}", errors[0])
     assert (tmp_path / "there.gif").read_text() == "mine"
 
 
 def test_overwrite(root_of, command, tmp_path):
     (tmp_path / "a.gif").write_text("old")
-    _, frames, _ = play_video(command, tmp_path / "a.gif", root_of("cartpole"), overwrite=True)
+    values = dict(overwrite=True, gin_param=["Uneven.longest = 20"])
+    _, frames, _ = play_video(command, tmp_path / "a.gif", root_of("own"), **values)
     assert len(frames) > 1
 
 
@@ -188,21 +168,6 @@ def test_frames_are_not_kept_in_memory(tmp_path):
         tracemalloc.stop()
 
 
-# Environments that cannot be rendered
-
-
-class NoFrames(gymnasium.Env):
-    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (4,)), gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(4, np.float32), {}
-
-
-class RendersText(NoFrames):
-    def render(self):
-        return "text"
-
-
 @pytest.mark.parametrize(
     "env_class, message",
     [
@@ -217,21 +182,18 @@ def test_an_environment_without_frames(env_class, message):
         render_frame(env)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_nothing_to_draw_with():
+    for text in (
         "No OpenGL backend could be imported",
         "an OpenGL platform library has not been loaded",
         "'NoneType' object has no attribute 'eglQueryString'",
         "'NoneType' object has no attribute 'glGetError'",
         "Cannot initialize a EGL device display",
         "invalid value for environment variable MUJOCO_GL: a",
-    ],
-)
-def test_nothing_to_draw_with(text):
-    with pytest.raises(ConfigError, match=f"MuJoCo cannot render here: {text}; .* MUJOCO_GL"):
-        with opengl_errors_are_config_errors():
-            raise AttributeError(text)
+    ):
+        with pytest.raises(ConfigError, match=f"MuJoCo cannot render here: {text}; .* MUJOCO_GL"):
+            with opengl_errors_are_config_errors():
+                raise AttributeError(text)
 
 
 def test_ones_own_mistakes_keep_their_traceback():
@@ -265,11 +227,6 @@ def test_an_environment_of_many(root_of, command, tmp_path):
 @pytest.fixture
 def screen(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-
-
-def test_shows_a_run(screen, root_of, command):
-    status, out, errors = command(play, root_dir=root_of("cartpole"), num_episodes=2)
-    assert (status, errors) == (0, []) and len(out.splitlines()) == 3
 
 
 def test_frames_are_shown_at_their_speed_until_the_window_is_closed(screen):
@@ -307,24 +264,21 @@ def test_there_is_no_screen(root_of, command, monkeypatch):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_keeps_the_video(signum, root_of, tmp_path):
-    video, unfinished = tmp_path / "a.gif", tmp_path / "a.gif.tmp"
-    params = ["Uneven.longest = 1e18"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "alf.bin.play", f"--root_dir={root_of('own')}", f"--video={video}"]
-        + [f"--gin_param={param}" for param in params],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 150  # three times what it took beside three other test runs
-    while not (unfinished.exists() and unfinished.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signum)
-    out, err = process.communicate(timeout=90)
-    assert process.returncode == 128 + signum, err
+def test_a_signal_keeps_the_video(signum, root_of, command, tmp_path, monkeypatch):
+    """It comes with the eighth frame of an episode that does not end."""
+    show = VideoFile.show
+
+    def show_and_send(self, frame):
+        show(self, frame)
+        if self.num_frames == 8:
+            os.kill(os.getpid(), signum)
+
+    monkeypatch.setattr(VideoFile, "show", show_and_send)
+    video = tmp_path / "a.gif"
+    values = dict(root_dir=root_of("own"), video=str(video), gin_param=["Uneven.longest = 1e18"])
+    status, out, errors = command(play, **values)
+    assert (status, errors) == (128 + signum, [])
     frames, _ = read_video(video)
-    assert len(frames) > 5 and "Traceback" not in err
+    assert len(frames) >= 8
     assert out.splitlines()[1:] == [f"{len(frames)} frames in {video}", f"stopped by {signum.name}"]
     assert os.listdir(tmp_path) == ["a.gif"]

@@ -1,45 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-plot: what its flags and arguments do, its exit status, what it prints.
+"""alf-plot: what its flags and arguments do, its exit status, what it prints."""
 
-Not in the process of the tests, where other commands have defined flags of the same names.
-"""
-
-import json
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = str(Path(__file__).resolve().parent.parent.parent)
-# Calls the command several times; writes the status, the lines, and what it draws, of each call.
-SEVERAL_CALLS = """
-import contextlib, io, json, sys
 from absl import flags
 from absl.testing import flagsaver
-from alf.bin import plot
 
-draw, drawn = plot.draw, None
+from tests.bin.conftest import import_plot
 
-
-def note(lines, metric, target, title):
-    global drawn
-    curves = [[line.label, line.algorithm, [c.values.tolist() for c in line.curves]] for line in lines]
-    drawn = curves, metric, target, title
-    return draw(lines, metric, target, title)
-
-
-plot.draw = note
-results = []
-for args in json.loads(sys.argv[1]):
-    lines, drawn = io.StringIO(), None
-    with flagsaver.flagsaver(), contextlib.redirect_stdout(lines), contextlib.redirect_stderr(lines):
-        arguments = flags.FLAGS(["alf-plot", *args])
-        status = plot.main(arguments)
-    results.append([status, lines.getvalue().splitlines(), drawn])
-print(json.dumps(results))
-"""
+plot = import_plot()
 PPO, DQN = "PPOAlgorithm.discount = 0.99", "DqnAlgorithm.discount = 0.99"
 
 
@@ -54,12 +25,26 @@ def write_run(path, returns, seed=0, algorithm=PPO, learning_rate=0.1, target=No
     (path / "progress.csv").write_text(header + "".join(rows))
 
 
-def call(folder, *calls):
-    command = [sys.executable, "-c", SEVERAL_CALLS, json.dumps(calls)]
-    env = {**os.environ, "PYTHONPATH": ROOT}
-    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+@pytest.fixture
+def call(folder, capsys, monkeypatch):
+    """A function that calls the command in `folder`; returns its status, its lines, and what it draws."""
+    monkeypatch.chdir(folder)
+    draw, drawn = plot.draw, []
+
+    def note(lines, metric, target, title):
+        curves = [[line.label, line.algorithm, [c.values.tolist() for c in line.curves]] for line in lines]
+        drawn.append((curves, metric, target, title))
+        return draw(lines, metric, target, title)
+
+    def run(*args):
+        drawn.clear()
+        with flagsaver.flagsaver():
+            status = plot.main(flags.FLAGS(["alf-plot", *args]))
+        out, err = capsys.readouterr()
+        return status, (err + out).splitlines(), drawn[0] if drawn else None
+
+    monkeypatch.setattr(plot, "draw", note)
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +64,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_what_is_drawn(folder):
+def test_what_is_drawn(call, subtests):
     a, b = [1, 2, 3], [3, 4, 5, 6]
     output = "--output=x.png"
     one = [["PPO", "PPO", [a, b]]]
@@ -108,31 +93,33 @@ def test_what_is_drawn(folder):
             "",
         ),
     }
-    for (args, expected), (status, lines, drawn) in zip(cases.items(), call(folder, *cases), strict=True):
-        assert drawn == list(expected), args
-        assert status == 0
-        runs = sum(len(curves) for _, _, curves in expected[0])
-        assert lines == [f"x.png, runs: {runs}, curves: {len(expected[0])}"]
+    for args, expected in cases.items():
+        with subtests.test(" ".join(args)):
+            status, lines, drawn = call(*args)
+            assert status == 0 and drawn == expected
+            runs = sum(len(curves) for _, _, curves in expected[0])
+            assert lines == [f"x.png, runs: {runs}, curves: {len(expected[0])}"]
 
 
-def test_the_file_has_the_format_of_its_name_and_replaces_what_was_there(folder):
+def test_the_file_has_the_format_of_its_name_and_replaces_what_was_there(call, folder):
     (folder / "c.png").write_text("before")
     names = {"c.png": b"\x89PNG", "c.svg": b"<?xml", "c.PDF": b"%PDF"}
-    call(folder, *(["runs", f"--output={name}"] for name in names))
     for name, start in names.items():
+        assert call("runs", f"--output={name}")[0] == 0
         assert (folder / name).read_bytes().startswith(start)
     assert not list(folder.glob("*.tmp"))
 
 
-def test_a_home_directory(folder, monkeypatch):
+def test_a_home_directory(call, folder, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(folder))
-    calls = ["~/dqn", "--output=~/home.png"], ["mine=~/dqn", "--output=~/mine.png"]
-    for (status, lines, drawn), name, label in zip(call(ROOT, *calls), ("home", "mine"), ("DQN", "mine")):
+    monkeypatch.chdir(tmp_path)
+    for argument, name, label in (("~/dqn", "home", "DQN"), ("mine=~/dqn", "mine", "mine")):
+        status, lines, drawn = call(argument, f"--output=~/{name}.png")
         assert (status, drawn[0]) == (0, [[label, "DQN", [[7, 8]]]])
         assert lines == [f"{folder}/{name}.png, runs: 1, curves: 1"] and (folder / f"{name}.png").exists()
 
 
-def test_what_is_wrong_is_one_line(folder):
+def test_what_is_wrong_is_one_line(call, folder, subtests):
     output = "--output=wrong.png"
     columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
     cases = {
@@ -160,44 +147,25 @@ def test_what_is_wrong_is_one_line(folder):
         ("empty", output): (2, f"--metric=AverageReturn: no run has it; there are {columns}"),
         ("damaged", output): (2, "the run 'damaged' cannot be read: damaged/progress.csv is no file of"),
     }
-    for (args, (expected, text)), (status, lines, _) in zip(cases.items(), call(folder, *cases), strict=True):
-        assert status == expected, (args, lines)
-        assert lines[-1].startswith(f"error: {text}"), args
-        assert all(line.startswith("warning: ") for line in lines[:-1])
+    for args, (expected, text) in cases.items():
+        with subtests.test(" ".join(args)):
+            status, lines, _ = call(*args)
+            assert status == expected and lines[-1].startswith(f"error: {text}")
+            assert all(line.startswith("warning: ") for line in lines[:-1])
     assert not (folder / "wrong.png").exists()
 
 
-def test_runs_that_are_left_out_are_named(folder):
-    output = "--output=y.png"
-    (_, lines, drawn), (_, more, _) = call(folder, ["runs/a", "empty", output], ["old", output])
+def test_runs_that_are_left_out_are_named(call):
+    _, lines, drawn = call("runs/a", "empty", "--output=y.png")
     assert lines[0] == "warning: empty/new is left out: it has no AverageReturn"
     assert drawn[0] == [["PPO", "PPO", [[1, 2, 3]]]]
-    assert more[0] == "warning: old/run is left out: it has no progress.csv"
-    assert more[1].startswith("error: there is no run in 'old'")
+    _, lines, _ = call("old", "--output=y.png")
+    assert lines[0] == "warning: old/run is left out: it has no progress.csv"
+    assert lines[1].startswith("error: there is no run in 'old'")
 
 
-@pytest.mark.parametrize(
-    "args, status, text",
-    [(["--help"], 0, "--metric=METRIC"), (["--nothing"], 2, "error: Unknown command line flag 'nothing'")],
-    ids=["help", "unknown flag"],
-)
-def test_as_a_command(args, status, text, tmp_path):
-    command = [sys.executable, "-m", "alf.bin.plot", *args]
-    env = {**os.environ, "PYTHONPATH": ROOT}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert text in done.stdout + done.stderr
-    assert done.returncode == status
-
-
-def test_without_matplotlib_the_extra_is_named(tmp_path):
-    code = (
-        "import sys; sys.modules['matplotlib'] = None; from alf.bin.plot import console_main; console_main()"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path), "--output=x.png"]
-    env = {**os.environ, "PYTHONPATH": ROOT}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert (
-        'error: the package matplotlib is not installed: pip install "alf-tf[plot]"'
-        in done.stderr.splitlines()
-    )
+def test_without_matplotlib_the_extra_is_named(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, lines, _ = call("runs", "--output=x.png")
+    assert status == 2
+    assert lines == ['error: the package matplotlib is not installed: pip install "alf-tf[plot]"']

@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 
 from alf.bin.signals import end_at_interrupts, on_signal, raise_interrupts
+from tests.bin.forks import SECONDS
 from tests.programs import ROOT, environment
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-TIMEOUT = 60.0  # seconds; only what hangs takes so long
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_callback_gets_the_signal_in_a_thread_of_its_own(signum):
 
     with on_signal(SIGNALS, callback):
         os.kill(os.getpid(), signum)
-        assert seen.wait(TIMEOUT)
+        assert seen.wait(SECONDS)
     ((number, thread),) = got
     assert number == signum
     assert thread is not threading.main_thread()
@@ -72,7 +72,7 @@ def test_wakes_a_main_thread_that_waits_inside_tensorflow():
         start = time.monotonic()
         with pytest.raises(tf.errors.OutOfRangeError):
             queue.dequeue()  # Python runs no handler here
-        assert time.monotonic() - start < TIMEOUT
+        assert time.monotonic() - start < SECONDS
     timer.join()
 
 
@@ -83,10 +83,10 @@ def test_the_second_signal_does_what_it_did_before():
     calls = []
     with on_signal(SIGNALS, lambda number: (calls.append(number), seen.set())):
         os.kill(os.getpid(), signal.SIGTERM)
-        assert seen.wait(TIMEOUT)
+        assert seen.wait(SECONDS)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(TIMEOUT)
+            time.sleep(SECONDS)
     signal.signal(signal.SIGINT, before)
     assert calls == [signal.SIGTERM]
 
@@ -105,7 +105,7 @@ def test_a_signal_after_another_ones_is_still_noticed():
     with usr1_handler() as send_usr1, on_signal(SIGNALS, lambda _: seen.set()):
         send_usr1()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert seen.wait(TIMEOUT)
+        assert seen.wait(SECONDS)
 
 
 def test_nothing_happens_without_a_signal():
@@ -116,14 +116,14 @@ def test_nothing_happens_without_a_signal():
 
 
 def test_ctrl_c_ends_a_command_that_still_imports_tensorflow(tmp_path):
-    (tmp_path / "tensorflow.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(60)")
+    (tmp_path / "tensorflow.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(600)")
     done = subprocess.run(
         [sys.executable, "-m", "alf.bin.train"],
         env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the background ignores it
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 

@@ -10,7 +10,7 @@ import pytest
 from alf.bin import streams
 from alf.bin.streams import make_lasting
 from tests.bin.conftest import CARTPOLE, COMMON
-from tests.programs import ROOT, ForkServer, environment
+from tests.bin.forks import SECONDS
 
 # Without the package, which would start TensorFlow. It prints which of the streams are the null device.
 OPEN_ALL = f"""
@@ -36,7 +36,7 @@ print("err", file=sys.stderr)
 )
 def test_what_is_closed_becomes_the_null_device(tmp_path, closed, null, out, err):
     shell = ["sh", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, OPEN_ALL, tmp_path / "null"]
-    done = subprocess.run(shell, input="", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(shell, input="", capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
     assert (tmp_path / "null").read_text() == f"{null}\n"
 
@@ -68,24 +68,19 @@ def test_a_reader_that_wants_no_more_is_no_fault():
     assert isinstance(output.error, BrokenPipeError) and output.find_fault() is None
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Runs a function of `tests.bin.outputs` with arguments of alf-train in a process; returns `Done`."""
-    folder = tmp_path_factory.mktemp("forks")
-    server = ForkServer(folder, environment(PYTHONPATH=str(ROOT)), "tests.bin.outputs")
-    yield lambda name, *args: server.run(f"tests.bin.outputs:{name}", *args, cwd=folder)
-    server.close()
+@pytest.fixture
+def run(forks, tmp_path):
+    """Runs a function of `tests.bin.fork_jobs` with arguments of alf-train in a process; returns `Done`."""
+    return lambda name, *args: forks.run(f"tests.bin.fork_jobs:{name}", *args, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["--list_settings"]], ids=str)
-def test_a_command_whose_output_cannot_be_written(run, args):
-    assert run("closed_pipe", *args) == (0, "", "")
-    assert run("full_disk", *args) == (
-        1,
-        "",
-        "error: the output cannot be written: No space left on device\n",
-    )
-    assert run("full_disk", *args, "--nope").err != ""
+def test_a_command_whose_output_cannot_be_written(run, subtests):
+    fault = "error: the output cannot be written: No space left on device\n"
+    for flag in ("--help", "--version", "--list_settings"):
+        with subtests.test(flag):
+            assert run("closed_pipe", flag) == (0, "", "")
+            assert run("full_disk", flag) == (1, "", fault)
+    assert run("full_disk", "--help", "--nope").err.startswith("error: Unknown command line flag 'nope'")
 
 
 def test_a_run_goes_on_without_its_output(run, tmp_path):

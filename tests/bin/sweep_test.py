@@ -1,59 +1,71 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-sweep: short runs from the command line, a signal and the same command again, wrong settings."""
+"""alf-sweep: short runs from the command line, a signal and the same command again, wrong settings.
 
+Runs are programs where that is the subject; the others train in this process.
+"""
+
+import contextlib
 import csv
 import errno
 import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
+import traceback
 
 import gin
 import psutil
 import pytest
 from absl.testing import flagsaver
 
-from alf.bin import sweep
+from alf.bin import sweep, train
 from alf.sweep.processes import Machine
 from alf.sweep.sweep import Sweep
 from alf.training.config import own_config, parse_config, parse_settings, take_bindings
 from tests.bin.conftest import write_config
+from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
 
-SECONDS = 240  # for what takes a few, on a machine that others use, too
 RATES = "Adam.learning_rate=[0.01, 0.001]"
 
 
-def start(folder, *arguments):
-    gin_file = write_config(folder / "config", "cartpole")
-    command = [sys.executable, "-m", "alf.bin.sweep", f"--gin_file={gin_file}", f"--root_dir={folder}/sweep"]
-    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    env["PYTHONPATH"] = str(EXAMPLES.parent)
-    settings = dict(env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return subprocess.Popen([*command, *arguments], text=True, **settings)
+class Here(Machine):
+    """Trains each run in this process when it starts, in place of a process of its own."""
+
+    def start(self, arguments, log, import_paths=()):
+        assert arguments[:2] == ["-m", "alf.bin.train"]
+        given = {"gin_file": [], "gin_param": []}
+        for name, value in (argument[2:].split("=", 1) for argument in arguments[2:]):
+            given[name] = [*given[name], value] if name in given else value
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        with open(log, "a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+            try:
+                with own_config(), flagsaver.flagsaver(**given):
+                    return Ended(train.main(["alf-train"]))
+            except Exception:
+                traceback.print_exc()
+                return Ended(1)
+
+    def release(self, process):
+        """It had no room."""
 
 
-def finish(process):
-    try:
-        return process.communicate(timeout=SECONDS)[0]
-    finally:
-        process.kill()
+class Ended:
+    """A process that has ended."""
+
+    def __init__(self, status):
+        self.poll = lambda: status
+
+
+@pytest.fixture
+def runs_are_here(monkeypatch):
+    monkeypatch.setattr(sweep, "Machine", Here)
 
 
 def read_table(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
-
-
-def wait_until(done, process):
-    deadline = time.monotonic() + SECONDS
-    while not done():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.05)
 
 
 def read_iterations(root_dir):
@@ -63,7 +75,7 @@ def read_iterations(root_dir):
     }
 
 
-def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, command):
+def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, command, monkeypatch):
     """The user's own module is beside the gin file, and is found by the runs."""
     root_dir = tmp_path / "sweep"
     flags = dict(gin_file=[str(write_config(tmp_path / "config", "own"))], root_dir=str(root_dir))
@@ -82,43 +94,44 @@ def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, comma
     assert "Uneven.longest = 8" in (root_dir / good["folder"] / "operative_config.gin").read_text()
     log = root_dir / good["folder"] / "log.txt"
     before = log.read_text()
+    monkeypatch.setattr(sweep, "Machine", Here)
     status, out, _ = command(sweep, **flags)
     assert status == 1 and out.count("starts ") == out.count("starts Uneven.longest='none'") == 1
     assert log.read_text() == before
 
 
-def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path):
-    process = start(tmp_path, "--gin_param=StopCriteria.num_iterations=1000000")
-    root_dir = tmp_path / "sweep"
+def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path, forks):
+    gin_file, root_dir = write_config(tmp_path / "config", "cartpole"), tmp_path / "sweep"
+    program = "alf.bin.sweep:console_main", f"--gin_file={gin_file}", f"--root_dir={root_dir}"
     progress = root_dir / "runs" / "000" / "seed=0" / "progress.csv"
-    try:
-        wait_until(progress.exists, process)
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGTERM)
-        out = finish(process)
-    finally:
-        process.kill()
-    assert process.returncode == 128 + signal.SIGTERM, out
-    assert out.splitlines()[-1] == "stopped by SIGTERM; the same command goes on" and "failed;" not in out
+    params = ["--gin_param=StopCriteria.num_iterations=1000000"]
+    with forks.start(*program, *params, cwd=tmp_path) as fork:
+        fork.wait_until(progress.exists)
+        children = psutil.Process(fork.pid).children(recursive=True)
+        fork.send_signal(signal.SIGTERM)
+        done = fork.finish()
+    assert done.status == 128 + signal.SIGTERM, done
+    assert done.out.splitlines()[-1] == "stopped by SIGTERM; the same command goes on"
+    assert "failed;" not in done.out
     assert children and not psutil.wait_procs(children, SECONDS)[1]
     (first,) = read_table(root_dir / "runs.csv")
     assert first["status"] == "interrupted" and int(first["env_steps"]) > 0
-    done = read_iterations(root_dir)["seed=0"]
-    assert done > 2
+    iterations = read_iterations(root_dir)["seed=0"]
+    assert iterations > 2
     # As if the runs were nearly over. A sweep itself does not let its stop criteria change.
     state = (root_dir / "sweep.json").read_text()
-    (root_dir / "sweep.json").write_text(state.replace("1000000", str(done + 2)))
-    process = start(tmp_path, f"--gin_param=StopCriteria.num_iterations={done + 2}")
-    out = finish(process)
-    assert process.returncode == 0, out
-    assert read_iterations(root_dir) == {"seed=0": done + 2}
+    (root_dir / "sweep.json").write_text(state.replace("1000000", str(iterations + 2)))
+    params = [f"--gin_param=StopCriteria.num_iterations={iterations + 2}"]
+    done = forks.run(*program, *params, cwd=tmp_path)
+    assert done.status == 0, done
+    assert read_iterations(root_dir) == {"seed=0": iterations + 2}
     assert (root_dir / "runs" / "000" / "seed=0" / "log.txt").read_text().count("continues from") == 1
     assert {row["status"] for row in read_table(root_dir / "runs.csv")} == {"finished"}
     (row,) = read_table(root_dir / "sweep.csv")
     assert (row["finished"], row["failed"]) == ("1", "0")
 
 
-def test_samples_of_ranges(tmp_path, command):
+def test_samples_of_ranges(tmp_path, command, runs_are_here):
     pytest.importorskip("optuna")
     params = [
         "Sweep.settings = {'Adam.learning_rate': @r/LogUniform(), 'Experiment.unroll_length': @Integers()}",
@@ -148,11 +161,9 @@ def test_samples_of_ranges(tmp_path, command):
     assert {path: path.read_bytes() for path in progress} == progress
 
 
-def test_the_example(tmp_path, command):
-    params = [
-        *("StopCriteria.num_env_steps = 2000", "Sweep.num_samples = 1"),
-        *("ActorCriticNetwork.fc_layer_params = (4,)", "Experiment.intra_op_threads = 1"),
-    ]
+def test_the_example(tmp_path, command, runs_are_here):
+    params = ["StopCriteria.num_env_steps = 2000", "Sweep.num_samples = 1"]
+    params.append("ActorCriticNetwork.fc_layer_params = (4,)")
     flags = dict(gin_file=[str(EXAMPLES / "sweep_cartpole.gin")], root_dir=str(tmp_path / "sweep"))
     status, out, _ = command(sweep, gin_param=params, seeds=["0", "1"], **flags)
     assert status == 0, out
@@ -162,28 +173,25 @@ def test_the_example(tmp_path, command):
     assert all(int(row["env_steps"]) >= 2000 for row in rows)
 
 
-@pytest.mark.parametrize(
-    "visible, count, gpus",
-    [
+def test_which_gpus_the_runs_share(command, monkeypatch, subtests):
+    machines = []
+    monkeypatch.setattr(sweep, "Machine", lambda *args: machines.append(args[3:]) or Machine(*args))
+    for visible, count, gpus in (
         (None, 2, ["0", "1"]),
         ("3, GPU-a,1", 3, ["3", "GPU-a", "1"]),
-        ("0,9", 1, ["0"]),
+        ("0,9", 1, ["0"]),  # TensorFlow knows no 9
         ("", 0, []),
         ("-1", 0, []),
-    ],
-    ids=["all", "some", "unknown", "none", "minus one"],
-)
-def test_which_gpus_the_runs_share(command, monkeypatch, visible, count, gpus):
-    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: [kind] * count)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert sweep._find_gpus() == gpus
-    given = []
-    monkeypatch.setattr(sweep, "Machine", lambda *args: given.append(args[3:]) or Machine(*args))
-    with flagsaver.flagsaver(run_gpus=len(gpus)):
-        sweep._find_place()
-    assert given == [(gpus, len(gpus))]
+    ):
+        monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind, n=count: [kind] * n)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        with subtests.test(CUDA_VISIBLE_DEVICES=visible):
+            assert sweep._find_gpus() == gpus
+            with flagsaver.flagsaver(run_gpus=len(gpus)):
+                sweep._find_place()
+            assert machines[-1] == (gpus, len(gpus))
 
 
 def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
@@ -296,14 +304,15 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("values, message", WRONG.values(), ids=WRONG)
-def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, command, values, message):
-    gin_file = write_config(tmp_path / "config", "cartpole")
-    given = dict(gin_file=[str(gin_file)], root_dir=str(tmp_path / "sweep")) | values
-    status, _, errors = command(sweep, **given)
-    assert status == 2 and len(errors) == 1
-    assert re.search(f"^error: {message}", errors[0]), errors
-    assert not (tmp_path / "sweep").exists()
+def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, command, subtests):
+    gin_file = str(write_config(tmp_path / "config", "cartpole"))
+    for name, (values, message) in WRONG.items():
+        with subtests.test(name):
+            given = dict(gin_file=[gin_file], root_dir=str(tmp_path / "sweep")) | values
+            status, _, errors = command(sweep, **given)
+            assert status == 2 and len(errors) == 1
+            assert re.search(f"^error: {message}", errors[0]), errors
+            assert not (tmp_path / "sweep").exists()
 
 
 def test_a_folder_that_another_sweep_uses_is_refused(tmp_path, run_in_used_folder):
@@ -328,20 +337,21 @@ def test_the_folder_of_something_else_is_refused(tmp_path, command, monkeypatch,
     assert os.listdir(folder) == [name]
 
 
-@pytest.mark.parametrize("name", ["config.gin", "sweep.json"])
-def test_a_full_disk_is_one_line(tmp_path, command, monkeypatch, name):
+def test_a_full_disk_is_one_line(tmp_path, command, monkeypatch, subtests):
     def fsync(file):
-        if os.readlink(f"/proc/self/fd/{file}").endswith(f"/sweep/{name}.tmp"):
+        if os.readlink(f"/proc/self/fd/{file}").endswith(f"/{name}.tmp"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     gin_file = str(write_config(tmp_path / "config", "cartpole"))
     monkeypatch.setattr(os, "fsync", fsync)
-    status, out, errors = command(sweep, gin_file=[gin_file], root_dir=str(tmp_path / "sweep"))
-    assert status == 1 and "starts" not in out
-    assert errors == [f"error: {tmp_path}/sweep/{name} cannot be written: No space left on device"]
+    for name in ("config.gin", "sweep.json"):
+        with subtests.test(name):
+            status, out, errors = command(sweep, gin_file=[gin_file], root_dir=str(tmp_path / "sweep"))
+            assert status == 1 and "starts" not in out
+            assert errors == [f"error: {tmp_path}/sweep/{name} cannot be written: No space left on device"]
 
 
-def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command):
+def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command, runs_are_here):
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
     given = dict(gin_file=[gin_file], root_dir=str(root_dir))
     params = ["Sweep.objective = 'train/loss'", "alf.environments.load.name = 'CartPole-v7'"]

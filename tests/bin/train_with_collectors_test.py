@@ -2,16 +2,13 @@
 """alf-train with collectors and evaluation on Ray: the learner is killed, a run goes on, a signal ends it."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 
 import psutil
 import pytest
 
 from tests.bin.conftest import write_config
+from tests.bin.forks import SECONDS
 
 pytest.importorskip("ray")
 
@@ -27,28 +24,6 @@ SETTINGS = {
     "StopCriteria.num_iterations": 10**9,
     "Trainer.checkpoint_interval": 0.0,
 }
-SECONDS = 120  # for what takes a few
-
-
-def start(gin_file, root_dir):
-    params = [f"--gin_param={name}={value}" for name, value in SETTINGS.items()]
-    command = [
-        sys.executable,
-        "-m",
-        "alf.bin.train",
-        f"--gin_file={gin_file}",
-        f"--root_dir={root_dir}",
-        *params,
-    ]
-    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def wait_until(done):
-    deadline = time.monotonic() + SECONDS
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def newest(root_dir):
@@ -61,33 +36,31 @@ def best(root_dir):
     return (root_dir / "checkpoints" / "best" / "evaluation.json").exists()
 
 
-def find_children(process):
+def find_children(fork):
     """All that the process has started."""
-    return psutil.Process(process.pid).children(recursive=True)
+    return psutil.Process(fork.pid).children(recursive=True)
 
 
-def test_the_learner_dies_and_the_run_goes_on(tmp_path):
-    gin_file, root_dir = write_config(tmp_path, "own"), tmp_path / "run"
-    process = start(gin_file, root_dir)
-    try:
-        wait_until(lambda: newest(root_dir) >= 5 and best(root_dir))
+@pytest.mark.timeout(900)  # several time-outs of its own
+def test_the_learner_dies_and_the_run_goes_on(tmp_path, forks):
+    root_dir = tmp_path / "run"
+    params = [f"--gin_param={name}={value}" for name, value in SETTINGS.items()]
+    flags = f"--gin_file={write_config(tmp_path, 'own')}", f"--root_dir={root_dir}", "--ray_address=local"
+    program = "alf.bin.train:console_main", *flags, *params
+    with forks.start(*program, cwd=tmp_path) as fork:
+        fork.wait_until(lambda: newest(root_dir) >= 5 and best(root_dir))
         names = "CollectorActor", "EvaluationActor"
-        actors = [child for child in find_children(process) if any(name in child.name() for name in names)]
+        actors = [child for child in find_children(fork) if any(name in child.name() for name in names)]
         assert len(actors) == 2
-    finally:
-        process.kill()
-        process.communicate()
+    assert fork.poll() == -signal.SIGKILL
     assert not psutil.wait_procs(actors, SECONDS)[1], "an actor outlives the learner"
     before = newest(root_dir)
-    process = start(gin_file, root_dir)
-    try:
-        wait_until(lambda: newest(root_dir) > before)
-        children = find_children(process)
-        process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
-    assert process.returncode == 128 + signal.SIGTERM and "stopped by SIGTERM" in out, out
-    assert f"continues from {root_dir}/checkpoints/ckpt-{before}: " in out
+    with forks.start(*program, cwd=tmp_path) as fork:
+        fork.wait_until(lambda: newest(root_dir) > before)
+        children = find_children(fork)
+        fork.send_signal(signal.SIGTERM)
+        done = fork.finish()
+    assert done.status == 128 + signal.SIGTERM and "stopped by SIGTERM" in done.out, done
+    assert f"continues from {root_dir}/checkpoints/ckpt-{before}: " in done.err
     assert not psutil.wait_procs(children, SECONDS)[1]
     assert json.loads((root_dir / "done.json").read_text())["status"] == "INTERRUPTED"

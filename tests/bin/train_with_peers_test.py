@@ -1,33 +1,37 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """alf-train in two learner processes: they end together, go on together, and notice when one is killed."""
 
+import contextlib
 import signal
-import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.bin.conftest import write_config
-from tests.peer_processes import finish, running_peers
+from tests.peer_processes import find_free_ports, tf_config
 
-SECONDS = 100  # for what takes a few
 FOREVER = 10**9
+SETTINGS = {
+    "Experiment.strategy_ctor": "@MultiWorkerMirroredStrategy",
+    "MultiWorkerMirroredStrategy.start_timeout": 200.0,
+    "Trainer.checkpoint_interval": 0.0,
+}
 
 
-def start(gin_file, root_dirs, iterations=(FOREVER, FOREVER)):
-    settings = {
-        "Experiment.strategy_ctor": "@MultiWorkerMirroredStrategy",
-        "MultiWorkerMirroredStrategy.start_timeout": 100.0,
-        "Trainer.checkpoint_interval": 0.0,
-    }
-
-    def command(root_dir, num_iterations):
-        params = {**settings, "StopCriteria.num_iterations": num_iterations}
-        flags = [f"--gin_param={name}={value}" for name, value in params.items()]
-        return ["alf.bin.train", f"--gin_file={gin_file}", f"--root_dir={root_dir}", *flags]
-
-    return running_peers([command(*arguments) for arguments in zip(root_dirs, iterations, strict=True)])
+@contextlib.contextmanager
+def running(forks, gin_file, root_dirs, iterations=(FOREVER, FOREVER)):
+    """Context of two `Fork`s, which train together."""
+    ports = find_free_ports(2)
+    with contextlib.ExitStack() as stack:
+        started = []
+        for index, (root_dir, num_iterations) in enumerate(zip(root_dirs, iterations, strict=True)):
+            params = {**SETTINGS, "StopCriteria.num_iterations": num_iterations}
+            flags = [f"--gin_param={name}={value}" for name, value in params.items()]
+            args = tf_config(ports, index), f"--gin_file={gin_file}", f"--root_dir={root_dir}", *flags
+            fork = forks.start("tests.bin.fork_jobs:train_with_peers", *args, cwd=root_dir.parent)
+            started.append(stack.enter_context(fork))
+        yield started
 
 
 def newest(root_dir):
@@ -35,14 +39,10 @@ def newest(root_dir):
     return max((int(path.stem[5:]) for path in root_dir.glob("checkpoints/ckpt-*.complete")), default=0)
 
 
-def wait_for_checkpoints(processes, root_dirs, after):
-    """Waits until each process has written a checkpoint of a number above `after`, or has ended."""
-    deadline = time.monotonic() + SECONDS
-    while not all(newest(root_dir) > after for root_dir in root_dirs):
-        assert time.monotonic() < deadline
-        if any(process.poll() is not None for process in processes):
-            return
-        time.sleep(0.2)
+def wait_for_checkpoints(started, root_dirs, after):
+    """Waits until each process has written a checkpoint of a number above `after`."""
+    for fork in started:
+        fork.wait_until(lambda: all(newest(root_dir) > after for root_dir in root_dirs))
 
 
 def check_equal_checkpoints(root_dirs):
@@ -63,34 +63,34 @@ def run(tmp_path):
     return write_config(tmp_path, "cartpole"), [tmp_path / "run0", tmp_path / "run1"]
 
 
-def test_all_end_when_one_ends_and_go_on_together(run):
+def test_all_end_when_one_ends_and_go_on_together(run, forks):
     gin_file, root_dirs = run
     # One reaches its stop criterion.
-    with start(gin_file, root_dirs, (5, FOREVER)) as processes:
-        results = finish(processes, SECONDS)
-    assert [status for status, _, _ in results] == [0, 0], results
-    assert "num_iterations=5 reached" in results[0][1]
-    assert "another learner process has ended the run" in results[1][1]
+    with running(forks, gin_file, root_dirs, (5, FOREVER)) as started:
+        results = [fork.finish() for fork in started]
+    assert [done.status for done in results] == [0, 0], results
+    assert "num_iterations=5 reached" in results[0].out
+    assert "another learner process has ended the run" in results[1].out
     assert check_equal_checkpoints(root_dirs) == 5
     # One gets a signal.
-    with start(gin_file, root_dirs) as processes:
-        wait_for_checkpoints(processes, root_dirs, after=5)
-        processes[1].send_signal(signal.SIGTERM)
-        results = finish(processes, SECONDS)
-    assert [status for status, _, _ in results] == [128 + signal.SIGTERM] * 2, results
-    assert all("ckpt-5: " in stderr for _, _, stderr in results), "it did not continue"
+    with running(forks, gin_file, root_dirs) as started:
+        wait_for_checkpoints(started, root_dirs, after=5)
+        started[1].send_signal(signal.SIGTERM)
+        results = [fork.finish() for fork in started]
+    assert [done.status for done in results] == [128 + signal.SIGTERM] * 2, results
+    assert all("ckpt-5: " in done.err for done in results), "it did not continue"
     assert check_equal_checkpoints(root_dirs) > 5
 
 
 @pytest.mark.parametrize("killed", [0, 1])
-def test_one_is_killed_and_the_other_ends(run, killed):
+def test_one_is_killed_and_the_other_ends(run, forks, killed):
     gin_file, root_dirs = run
-    with start(gin_file, root_dirs) as processes:
-        wait_for_checkpoints(processes, root_dirs, after=0)
-        processes[killed].kill()
+    with running(forks, gin_file, root_dirs) as started:
+        wait_for_checkpoints(started, root_dirs, after=0)
+        started[killed].send_signal(signal.SIGKILL)
         # TensorFlow's heartbeat finds it within 10 s, long before Peers.timeout.
-        status, _, stderr = finish(processes, SECONDS)[1 - killed]
-    assert status == 1, stderr
-    errors = [line for line in stderr.splitlines() if line.startswith("error: ")]
+        done = started[1 - killed].finish()
+    assert done.status == 1, done
+    errors = [line for line in done.err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert errors[0].startswith(f"error: learner process {1 - killed} of 2 cannot go on"), errors

@@ -38,7 +38,7 @@ for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
 
 def test_no_other_machine_can_reach_what_starts_here(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    done = subprocess.run([sys.executable, "-c", LISTEN], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", LISTEN], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = [line.split() for line in done.stdout.splitlines()]
     names, addresses = {words[0] for words in found}, {words[-1] for words in found}
@@ -82,6 +82,6 @@ except ConfigError as error:
     env = {name: value for name, value in env.items() if not name.startswith("RAY_AUTH_TOKEN")}
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [sys.executable, "-c", program % server.getsockname()[1]]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert re.match(r"no Ray cluster answers at '[\d.:]+': .*no authentication token was found", done.stdout)

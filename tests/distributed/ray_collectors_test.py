@@ -65,7 +65,7 @@ def make_driver(make, num_collectors=2, learn_queue_cap=1, **kwargs):
     return driver, learner
 
 
-def run(driver, learner, done, timeout=200):
+def run(driver, learner, done, timeout=300):
     deadline = time.monotonic() + timeout
     try:
         driver.start()
@@ -81,10 +81,23 @@ def is_contiguous(unrolls):
     return [(a.observation[-1, 0, ROW] == b.observation[0, 0, ROW]) for a, b in zip(unrolls, unrolls[1:])]
 
 
+def test_unrolls_arrive_once_and_in_order_and_environments_count_from_an_index_on():
+    """With real collectors, where TensorFlow starts; stand-ins do for the other tests."""
+    driver, learner = make_driver(make_collector, learn_queue_cap=2, first_env_index=3)
+    run(driver, learner, lambda: min(map(len, learner.unrolls(5)[3:])) >= 5)
+    assert sum(map(len, learner.unrolls(5)[:3])) == 0
+    for env, unrolls in enumerate(learner.unrolls(5)[3:], start=3):
+        assert all(is_contiguous(unrolls))
+        assert unrolls[0].observation[0, 0, ROW] == 0
+        assert all((unroll.env_id == env * B + np.arange(B)).all() for unroll in unrolls)
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"compress": True}, {"max_joined_answers": 3, "compress": True}], ids=str
 )
-def test_unrolls_arrive_once_and_in_order(settings, monkeypatch):
+def test_answers_are_compressed_if_that_is_asked_for_and_arrive_once_and_in_order(
+    recorded, settings, monkeypatch
+):
     compressed = []
 
     def decompress(leaves):
@@ -93,7 +106,7 @@ def test_unrolls_arrive_once_and_in_order(settings, monkeypatch):
 
     wire_decompress = answers.decompress
     monkeypatch.setattr(answers, "decompress", decompress)
-    driver, learner = make_driver(make_collector, learn_queue_cap=2, **settings)
+    driver, learner = make_driver(Recorded(recorded), learn_queue_cap=2, **settings)
     run(driver, learner, lambda: min(map(len, learner.unrolls(2))) >= 5)
     for env, unrolls in enumerate(learner.unrolls(2)):
         assert all(is_contiguous(unrolls))
@@ -142,13 +155,6 @@ def test_a_busy_learner_does_not_make_collectors_late(recorded):
     assert pauses and driver.num_restarts == 0
 
 
-def test_collectors_count_their_environments_from_an_index_on():
-    driver, learner = make_driver(make_collector, first_env_index=3)
-    run(driver, learner, lambda: len({int(e.env_id.min()) for e in learner.observed}) == 2)
-    ids = np.concatenate([e.env_id.ravel() for e in learner.observed])
-    assert set(ids) == set(range(3 * B, 5 * B))
-
-
 @pytest.mark.parametrize("number", [1, 3])
 def test_so_many_requests_of_each_collector_are_under_way(number):
     driver, _ = make_driver(Recorded([[], []]), max_requests_in_flight=number)
@@ -159,7 +165,7 @@ def test_so_many_requests_of_each_collector_are_under_way(number):
         request(index)
 
     driver._collectors.request = count
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     try:
         driver.start()
         while len(asked) < 2 * number:
@@ -262,7 +268,7 @@ def test_an_answer_that_comes_after_a_replacement_is_dropped(max_joined_answers)
     )
     collectors.publish([])
     collectors.start(UNROLL_LENGTH)
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 300
     received = []
     try:
         for _ in range(2):

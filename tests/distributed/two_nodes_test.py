@@ -27,7 +27,7 @@ from tests.distributed.stand_ins import make_obedient, make_teller
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
-SECONDS = 120  # for what takes a few
+SECONDS = 300  # for what takes a few
 CPUS, FAR_CPUS = 2, 2  # of the learner's node and of the other one
 
 
@@ -181,8 +181,23 @@ RayEvaluator.num_cpus = 2
 RayEvaluator.resources = {"far": 1}
 Trainer.evaluator_ctor = @Evaluator
 StopCriteria.target_eval_return = -1e9
-StopCriteria.max_seconds = 120
+StopCriteria.max_seconds = 300
 """
+
+
+def train_slowly(learner, before=lambda: None):
+    """Lets a learner take its time: a run that waits for an evaluation would occupy the cores meanwhile.
+
+    It calls `before` each time.
+    """
+    train = learner.train
+
+    def wait_and_train():
+        time.sleep(0.05)
+        before()
+        return train()
+
+    learner.train = wait_and_train
 
 
 def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path):
@@ -191,6 +206,7 @@ def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path):
         gin.parse_config(CONFIG)
         driver = Experiment().make_driver()
         trainer = Trainer(str(tmp_path), driver)
+        train_slowly(driver.learner)
         finished, reason = trainer.train()
         assert finished and reason.startswith("target_eval_return=-1000000000.0 reached")
         wait_until_free()
@@ -223,15 +239,14 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
         gin.parse_config("StopCriteria.target_eval_return = 1000.0")
         ctor = functools.partial(Evaluator, cluster_ctor=Hanging)
         trainer = Trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator_ctor=ctor)
-        train, interrupted = trainer.learner.train, []
+        interrupted = []
 
-        def interrupt_and_train():
+        def interrupt():
             if path.exists() and not interrupted:
                 interrupted.append(time.monotonic())
                 trainer.interrupt("enough")
-            return train()
 
-        trainer.learner.train = interrupt_and_train
+        train_slowly(trainer.learner, before=interrupt)
         assert trainer.train() == (False, "enough")
     assert time.monotonic() - interrupted[0] < 30  # 5 for the evaluation, 5 for the driver, times three
     assert "did not close" not in caplog.text

@@ -26,15 +26,14 @@ from alf.bin import train
 from alf.training.config import parse_config
 from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
-from tests.programs import ForkServer, environment
+from tests.programs import environment, run_program
 
-NUM_NOT_RUN = 26  # blocks that say why they are not run
+NUM_NOT_RUN = 27  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text"}
 COMMANDS = {
     f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
     for name in ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check_env")
 }
-ALONE = "alf.bin.plot"  # its flag --output is another one than that of alf-export
 BLOCKS = {path: read_blocks(path) for path in PAGES}
 ALL_BLOCKS = [block for blocks in BLOCKS.values() for block in blocks]
 RUNNABLE = [path for path, blocks in BLOCKS.items() if any(x.language != "text" for x in blocks)]
@@ -61,37 +60,35 @@ def test_what_is_set_up_is_there():
 
 
 @pytest.fixture(scope="module")
-def forks(tmp_path_factory):
-    modules = [module for module in COMMANDS.values() if module != ALONE]
-    server = ForkServer(tmp_path_factory.mktemp("forks"), environment(PYTHONPATH=str(ROOT)), *modules)
-    yield server.run
-    server.close()
+def run_example(tmp_path_factory):
+    """A function that runs a command with a file of examples/, once for all pages that have it.
 
-
-@pytest.fixture(scope="module")
-def cartpole_run(forks, tmp_path_factory):
-    """The directory of a short run of examples/impala_cartpole.gin, which is trained when it is asked for."""
+    It takes the command's name and its arguments but for --root_dir, and returns the root_dir.
+    """
 
     @functools.cache
-    def make():
-        folder = tmp_path_factory.mktemp("cartpole")
-        file, root_dir = ROOT / "examples" / "impala_cartpole.gin", folder / "run"
-        flags = [f"--gin_file={file}", f"--root_dir={root_dir}", *page_setup.SHORTER["alf-train"]]
-        done = forks("alf.bin.train:console_main", *flags, cwd=folder)
-        assert done.status == 0, done.err
-        return root_dir
+    def run(program, *arguments):
+        folder = tmp_path_factory.mktemp("example")
+        copy_examples(folder)
+        root_dir = ["--root_dir=run"] if program == "alf-train" else []
+        run_command(program, [*arguments, *root_dir], folder)
+        return folder / "run"
 
-    return make
+    return run
+
+
+def copy_examples(folder):
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
-def test_page(page, tmp_path, monkeypatch, forks, cartpole_run):
+def test_page(page, tmp_path, monkeypatch, run_example):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(ROOT / "tests" / "docs"), *sys.path])
-    shutil.copytree(ROOT / "examples", "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_examples(tmp_path)
     monkeypatch.syspath_prepend("examples")
     for name in page_setup.RUNS.get(name_of(page), ()):
-        shutil.copytree(cartpole_run(), name)
+        shutil.copytree(run_example("alf-train", "--gin_file=examples/impala_cartpole.gin"), name)
     blocks = BLOCKS[page]
     for block in blocks:
         if block.title:
@@ -100,7 +97,7 @@ def test_page(page, tmp_path, monkeypatch, forks, cartpole_run):
     exec(page_setup.PYTHON.get(name_of(page), ""), names)
     for block in blocks:
         if block.title is None:
-            RUNNERS[block.language](block, names=names, folder=tmp_path, forks=forks)
+            RUNNERS[block.language](block, names=names, folder=tmp_path, run_example=run_example)
     for env in names.get("envs", ()):
         env.close()
 
@@ -125,10 +122,12 @@ def run_gin(block, folder, **_):
         train.build(str(root_dir)).close()  # refuses bindings that nothing reads
 
 
-def run_bash(block, folder, forks, **_):
+def run_bash(block, folder, run_example, **_):
     for command in read_commands(block):
         if command.program in COMMANDS:
-            run_alf(command, block, folder, forks)
+            check_flags(command)
+            if block.reason is None:
+                run_alf(command, folder, run_example)
         elif command.program == "python" and command.arguments[0] == "-m":
             check_benchmark(command.arguments[1:])
         elif command.program == "python" and block.reason is None:
@@ -139,16 +138,22 @@ def run_bash(block, folder, forks, **_):
             assert block.reason is not None, f"{name_of(block)}: what is {command.program}?"
 
 
-def run_alf(command, block, folder, forks):
-    check_flags(command)
-    if block.reason is None:
-        module, added = COMMANDS[command.program], page_setup.SHORTER.get(command.program, [])
-        if module == ALONE:
-            run_script(["-m", module, *command.arguments], folder)
-            return
-        done = forks(f"{module}:console_main", *command.arguments, *added, cwd=folder)
-        assert done.status == 0, (name_of(block), done.err)
-        assert "Traceback" not in done.err
+def run_alf(command, folder, run_example):
+    program, arguments = command
+    if not any(argument.startswith("--gin_file=examples/") for argument in arguments):
+        run_command(program, arguments, folder)
+        return
+    root_dirs = [argument for argument in arguments if argument.startswith("--root_dir=")]
+    made = run_example(program, *(argument for argument in arguments if argument not in root_dirs))
+    for argument in root_dirs:
+        shutil.copytree(made, folder / argument.partition("=")[2])
+
+
+def run_command(program, arguments, folder):
+    added = page_setup.SHORTER.get(program, [])
+    done = run_program(f"{COMMANDS[program]}:console_main", *arguments, *added, cwd=folder)
+    assert done.status == 0, (program, arguments, done.err)
+    assert "Traceback" not in done.err
 
 
 def check_flags(command):
@@ -165,7 +170,7 @@ def check_flags(command):
 def run_script(arguments, folder):
     env = environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="-1")
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
 
@@ -182,9 +187,13 @@ def check_benchmark(arguments):
 
 
 def check_pip(arguments):
-    """Asserts that the extras exist, and that versions of TensorFlow agree with setup.py."""
+    """Asserts that the extras exist, and that the versions are those of setup.py and Makefile."""
     setup = (ROOT / "setup.py").read_text()
     assert arguments[0] == "install"
+    if arguments[1] == "--no-deps":
+        (requirement,) = arguments[2:]
+        assert f"TF_AGENTS := {requirement}\n" in (ROOT / "Makefile").read_text()
+        return
     for requirement in arguments[1:]:
         package, extras, version = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*)", requirement).groups()
         if package == "tensorflow":

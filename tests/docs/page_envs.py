@@ -39,7 +39,7 @@ class ThreeRewards(_Random):
 @gin.configurable
 def MyGame():
     """A game of several agents."""
-    from pettingzoo.mpe.simple_spread_v3 import parallel_env
+    from mpe2.simple_spread_v3 import parallel_env
 
     return parallel_env()
 

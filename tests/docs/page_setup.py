@@ -100,7 +100,7 @@ learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.Adam())
 PYTHON = {
     "docs/async_training.md": _ENVS,
     "docs/metrics.md": _ENVS,
-    "docs/multi_agent.md": "from pettingzoo.mpe.simple_spread_v3 import parallel_env as MyGame",
+    "docs/multi_agent.md": "from mpe2.simple_spread_v3 import parallel_env as MyGame",
     "docs/use.md": "import numpy as np\nobservation, state = np.zeros(4, np.float32), None",
 }
 

@@ -36,7 +36,7 @@ def site(tmp_path_factory):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", f"--site-dir={folder}"]
     (folder.parent / "sitecustomize.py").write_text(FORBID)
     env = {**os.environ, "PYTHONPATH": str(folder.parent)}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

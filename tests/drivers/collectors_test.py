@@ -5,6 +5,7 @@ import functools
 import queue
 import threading
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ class ThreadCollectors(Collectors):
     """Collectors in threads of this process.
 
     Attributes:
-        num_waiting: the largest number of answers that waited at a time.
+        most_under_way: list of the most requests of each collector that were not answered at a time.
     """
 
     def __init__(self, make_collector, specs, num_collectors, num_envs, num_unrolls=None, in_flight=2):
@@ -47,7 +48,7 @@ class ThreadCollectors(Collectors):
         self.max_requests_in_flight = in_flight
         self.broadcast_interval = 1
         self.weights_dtype = "float32"
-        self.num_waiting = 0
+        self.most_under_way, self._under_way = [0] * num_collectors, [0] * num_collectors
         self.published = []
         self._make_collector = make_collector
         self._requests = [queue.SimpleQueue() for _ in range(num_collectors)]
@@ -65,10 +66,11 @@ class ThreadCollectors(Collectors):
         self.published.append(weights)
 
     def request(self, index):
+        self._under_way[index] += 1
+        self.most_under_way[index] = max(self.most_under_way[index], self._under_way[index])
         self._requests[index].put(self.published[-1])
 
     def receive(self, timeout):
-        self.num_waiting = max(self.num_waiting, self._answers.qsize())
         try:
             answer = self._answers.get(timeout=timeout)
         except queue.Empty:
@@ -76,13 +78,14 @@ class ThreadCollectors(Collectors):
         index, leaves = answer
         if isinstance(leaves, BaseException):
             raise leaves
+        self._under_way[index] -= 1
         return [index], leaves
 
     def close(self):
         for requests in self._requests:
             requests.put(None)
         for thread in self._threads:
-            thread.join(20)
+            thread.join(60)
 
     def _work(self, index, collector):
         while (weights := self._requests[index].get()) is not None:
@@ -135,31 +138,43 @@ def run(driver, learner, done, counts_updates=False):
     return steps
 
 
-@pytest.mark.parametrize(
-    "num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap",
-    [(0, 1, 1, 1, 1), (0, 2, 2, 2, 3), (2, 2, 1, 1, 2), (1, 1, 3, 2, 4)],
+class Run(NamedTuple):
+    """What a driver with collectors did."""
+
+    total: int  # batched environments
+    stands_still: bool  # whether environments make nothing between two requests
+    steps: int  # the sum of what `collect` returned
+    learner: RecordingLearner
+    observer: RecordingObserver
+    collectors: ThreadCollectors
+
+
+@pytest.fixture(
+    scope="module",
+    # num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap
+    params=[(0, 1, 2, 2, 2), (1, 2, 3, 2, 4)],
+    ids=["one collector alone", "two beside an environment"],
 )
-def test_every_step_arrives_once_and_in_order(
-    num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap
-):
-    observer = RecordingObserver()
-    driver, learner, _ = make_driver(
-        num_local,
-        num_collectors,
-        num_envs,
-        num_unrolls=num_unrolls,
-        learn_queue_cap=learn_queue_cap,
-        observers=[observer],
+def asynchronous(request):
+    """Runs each setting once for the tests that read it; the counter of updates moves as if one trained."""
+    num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap = request.param
+    observer, total = RecordingObserver(), num_local + num_collectors * num_envs
+    sizes = dict(num_unrolls=num_unrolls, learn_queue_cap=learn_queue_cap, in_flight=2)
+    driver, learner, collectors = make_driver(
+        num_local, num_collectors, num_envs, observers=[observer], **sizes
     )
-    total = num_local + num_collectors * num_envs
 
     def done():
         records = map(observer.of_env, range(total))
         return min(map(len, [*learner.unrolls(total), *records])) >= 5
 
-    steps = run(driver, learner, done)
+    steps = run(driver, learner, done, counts_updates=True)
+    return Run(total, num_unrolls == num_envs, steps, learner, observer, collectors)
+
+
+def test_every_step_arrives_once_and_in_order(asynchronous):
     transitions = 0
-    for env, unrolls in enumerate(learner.unrolls(total)):
+    for env, unrolls in enumerate(asynchronous.learner.unrolls(asynchronous.total)):
         for i, unroll in enumerate(unrolls):
             ids = np.tile(env * B + np.arange(B), (5, 1))
             np.testing.assert_array_equal(unroll.env_id, ids)
@@ -167,11 +182,30 @@ def test_every_step_arrives_once_and_in_order(
             rows = np.arange(4 * i, 4 * i + 5)[:, np.newaxis].repeat(B, axis=1)
             np.testing.assert_array_equal(unroll.observation[..., ROW], rows)
             transitions += np.count_nonzero(unroll.step_type[1:])
-        # The log gets what the learner gets, sooner or later.
-        for unroll, record in zip(unrolls, observer.of_env(env)):
+    assert asynchronous.steps == transitions
+
+
+def test_the_log_gets_what_the_learner_gets(asynchronous):
+    for env, unrolls in enumerate(asynchronous.learner.unrolls(asynchronous.total)):
+        for unroll, record in zip(unrolls, asynchronous.observer.of_env(env)):
             np.testing.assert_array_equal(record.reward, unroll.reward[:-1])
             np.testing.assert_array_equal(record.env_id, unroll.env_id[0])
-    assert steps == transitions
+
+
+def test_a_request_is_answered_with_its_own_weights(asynchronous):
+    """What was under way when the weights changed is all that has old ones."""
+    for updates, experience in enumerate(asynchronous.learner.observed):
+        version = experience.policy_version[:, :-1]
+        assert (version <= updates).all()
+        if asynchronous.stands_still:
+            assert (version == version.min()).all()
+            # 2 answers under way, one in the learn queue, and one that waits to enter it.
+            assert updates - version.min() <= 4
+    assert version.max() > 0
+
+
+def test_requests_under_way_are_bounded(asynchronous):
+    assert set(asynchronous.collectors.most_under_way) == {2}, "max_requests_in_flight is 2"
 
 
 def make_match(first_env, num_envs):
@@ -185,22 +219,38 @@ def without_ids(unrolls):
     return [[strip(u) for u in of_env] for of_env in unrolls]
 
 
-@pytest.mark.parametrize("num_local", [0, 2])
-def test_lockstep_collects_what_a_driver_without_collectors_does(num_local):
-    settings = dict(learn_queue_cap=4, max_waiting_batches=0, unroll_length=5)
-    envs, policy = make_match(0, 4)
-    expected = RecordingLearner(policy)
-    run(
-        AsyncOffPolicyDriver(envs, expected, **settings),
-        expected,
-        lambda: len(expected.observed) == 6,
-        counts_updates=True,
-    )
-    driver, learner, _ = make_driver(num_local, (4 - num_local) // 2, 2, make=make_match, **settings)
+def run_lockstep(make):
+    """Runs 4 environments in lockstep; returns what the learner of the driver observed."""
+    driver, learner = make(learn_queue_cap=4, max_waiting_batches=0, unroll_length=5)
     run(driver, learner, lambda: len(learner.observed) == 6, counts_updates=True)
-    for ours, theirs in zip(learner.observed, expected.observed, strict=True):
+    return learner
+
+
+@pytest.fixture(scope="module")
+def without_collectors():
+    def make(**settings):
+        envs, policy = make_match(0, 4)
+        learner = RecordingLearner(policy)
+        return AsyncOffPolicyDriver(envs, learner, **settings), learner
+
+    return run_lockstep(make)
+
+
+# num_local, num_collectors, num_envs
+@pytest.fixture(scope="module", params=[(0, 1, 4), (2, 2, 1)], ids=["one collector alone", "two beside two"])
+def lockstep(request):
+    return run_lockstep(lambda **settings: make_driver(*request.param, make=make_match, **settings)[:2])
+
+
+def test_lockstep_collects_what_a_driver_without_collectors_does(lockstep, without_collectors):
+    for ours, theirs in zip(lockstep.observed, without_collectors.observed, strict=True):
         np.testing.assert_array_equal(ours.env_id, theirs.env_id)
-    assert_equal_nests(without_ids(learner.unrolls(4)), without_ids(expected.unrolls(4)))
+    assert_equal_nests(without_ids(lockstep.unrolls(4)), without_ids(without_collectors.unrolls(4)))
+
+
+def test_lockstep_has_no_lag(lockstep):
+    for updates, experience in enumerate(lockstep.observed):
+        assert (experience.policy_version[:, :-1] == updates).all()
 
 
 def test_lockstep_needs_an_unroll_of_each_environment():
@@ -208,53 +258,25 @@ def test_lockstep_needs_an_unroll_of_each_environment():
         make_driver(0, 1, 2, num_unrolls=1, learn_queue_cap=2, max_waiting_batches=0)
 
 
-def test_a_request_is_answered_with_its_own_weights():
-    """Asynchronously, too: what was under way when the weights changed is all that has old ones."""
-    driver, learner, _ = make_driver(0, 1, 2, learn_queue_cap=2, in_flight=2)
-    run(driver, learner, lambda: len(learner.observed) == 12, counts_updates=True)
-    lags = [updates - e.policy_version[:, :-1] for updates, e in enumerate(learner.observed)]
-    # 2 answers under way, one in the learn queue, and one that waits to enter it.
-    assert max(lag.max() for lag in lags) <= 4
-    assert all((e.policy_version[:, :-1] == e.policy_version.min()).all() for e in learner.observed)
-
-
-def test_lockstep_has_no_lag():
-    driver, learner, _ = make_driver(1, 1, 2, learn_queue_cap=3, max_waiting_batches=0)
-    run(driver, learner, lambda: len(learner.observed) == 4, counts_updates=True)
-    for updates, experience in enumerate(learner.observed):
-        assert (experience.policy_version[:, :-1] == updates).all()
-
-
-def test_a_slow_learner_bounds_what_is_under_way():
-    driver, learner, collectors = make_driver(0, 2, 1, learn_queue_cap=1, in_flight=2)
-    try:
-        driver.start()
-        driver.collect()
-        time.sleep(1.0)
-        assert collectors.num_waiting <= 2 * 2
-    finally:
-        driver.stop()
-
-
-@pytest.mark.parametrize("num_envs", [0, 1])
-def test_an_experiment_takes_collectors_of_another_kind(num_envs):
+@pytest.mark.parametrize("num_envs, num_collectors", [(0, 1), (1, 2)])
+def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors):
     """They begin to count where its own environments end."""
 
-    def make_collectors(make_collector, specs, num_collectors, first_env_index):
-        assert callable(make_collector) and first_env_index == num_envs
+    def make_collectors(make_collector, specs, number, first_env_index):
+        assert callable(make_collector) and (number, first_env_index) == (num_collectors, num_envs)
 
         def make(index, **settings):
             first_env_id = (first_env_index + index) * B
             return experiment.make_collector(index, 0, 1, first_env_id=first_env_id, **settings)
 
-        return ThreadCollectors(make, specs, num_collectors, 1)
+        return ThreadCollectors(make, specs, number, 1)
 
     experiment = Experiment(
         env_ctor=lambda seed: CountingEnvironment(B),
         algorithm_ctor=ImpalaAlgorithm,
         learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam()),
         num_envs=num_envs,
-        num_collectors=2,
+        num_collectors=num_collectors,
         collectors_ctor=make_collectors,
         unroll_length=4,
     )
@@ -262,12 +284,12 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs):
     driver.learner.observe = lambda experience: seen.update(experience.env_id.numpy().ravel())
     try:
         driver.start()
-        while len(seen) < (num_envs + 2) * B:
+        while len(seen) < (num_envs + num_collectors) * B:
             driver.collect()
             assert time.monotonic() < deadline, seen
     finally:
         driver.stop()
-    assert seen == set(range((num_envs + 2) * B))
+    assert seen == set(range((num_envs + num_collectors) * B))
 
 
 def test_weights_are_published_once_in_an_interval():

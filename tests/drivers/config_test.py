@@ -2,9 +2,6 @@
 """A wrong setting, environment or algorithm is one clear error that names what is wrong."""
 
 import itertools
-import subprocess
-import sys
-import textwrap
 from unittest import mock
 
 import gymnasium
@@ -42,49 +39,46 @@ def config_error(*texts):
 # --- Settings.
 
 
-@pytest.mark.parametrize(
-    "num_envs, kwargs, texts",
-    [
-        (
-            3,
-            {"num_actor_queues": 2, "actor_queue_cap": 2},
-            ["num_envs is 3", r"num_actor_queues \* actor_queue_cap = 2 \* 2", "wait for ever"],
-        ),
-        (2, {"num_actor_queues": 3}, ["num_envs is 2", "num_actor_queues"]),
-        (2, {"learn_queue_cap": 3}, ["learn_queue_cap is 3", "num_envs = 2"]),
-        (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
-        (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
-        (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
-        (2, {"unroll_length": 0}, ["unroll_length is 0, no integer above 0", "exp_replayer must be one"]),
-    ],
-    ids=lambda x: str(x) if isinstance(x, dict) else "",
-)
-def test_settings(num_envs, kwargs, texts):
-    envs = make_counting_envs(num_envs)
-    with config_error(*texts):
-        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
+WRONG_SETTINGS = [
+    (
+        3,
+        {"num_actor_queues": 2, "actor_queue_cap": 2},
+        ["num_envs is 3", r"num_actor_queues \* actor_queue_cap = 2 \* 2", "wait for ever"],
+    ),
+    (2, {"num_actor_queues": 3}, ["num_envs is 2", r"num_actor_queues \* actor_queue_cap = 3 \* 1"]),
+    (2, {"actor_queue_cap": 3}, ["num_envs is 2", r"num_actor_queues \* actor_queue_cap = 1 \* 3"]),
+    (2, {"learn_queue_cap": 3}, ["learn_queue_cap is 3", "num_envs = 2"]),
+    (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
+    (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
+    (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
+    (2, {"unroll_length": 0}, ["unroll_length is 0, no integer above 0", "exp_replayer must be one"]),
+]
 
 
-def test_settings_of_the_synchronous_driver():
+def test_a_wrong_setting_is_named(subtests):
+    for num_envs, kwargs, texts in WRONG_SETTINGS:
+        envs = make_counting_envs(num_envs)
+        with subtests.test(num_envs=num_envs, **kwargs), config_error(*texts):
+            AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     envs = make_counting_envs(1)
     with config_error("unroll_length is -1", "at least 0"):
         SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
 
 
-@pytest.mark.parametrize("unroll_length", [0, 1.5])
-def test_unroll_length_of_a_spec(unroll_length):
+def test_unroll_length_of_a_spec():
     """A replayer is made for this spec before there is a driver that checks its unroll_length."""
     envs = make_counting_envs(1)
-    with config_error(f"unroll_length is {unroll_length}", "an integer, at least 1"):
-        EnvSpecs(envs).unroll_spec(FrozenPolicy(envs[0]), unroll_length)
+    for unroll_length in (0, 1.5):
+        with config_error(f"unroll_length is {unroll_length}", "an integer, at least 1"):
+            EnvSpecs(envs).unroll_spec(FrozenPolicy(envs[0]), unroll_length)
 
 
-@pytest.mark.parametrize("name", ["one_tmie", "x"])
-def test_name_of_the_replayer(name):
+def test_name_of_the_replayer():
     envs = make_counting_envs(2)
     unroll_spec = EnvSpecs(envs).unroll_spec(FrozenPolicy(envs[0]), 3)
-    with config_error(f"exp_replayer is '{name}'", "one_time"):
-        make_replayer(name, unroll_spec, num_envs=2)
+    for name in ("one_tmie", "x"):
+        with config_error(f"exp_replayer is '{name}'", "one_time"):
+            make_replayer(name, unroll_spec, num_envs=2)
 
 
 def test_the_bounds_themselves_are_allowed():
@@ -170,34 +164,18 @@ def test_reward_of_too_high_a_rank():
         SyncOffPolicyDriver([SpecEnvironment(2, *specs)], RecordingLearner(FrozenPolicy(env)))
 
 
-def test_too_late_to_reserve_threads():
-    """In a process of its own, in which TensorFlow starts with few threads."""
-    program = textwrap.dedent(
-        """
-        import alf
-        import tensorflow as tf
-        tf.config.threading.set_inter_op_parallelism_threads(10)
-        tf.constant(1) + 1
-        from alf.drivers import AsyncOffPolicyDriver
-        from alf.errors import ConfigError
-        from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
-        envs = make_counting_envs(1)
-        driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1)
-        driver.start()
-        assert driver.run_async() > 0  # 10 threads are just enough for one environment.
-        driver.stop()
-        envs = make_counting_envs(2)
-        try:
-            AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
-        except ConfigError as error:
-            print("ConfigError:", error)
-        """
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert result.returncode == 0, result.stderr
-    assert "ConfigError: 11 inter-op threads are needed" in result.stdout
-    assert "started with 10" in result.stdout
-    assert "alf.drivers.reserve_threads(11)" in result.stdout
+def test_it_is_too_late_for_more_threads(monkeypatch):
+    """TensorFlow has started. That as many threads are enough see tests/bin/late_threads_test.py."""
+    tf.constant(1) + 1
+    monkeypatch.setattr(tf.config.threading, "get_inter_op_parallelism_threads", lambda: 10)
+
+    def make_driver(num_envs):
+        envs = make_counting_envs(num_envs)
+        return AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+
+    make_driver(1).stop()
+    with config_error("11 inter-op threads are needed", "with 10: call .*reserve_threads.11. before"):
+        make_driver(2)
 
 
 # --- What environments return.
@@ -220,38 +198,38 @@ def _observation(change):
     return lambda time_step: time_step._replace(observation=change(time_step.observation))
 
 
-@pytest.mark.parametrize("wrong_at", [0, 3], ids=["reset", "step"])
-@pytest.mark.parametrize(
-    "change, texts",
-    [
-        (_observation(lambda x: x.astype(np.float64)), ["observation_spec", "float64", "instead of float32"]),
-        (_observation(lambda x: x[:, :2]), [r"\(2, 2\)", r"\(2, 3\)", "observation_spec"]),
-        (_observation(lambda x: x[0]), [r"\(3,\)", r"\(2, 3\)", "batch_size"]),
-        (_observation(lambda x: {"state": x}), ["structure", "observation_spec"]),
-        (_observation(lambda x: (x, x)), ["structure", "observation_spec"]),
-        (_observation(lambda x: 0.5), [r"float64 \(\) instead of float32 \(2, 3\)", "observation_spec"]),
-        (lambda t: t._replace(reward=np.float32(1.0)), ["reward", r"\(\)", "batch_size"]),
-        (lambda t: t._replace(reward=np.zeros((2, 2), np.float32)), [r"\(2, 2\)", "reward_spec"]),
-        (lambda t: t._replace(reward=np.zeros(3, np.float32)), ["reward", r"\(3,\)"]),
-        (lambda t: t._replace(discount=np.ones(1, np.float32)), ["discount", r"\(1,\)"]),
-        (lambda t: t._replace(step_type=t.step_type[0]), ["step_type", r"\(\)", "batch_size"]),
-    ],
-    ids=[
-        "dtype", "shape", "unbatched", "dict", "tuple", "float",
-        "scalar-reward", "vector-reward", "long-reward", "discount", "step_type",
-    ],
-)  # fmt: skip
-def test_environment_that_breaks_its_spec(change, texts, wrong_at):
-    envs = [
-        FakeEnvironment(2, env_index=0),
-        WrongEnvironment(2, env_index=1, change=change, wrong_at=wrong_at),
-    ]
-    # Long enough for the start of an episode, where the structure is checked again.
-    driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=5)
-    with config_error(r"envs\[1\]", *texts):
-        driver.start()
-        driver.run()
-    driver.stop()
+# One check serves resets and steps. It looks at types of arrays, at the structure, and at the other parts.
+WRONG_STEPS = {
+    ("dtype", 0): (
+        _observation(lambda x: x.astype(np.float64)),
+        ["observation_spec", "float64", "instead of float32"],
+    ),
+    ("shape", 3): (_observation(lambda x: x[:, :2]), [r"\(2, 2\)", r"\(2, 3\)", "observation_spec"]),
+    ("unbatched", 0): (_observation(lambda x: x[0]), [r"\(3,\)", r"\(2, 3\)", "batch_size"]),
+    ("dict", 0): (_observation(lambda x: {"state": x}), ["structure", "observation_spec"]),
+    ("tuple", 3): (_observation(lambda x: (x, x)), ["structure", "observation_spec"]),
+    ("float", 0): (
+        _observation(lambda x: 0.5),
+        [r"float64 \(\) instead of float32 \(2, 3\)", "observation_spec"],
+    ),
+    ("reward", 3): (lambda t: t._replace(reward=np.float32(1.0)), [r"reward \(\)", "batch_size"]),
+    ("reward", 0): (lambda t: t._replace(reward=np.zeros((2, 2), np.float32)), [r"\(2, 2\)", "reward_spec"]),
+    ("discount", 0): (lambda t: t._replace(discount=np.ones(1, np.float32)), [r"discount \(1,\)"]),
+    ("step_type", 0): (lambda t: t._replace(step_type=t.step_type[0]), [r"step_type \(\)", "batch_size"]),
+}
+
+
+def test_an_environment_that_breaks_its_spec_is_named(subtests):
+    for (name, wrong_at), (change, texts) in WRONG_STEPS.items():
+        envs = [
+            FakeEnvironment(2, env_index=0),
+            WrongEnvironment(2, env_index=1, change=change, wrong_at=wrong_at),
+        ]
+        driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=5)
+        with subtests.test(name, wrong_at=wrong_at), config_error(r"envs\[1\]", *texts):
+            driver.start()
+            driver.run()
+        driver.stop()
 
 
 def test_environment_that_breaks_its_spec_with_the_asynchronous_driver():
@@ -290,10 +268,10 @@ def test_rewards_of_any_dtype_become_float32(dtype):
     specs = env.observation_spec(), env.action_spec(), BoundedArraySpec((), dtype, 0, 9, "reward")
     env = SpecEnvironment(2, *specs)
     learner = RecordingLearner(FrozenPolicy(env))
-    driver = AsyncOffPolicyDriver([env], learner, unroll_length=3)
+    driver = SyncOffPolicyDriver([env], learner, unroll_length=3)
     try:
         driver.start()
-        driver.run_async()
+        driver.run()
     finally:
         driver.stop()
     assert learner.observed[0].reward.dtype == np.float32
@@ -303,28 +281,31 @@ def test_rewards_of_any_dtype_become_float32(dtype):
 # --- What rollout_step returns.
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-@pytest.mark.parametrize(
-    "change, texts",
-    [
-        (lambda p: p._replace(action=tf.cast(p.action, tf.int32)), ["int32", "int64"]),
-        (lambda p: p._replace(action=p.action[:, tf.newaxis]), [r"\(\d+, 1\)"]),
-        (lambda p: p._replace(action=p.action[0]), [r"int64 \(\)"]),
-        (lambda p: p._replace(action=(p.action, p.action)), ["rollout_step", "specs"]),
-        (lambda p: p._replace(info=()), ["rollout_step", "specs"]),
-        (lambda p: p._replace(info={**p.info, "more": p.action}), ["rollout_step", "specs"]),
-        (lambda p: p._replace(state=p.action), ["rollout_step", "specs"]),
-        (lambda p: p.action, ["rollout_step", "specs"]),
-    ],
-    ids=["dtype", "shape", "scalar", "tuple", "no-info", "more-info", "state", "no-policy-step"],
-)
-def test_rollout_step_that_breaks_its_specs(driver_class, change, texts):
-    envs = [FakeEnvironment(2)]
-    driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0], change=change)), unroll_length=2)
-    with config_error("rollout_step", *texts):
-        driver.start()
-    driver.stop()
-    assert envs[0].num_closes == 1
+WRONG_POLICY_STEPS = {
+    "dtype": (lambda p: p._replace(action=tf.cast(p.action, tf.int32)), ["int32", "int64"]),
+    "shape": (lambda p: p._replace(action=p.action[:, tf.newaxis]), [r"\(\d+, 1\)"]),
+    "scalar": (lambda p: p._replace(action=p.action[0]), [r"int64 \(\)"]),
+    "tuple": (lambda p: p._replace(action=(p.action, p.action)), ["specs"]),
+    "no info": (lambda p: p._replace(info=()), ["specs"]),
+    "more info": (lambda p: p._replace(info={**p.info, "more": p.action}), ["specs"]),
+    "state": (lambda p: p._replace(state=p.action), ["specs"]),
+    "no policy step": (lambda p: p.action, ["specs"]),
+}
+
+
+def test_a_rollout_step_that_breaks_its_specs_is_named(subtests):
+    """The drivers share the check."""
+    rows = [(SyncOffPolicyDriver, name) for name in WRONG_POLICY_STEPS]
+    rows += [(AsyncOffPolicyDriver, name) for name in ("dtype", "no info")]
+    for driver_class, name in rows:
+        change, texts = WRONG_POLICY_STEPS[name]
+        envs = [FakeEnvironment(2)]
+        driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0], change=change)), unroll_length=2)
+        with subtests.test(name, driver=driver_class.__name__):
+            with config_error("rollout_step", *texts):
+                driver.start()
+            driver.stop()
+            assert envs[0].num_closes == 1
 
 
 # --- Environments of TF-Agents.
@@ -341,17 +322,19 @@ def collect(driver_class, envs):
     return learner.observed[0]
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_tf_py_environments_are_unwrapped(driver_class):
-    env = FakeEnvironment(2)
+# The drivers unwrap them in what they have in common.
+
+
+def test_tf_py_environments_are_unwrapped():
+    env, driver_class = FakeEnvironment(2), SyncOffPolicyDriver
     assert_equal_nests(
         collect(driver_class, [TFPyEnvironment(env)]), collect(driver_class, [FakeEnvironment(2)])
     )
     assert env.num_closes == 1
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_batched_environments_of_tf_agents(driver_class):
+def test_batched_environments_of_tf_agents():
+    driver_class = AsyncOffPolicyDriver
     specs = BoundedArraySpec((3,), np.float32, 0, 1), BoundedArraySpec((), np.int64, 0, 1)
     seeds = itertools.count()
     make = lambda: random_py_environment.RandomPyEnvironment(  # noqa: E731
@@ -395,8 +378,9 @@ def make_counting_driver(driver_class, env_fn, num_envs=3, **kwargs):
     return driver_class.from_env_fn(env_fn, num_envs, learner, **kwargs)
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-@pytest.mark.parametrize("takes_index", [True, False])
+@pytest.mark.parametrize(
+    "driver_class, takes_index", [(AsyncOffPolicyDriver, True), (SyncOffPolicyDriver, False)]
+)
 def test_from_env_fn(driver_class, takes_index):
     made = []
 

@@ -117,23 +117,20 @@ def assert_figures_are_those_of_the_episodes(driver, observer):
     return episodes
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_the_info_of_40_environments_arrives_at_the_right_episode_through_worker_restarts(driver_class):
-    envs = make_batches(2, 20, num_workers=3, max_restarts=1000)
+def test_the_info_of_40_environments_arrives_at_the_right_episode_through_worker_restarts():
+    envs = make_batches(2, 20, num_workers=2, max_restarts=1000)
     observer = Watcher("observation")
-    driver = make_driver(driver_class, envs, [observer])
-    rng, killed, restarts = random.Random(0), [0], 3
+    driver = make_driver(AsyncOffPolicyDriver, envs, [observer])
+    rng, killed_at, restarts = random.Random(0), [], 2
 
     def is_over():
         driver.learner.observed.clear()
         # One at a time, each at another moment of its episodes.
-        if driver.num_restarts == killed[0] < restarts and len(observer.records) > 7 * killed[0]:
+        if driver.num_restarts == len(killed_at) < restarts and len(observer.records) > 7 * len(killed_at):
             os.kill(rng.choice(rng.choice(envs)._batch.pids), signal.SIGKILL)
-            killed[0] += 1
             killed_at.append(len(observer.records))
         return driver.num_restarts == restarts and len(observer.records) > killed_at[-1] + 40
 
-    killed_at = []
     run(driver, is_over)
     episodes = assert_figures_are_those_of_the_episodes(driver, observer)
     assert {number for number, *_ in episodes} == set(range(40))
@@ -176,10 +173,9 @@ def test_records_hold_what_observers_need(driver_class):
             assert set(record.env_info) == set(INFO_KEYS)
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_records_are_small_if_nobody_needs_more(driver_class):
+def test_records_are_small_if_nobody_needs_more():
     envs, observer = make_counting_envs(2), RecordingObserver()
-    driver = make_driver(driver_class, envs, [observer])
+    driver = make_driver(SyncOffPolicyDriver, envs, [observer])
     run(driver, lambda: len(observer.records) >= 3)
     for record in observer.records:
         assert all(field == () for field in record[4:])
@@ -193,10 +189,9 @@ def test_needs_are_checked(needs):
         make_driver(AsyncOffPolicyDriver, make_counting_envs(1), [observer])
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_experience_holds_the_info_for_who_asks(driver_class):
+def test_experience_holds_the_info_for_who_asks():
     envs = make_batches(2, 3, num_workers=0)
-    driver = make_driver(driver_class, envs, uses_env_info=True)
+    driver = make_driver(AsyncOffPolicyDriver, envs, uses_env_info=True)
     run(driver, lambda: all(len(unrolls) >= 4 for unrolls in driver.learner.unrolls(2)))
     for unrolls in driver.learner.unrolls(2):
         for before, after in zip(unrolls, unrolls[1:]):
@@ -231,8 +226,13 @@ class OwnInfoEnvironment(FakeEnvironment):
         return self._info
 
 
-@pytest.mark.parametrize("info", [{}, {"a": 3.0}, {"a": np.zeros(3)}, {"a": ["x", "y"]}])
-@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize(
+    "driver_class, info",
+    [
+        (AsyncOffPolicyDriver, {}),
+        *((SyncOffPolicyDriver, {"a": x}) for x in (3.0, np.zeros(3), ["x", "y"])),
+    ],
+)
 def test_an_environment_of_ones_own_must_return_what_it_promises(driver_class, info):
     driver = make_driver(driver_class, [OwnInfoEnvironment(2, info)])
     with pytest.raises(EnvError, match=r"envs\[0\] \(OwnInfoEnvironment\): get_info\(\) returned for 'a' an"):
@@ -247,8 +247,7 @@ def test_an_environment_of_ones_own_may_return_any_numbers():
     assert set(average.get_state()) == {0.0, 1.0}
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("driver_class, num_workers", [(AsyncOffPolicyDriver, 1), (SyncOffPolicyDriver, 0)])
 def test_a_value_that_is_no_number_ends_the_run_with_its_name(driver_class, num_workers):
     env = PythonEnvironment(make_env_fns(range(2)), 0, num_workers, info_keys=("name",))
     driver = make_driver(driver_class, [env])
@@ -269,10 +268,14 @@ def make_policy(env, **kwargs):
                              data_transformer=transformer)  # fmt: skip
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
 @pytest.mark.parametrize(
-    "kwargs",
-    [{}, {"share_layers": True}, {"rnn_ctor": GRU}, {"rnn_ctor": GRU, "share_layers": False}],
+    "driver_class, kwargs",
+    [
+        (AsyncOffPolicyDriver, {}),
+        (SyncOffPolicyDriver, {"share_layers": True}),
+        (AsyncOffPolicyDriver, {"rnn_ctor": GRU}),
+        (SyncOffPolicyDriver, {"rnn_ctor": GRU, "share_layers": False}),
+    ],
     ids=str,
 )
 def test_the_value_of_a_first_row_is_that_of_training(driver_class, kwargs):
@@ -306,7 +309,7 @@ def test_the_value_is_computed_without_training():
     time_step = tf.nest.map_structure(
         lambda spec: tf.ones((4, *spec.shape), spec.dtype), policy.time_step_spec
     )
-    value = tf.function(policy.first_value)(time_step)
+    value = policy.first_value(time_step)
     assert value.shape == (4,)
     for variable, x in zip(policy.variables, before, strict=True):
         np.testing.assert_array_equal(variable, x)

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Numbers of an environment that are not finite end the run before anybody learns from them."""
 
+import operator
 import time
 
 import numpy as np
@@ -11,8 +12,8 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, SpecEnvironment
 
-DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
-OBSERVATION = {
+ASYNC, SYNC = AsyncOffPolicyDriver, SyncOffPolicyDriver
+NEST = {
     "image": BoundedArraySpec((4, 3), np.uint8, 0, 255),
     "more": (BoundedArraySpec((2,), np.float64, 0, 100), BoundedArraySpec((), np.float16, 0, 9)),
 }
@@ -44,36 +45,33 @@ def set_at(get, place, value):
     return change
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
+def get_more(i):
+    return lambda time_step: time_step.observation["more"][i]
+
+
+get_reward, get_observation = operator.attrgetter("reward"), operator.attrgetter("observation")
+
+
+# Each place once, with one of the values at one of the time steps, in one of the drivers.
 @pytest.mark.parametrize(
-    "observation_spec, reward_spec, get, place, text",
+    "driver_class, value, at, specs, get, place, text",
     [
-        (SCALAR, SCALAR, lambda t: t.reward, 1, "in reward of sub-environment 1,"),
-        (SCALAR, VECTOR, lambda t: t.reward, (0, 2), r"in reward\[2\] of sub-environment 0,"),
-        (SCALAR, SCALAR, lambda t: t.observation, 0, "in observation of sub-environment 0,"),
-        (
-            OBSERVATION,
-            SCALAR,
-            lambda t: t.observation["more"][0],
-            (1, 1),
-            r"in observation more/0\[1\] of sub-e",
-        ),
-        (OBSERVATION, SCALAR, lambda t: t.observation["more"][1], 1, "in observation more/1 of sub-e"),
+        (SYNC, np.nan, 0, (SCALAR, SCALAR), get_reward, 1, "reward of sub-environment 1,"),
+        (SYNC, np.inf, 7, (SCALAR, VECTOR), get_reward, (0, 2), r"reward\[2\] of sub-environment 0,"),
+        (ASYNC, -np.inf, 9, (SCALAR, SCALAR), get_observation, 0, "observation of sub-environment 0,"),
+        (ASYNC, np.nan, 0, (NEST, SCALAR), get_more(0), (1, 1), r"observation more/0\[1\] of sub-e"),
+        (SYNC, np.inf, 7, (NEST, SCALAR), get_more(1), 1, "observation more/1 of sub-e"),
     ],
     ids=["reward", "vector", "observation", "float64", "float16"],
 )
-@pytest.mark.parametrize("value, at", [(np.nan, 0), (np.inf, 7), (-np.inf, 9)])
-def test_a_number_that_is_not_finite(
-    driver_class, observation_spec, reward_spec, get, place, text, value, at
+def test_a_number_that_is_not_finite_ends_the_run_before_anybody_learns_from_it(
+    driver_class, value, at, specs, get, place, text
 ):
-    envs = [
-        BrokenEnvironment(observation_spec, reward_spec),
-        BrokenEnvironment(observation_spec, reward_spec, set_at(get, place, value), at),
-    ]
+    envs = [BrokenEnvironment(*specs), BrokenEnvironment(*specs, set_at(get, place, value), at)]
     learner, observer = RecordingLearner(FrozenPolicy(envs[0])), RecordingObserver()
     driver = driver_class(envs, learner, unroll_length=3, observers=[observer])
     row = at if at <= 3 else (at - 1) % 3 + 1
-    text = rf"^envs\[1\] \(BrokenEnvironment\) returned {value} {text}.* in row {row} of an unroll"
+    text = rf"^envs\[1\] \(BrokenEnvironment\) returned {value} in {text}.* in row {row} of an unroll"
     try:
         with pytest.raises(EnvError, match=text):
             driver.start()
@@ -85,18 +83,17 @@ def test_a_number_that_is_not_finite(
     assert all(np.isfinite(record.reward).all() for record in observer.records)
     for experience in learner.observed:
         assert all(np.isfinite(x).all() for x in np.atleast_1d(experience.reward))
-        leaves = [experience.observation] if observation_spec is SCALAR else experience.observation["more"]
+        leaves = [experience.observation] if specs[0] is SCALAR else experience.observation["more"]
         assert all(np.isfinite(x).all() for x in leaves)
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_finite_numbers_may_be_large(driver_class):
+def test_finite_numbers_may_be_large():
     """Their sum is not finite in float32, they are."""
     spec = BoundedArraySpec((8,), np.float64, 0, 1e300)
-    huge = set_at(lambda t: t.observation, slice(None), 3e38)
+    huge = set_at(get_observation, slice(None), 3e38)
     envs = [BrokenEnvironment(spec, SCALAR, huge, at) for at in (2, 5)]
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = driver_class(envs, learner, unroll_length=3)
+    driver = SYNC(envs, learner, unroll_length=3)
     try:
         driver.start()
         for _ in range(6):

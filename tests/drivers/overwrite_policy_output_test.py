@@ -58,10 +58,9 @@ def test_without_the_setting_they_are_the_policys():
     assert np.any(unroll.action[:-1] != (step % 3 == 0))
 
 
-@pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-def test_actions_that_break_their_spec(driver_class):
+def test_actions_that_break_their_spec():
     with pytest.raises(ConfigError, match=r"envs\[0\].taken_action\(\) returned"):
-        collect(driver_class, Mumbling(2, 5), overwrite_policy_output=True)
+        collect(SyncOffPolicyDriver, Mumbling(2, 5), overwrite_policy_output=True)
 
 
 def test_an_environment_that_cannot_say():

@@ -3,6 +3,7 @@
 
 import functools
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -47,12 +48,12 @@ def make_specs(env):
     return [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
 
 
-def train(make_driver, iterations=6):
+def train(make_driver, iterations=4):
     """Trains on CartPole; returns the experience and the weights."""
     envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
     network = functools.partial(ActorCriticNetwork, rnn_ctor=functools.partial(GRU, units=8), seed=1)
     algorithm = PPOAlgorithm(GreedyPolicy(*make_specs(envs[0]), network_ctor=network))
-    learner = KeepingLearner(algorithm, SGD(), UnrollTraining(num_epochs=4), max_grad_norm=0.5)
+    learner = KeepingLearner(algorithm, SGD(), UnrollTraining(num_epochs=2), max_grad_norm=0.5)
     driver = make_driver(envs, learner, unroll_length=7)
     driver.start()
     try:
@@ -64,10 +65,9 @@ def train(make_driver, iterations=6):
     return learner.observed, [v.numpy() for v in algorithm.trainable_variables]
 
 
-@pytest.mark.parametrize("num_actor_queues", [1, 3])
-def test_lockstep_learns_what_the_synchronous_driver_learns(num_actor_queues):
+def test_lockstep_learns_what_the_synchronous_driver_learns():
     lockstep = functools.partial(
-        AsyncOffPolicyDriver, learn_queue_cap=3, max_waiting_batches=0, num_actor_queues=num_actor_queues
+        AsyncOffPolicyDriver, learn_queue_cap=3, max_waiting_batches=0, num_actor_queues=3
     )
     ours, theirs = train(lockstep), train(SyncOffPolicyDriver)
     tf.nest.assert_same_structure(ours, theirs)
@@ -80,28 +80,47 @@ def test_lockstep_learns_what_the_synchronous_driver_learns(num_actor_queues):
 LOCKSTEP = dict(learn_queue_cap=2, max_waiting_batches=0)
 
 
-@pytest.mark.parametrize("unroll_length", [1, 3])
-@pytest.mark.parametrize(
-    "driver_class, kwargs",
-    [
-        (SyncOffPolicyDriver, {}),
-        (AsyncOffPolicyDriver, LOCKSTEP),
-        (AsyncOffPolicyDriver, {**LOCKSTEP, "actor_queue_cap": 2}),
-        (AsyncOffPolicyDriver, {**LOCKSTEP, "num_actor_queues": 2, "parameter_update_period": 1}),
+class LockstepRun(NamedTuple):
+    """What a driver did that waits for the learner."""
+
+    unroll_length: int
+    learner: RecordingLearner
+    num_steps: list  # of each environment, a while after each batch
+    num_waiting: list  # unrolls that waited then
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (SyncOffPolicyDriver, 3, {}),
+        (AsyncOffPolicyDriver, 3, LOCKSTEP),
+        (AsyncOffPolicyDriver, 1, {**LOCKSTEP, "actor_queue_cap": 2}),
+        (AsyncOffPolicyDriver, 3, {**LOCKSTEP, "num_actor_queues": 2, "parameter_update_period": 1}),
     ],
+    ids=["sync", "one actor", "one batch", "two actors with a copy"],
 )
-def test_the_newest_weights_choose_every_action(driver_class, kwargs, unroll_length):
-    envs = make_counting_envs(2)
+def lockstep_run(request):
+    """Runs each setting once for the tests that read it; the counter of updates moves as if one trained."""
+    driver_class, unroll_length, kwargs = request.param
+    envs = make_counting_envs(2, cls=FakeEnvironment)
     learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     driver = driver_class(envs, learner, unroll_length=unroll_length, **kwargs)
+    num_steps, num_waiting = [], []
     driver.start()
     try:
         for _ in range(8):
             driver.collect()
+            time.sleep(0.02)  # Here the learner trains.
+            num_steps.append([env.num_steps for env in envs])
+            num_waiting.append(driver.queue_sizes().get("learn_queue", 0))
             learner.progress.updates.assign_add(1)
     finally:
         driver.stop()
-    for updates, experience in enumerate(learner.observed):
+    return LockstepRun(unroll_length, learner, num_steps, num_waiting)
+
+
+def test_the_newest_weights_choose_every_action(lockstep_run):
+    for updates, experience in enumerate(lockstep_run.learner.observed):
         assert set(experience.policy_version.ravel()) == {updates}
         assert set(experience.info["version"].ravel()) == {updates}
         # The recurrent state goes on from one unroll to the next: it counts the steps of the episode.
@@ -109,42 +128,25 @@ def test_the_newest_weights_choose_every_action(driver_class, kwargs, unroll_len
         np.testing.assert_array_equal(experience.info["state"][:, :-1], step)
 
 
-def test_lockstep_collects_nothing_while_it_trains():
-    envs = make_counting_envs(2, cls=FakeEnvironment)
-    driver = AsyncOffPolicyDriver(
-        envs,
-        RecordingLearner(FrozenPolicy(envs[0])),
-        unroll_length=3,
-        learn_queue_cap=2,
-        actor_queue_cap=2,
-        max_waiting_batches=0,
-    )
-    driver.start()
-    try:
-        for iteration in range(1, 4):
-            driver.run_async()
-            time.sleep(0.1)
-            assert [env.num_steps for env in envs] == [3 * iteration] * 2
-            assert driver.queue_sizes()["learn_queue"] == 0
-    finally:
-        driver.stop()
+def test_lockstep_collects_nothing_while_it_trains(lockstep_run):
+    expected = [[lockstep_run.unroll_length * i] * 2 for i in range(1, 9)]
+    assert lockstep_run.num_steps == expected and not any(lockstep_run.num_waiting)
 
 
-@pytest.mark.parametrize("max_waiting_batches", [1, 3])
-def test_so_many_batches_wait_for_the_learner(max_waiting_batches):
+def test_so_many_batches_wait_for_the_learner():
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=max_waiting_batches)
+    kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=3)
     driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     driver.start()
     try:
-        waiting = 2 * max_waiting_batches
+        waiting = 2 * 3
         # Each environment has one more unroll, for which there is no room.
         steps = 3 * (waiting + 2)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while driver.queue_sizes()["learn_queue"] < waiting or sum(env.num_steps for env in envs) < steps:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        time.sleep(0.2)
+        time.sleep(0.1)
         assert driver.queue_sizes()["learn_queue"] == waiting
         assert sum(env.num_steps for env in envs) == steps
     finally:
@@ -196,7 +198,7 @@ class Twins(FrozenPolicy):
 
 
 def run_twins(**kwargs):
-    """Returns the versions of the weights and the twins of all steps."""
+    """Returns the versions of the weights and the twins of all steps, and the learner's policy."""
     envs = [CountingEnvironment(2, 4, env_index=i) for i in range(2)]
     policy = Twins(envs[0])
     learner = RecordingLearner(policy)
@@ -210,21 +212,21 @@ def run_twins(**kwargs):
         driver.stop()
     versions = np.concatenate([e.policy_version.ravel() for e in learner.observed])
     twins = np.concatenate([e.info["twins"].reshape(-1, 2) for e in learner.observed])
-    return versions, twins
+    return versions, twins, policy
 
 
-@pytest.mark.parametrize("period", [1, 5])
-def test_actors_use_a_copy_of_the_weights_that_is_whole(period):
-    versions, twins = run_twins(parameter_update_period=period)
+def test_actors_use_a_copy_of_the_weights_that_is_whole():
+    versions, twins, _ = run_twins(parameter_update_period=3)
     np.testing.assert_array_equal(twins[:, 0], twins[:, 1])
     np.testing.assert_array_equal(versions, twins[:, 0])
-    assert set(versions % period) == {0}
+    assert set(versions % 3) == {0}
     assert versions.max() > 0
 
 
-def test_without_a_copy_they_may_change_meanwhile():
+def test_without_a_period_actors_use_the_learners_policy_which_may_change_meanwhile():
     """The test above would see it."""
-    _, twins = run_twins()
+    _, twins, policy = run_twins()
+    assert policy.rows
     assert np.any(twins[:, 0] != twins[:, 1])
 
 
@@ -259,15 +261,6 @@ def test_the_actors_copy_is_no_new_policy_and_has_variables_of_its_own():
     acting = np.concatenate([e.info["version"].ravel() for e in learner.observed])
     np.testing.assert_array_equal(versions, acting)
     assert set(versions) <= {8, 12, 16} and len(set(versions)) > 1
-
-
-def test_without_a_period_the_actors_use_the_learners_policy():
-    envs = make_counting_envs(2)
-    learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=3)
-    driver.start()
-    driver.stop()
-    assert learner.policy.rows
 
 
 @pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])

@@ -79,7 +79,7 @@ def run_in_thread(function):
 
 
 def ends_with(thread, outcome, error):
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive(), "it waits although the queue is closed"
     assert isinstance(outcome[0], error), outcome
 
@@ -88,10 +88,10 @@ def ends_with(thread, outcome, error):
 
 
 @pytest.mark.parametrize("spec, make", NESTS.values(), ids=NESTS.keys())
-def test_items_come_out_as_they_went_in(spec, make, in_graph):
+def test_items_come_out_as_they_went_in(spec, make):
     queue = NestFIFOQueue(3, spec)
     assert queue.spec is spec
-    enqueue, dequeue = in_graph(putting(queue)), in_graph(queue.dequeue)
+    enqueue, dequeue = tf.function(putting(queue)), tf.function(queue.dequeue)
     for i in range(3):
         enqueue(make(i))
     assert queue.size() == 3
@@ -101,11 +101,11 @@ def test_items_come_out_as_they_went_in(spec, make, in_graph):
 
 
 @pytest.mark.parametrize("spec, make", NESTS.values(), ids=NESTS.keys())
-def test_dequeue_many_stacks(spec, make, in_graph):
+def test_dequeue_many_stacks(spec, make):
     queue = NestFIFOQueue(5, spec)
     for i in range(5):
         queue.enqueue(make(i))
-    stacked = in_graph(lambda: queue.dequeue_many(3))()
+    stacked = queue.dequeue_many(3)
     expected = tf.nest.map_structure(lambda *x: tf.stack(x), *[make(i) for i in range(3)])
     assert_same(stacked, expected)
     assert_same(queue.dequeue(), make(3))
@@ -179,10 +179,10 @@ def test_the_index_may_be_a_tensor():
         ({"a": tf.zeros((1, 2)), "b": tf.constant(1)}, r"float32 \(1, 2\) instead of"),
     ],
 )
-def test_an_item_that_does_not_fit_is_refused(item, text, in_graph):
+def test_an_item_that_does_not_fit_is_refused(item, text):
     queue = NestFIFOQueue(2, {"a": VECTOR, "b": INT}, name="some_queue")
     with pytest.raises(ValueError, match=f"(?s)some_queue: .*{text}"):
-        in_graph(lambda: putting(queue)(item))()
+        queue.enqueue(item)
     assert queue.size() == 0
 
 
@@ -199,10 +199,10 @@ def test_enqueue_waits_while_full():
     queue = NestFIFOQueue(1, INT)
     queue.enqueue(1)
     thread, outcome = run_in_thread(lambda: queue.enqueue(2))
-    thread.join(0.1)
+    thread.join(0.05)
     assert thread.is_alive() and queue.size() == 1
     assert queue.dequeue() == 1
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive() and not isinstance(outcome[0], Exception)
     assert queue.dequeue() == 2
 
@@ -211,10 +211,10 @@ def test_dequeue_many_waits_until_there_are_enough():
     queue = NestFIFOQueue(3, INT)
     queue.enqueue(0)
     thread, outcome = run_in_thread(lambda: queue.dequeue_many(2))
-    thread.join(0.1)
+    thread.join(0.05)
     assert thread.is_alive()
     queue.enqueue(1)
-    thread.join(10)
+    thread.join(60)
     np.testing.assert_array_equal(outcome[0], [0, 1])
 
 
@@ -222,7 +222,7 @@ def test_closing_wakes_an_enqueue(in_graph):
     queue = NestFIFOQueue(1, INT)
     queue.enqueue(1)
     thread, outcome = run_in_thread(lambda: in_graph(putting(queue))(tf.constant(2)))
-    thread.join(0.1)
+    thread.join(0.05)
     assert thread.is_alive()
     queue.close()
     ends_with(thread, outcome, tf.errors.CancelledError)
@@ -232,7 +232,7 @@ def test_closing_wakes_an_enqueue(in_graph):
 def test_closing_wakes_a_dequeue(take, in_graph):
     queue = NestFIFOQueue(2, INT)
     thread, outcome = run_in_thread(in_graph(lambda: take(queue)))
-    thread.join(0.1)
+    thread.join(0.05)
     assert thread.is_alive()
     queue.close()
     ends_with(thread, outcome, tf.errors.OutOfRangeError)
@@ -243,7 +243,7 @@ def test_closing_wakes_everyone_at_every_queue():
     take = tf.function(lambda index: queues[index].dequeue())
     take.get_concrete_function(tf.TensorSpec((), tf.int32))
     waiting = [run_in_thread(lambda i=i: take(tf.constant(i % 3))) for i in range(9)]
-    time.sleep(0.1)
+    time.sleep(0.05)
     queues.close()
     for thread, outcome in waiting:
         ends_with(thread, outcome, tf.errors.OutOfRangeError)
@@ -268,7 +268,7 @@ def test_a_closed_queue_takes_nothing_and_gives_what_it_has():
 @pytest.mark.parametrize("capacity, take", [(1, 1), (4, 3)])
 def test_items_are_conserved_among_many_producers_and_consumers(capacity, take):
     queue = NestFIFOQueue(capacity, {"producer": INT, "number": INT})
-    num_producers, num_consumers, each = 4, 3, 90
+    num_producers, num_consumers, each = 4, 3, 30
     produced = num_producers * each
 
     @tf.function
@@ -294,11 +294,11 @@ def test_items_are_conserved_among_many_producers_and_consumers(capacity, take):
     producers = [run_in_thread(lambda p=p: produce(tf.constant(p))) for p in range(num_producers)]
     consumers = [run_in_thread(consume_until_closed) for _ in range(num_consumers)]
     for thread, outcome in producers:
-        thread.join(30)
+        thread.join(60)
         assert outcome == [None]
     queue.close()  # What is in it can still be taken.
     for thread, _ in consumers:
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
     taken = [item for _, outcome in consumers for item in outcome[0]]

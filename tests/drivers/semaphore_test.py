@@ -69,7 +69,7 @@ class Inside:
             self._held += num_permits
             self.most = max(self.most, self._held)
         self.entered.set()
-        assert self.leave.wait(20), "the test did not let it leave"
+        assert self.leave.wait(60), "the test did not let it leave"
         with self._lock:
             self._held -= num_permits
         return np.int64(num_permits)
@@ -91,7 +91,7 @@ def make_holder(semaphore, inside, num_permits, times=1, executor=single_threade
 @pytest.mark.parametrize("num_permits", [1, 3])
 def test_permits_are_conserved_among_many_holders(num_permits):
     """Holders of one permit each, and one who takes all of them, as the writer of the weights does."""
-    semaphore, inside, times = Semaphore(num_permits, "permits"), Inside(), 40
+    semaphore, inside, times = Semaphore(num_permits, "permits"), Inside(), 20
     holders = [make_holder(semaphore, inside, 1, times) for _ in range(5)]
     holders.append(make_holder(semaphore, inside, num_permits, times))
     running = [run_in_thread(holder) for holder in holders]
@@ -110,14 +110,14 @@ def test_hold_excludes(executor):
     all_of_them = make_holder(semaphore, first, 2, executor=executor)
     one = make_holder(semaphore, second, 1, executor=executor)
     running, _ = run_in_thread(all_of_them, executor)
-    assert first.entered.wait(20)
+    assert first.entered.wait(60)
     waiting, outcome = run_in_thread(one, executor)
-    waiting.join(0.2)
+    waiting.join(0.1)
     assert waiting.is_alive() and second.calls == 0
     assert count_free(semaphore) == 0
     first.leave.set()
-    waiting.join(20)
-    running.join(20)
+    waiting.join(60)
+    running.join(60)
     assert not isinstance(outcome[0], Exception) and second.calls == 1
     assert count_free(semaphore) == 2
 
@@ -126,12 +126,12 @@ def test_several_hold_one_permit_each_at_the_same_time():
     semaphore = Semaphore(2, "permits")
     insides = [Inside(waits=True), Inside(waits=True)]
     running = [run_in_thread(make_holder(semaphore, inside, 1)) for inside in insides]
-    assert all(inside.entered.wait(20) for inside in insides)
+    assert all(inside.entered.wait(60) for inside in insides)
     assert count_free(semaphore) == 0
     for inside in insides:
         inside.leave.set()
     for thread, _ in running:
-        thread.join(20)
+        thread.join(60)
     assert count_free(semaphore) == 2
 
 
@@ -171,11 +171,11 @@ def test_a_permit_is_not_taken_before_the_inputs_are_there(executor):
         return semaphore.hold(1, x, lambda: x + 1)
 
     thread, outcome = run_in_thread(trace(graph, executor), executor)
-    assert late.entered.wait(20)
-    thread.join(0.1)
+    assert late.entered.wait(60)
+    thread.join(0.05)
     assert count_free(semaphore) == 1
     late.leave.set()
-    thread.join(20)
+    thread.join(60)
     assert outcome[0] == 2 and count_free(semaphore) == 1
 
 
@@ -183,21 +183,21 @@ def test_a_permit_is_not_taken_before_the_inputs_are_there(executor):
 def test_closing_wakes_whoever_waits(num_waiting):
     semaphore, inside, never = Semaphore(1, "permits"), Inside(waits=True), Inside()
     holder, holder_outcome = run_in_thread(make_holder(semaphore, inside, 1))
-    assert inside.entered.wait(20)
+    assert inside.entered.wait(60)
     one = make_holder(semaphore, never, 1)
     waiting = [run_in_thread(one) for _ in range(num_waiting)]
-    waiting[0][0].join(0.2)
+    waiting[0][0].join(0.1)
     assert all(thread.is_alive() for thread, _ in waiting)
     semaphore.close()
     semaphore.close()  # may be repeated
     for thread, outcome in waiting:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive(), "it waits although the semaphore is closed"
         assert isinstance(outcome[0], tf.errors.OutOfRangeError), outcome
     assert never.calls == 0
     # Who is inside ends its call, and fails when it gives its permit back.
     inside.leave.set()
-    holder.join(20)
+    holder.join(60)
     assert isinstance(holder_outcome[0], tf.errors.CancelledError), holder_outcome
 
 
@@ -215,5 +215,5 @@ def test_an_error_while_it_is_held_keeps_the_permit():
     waiting.join(0.1)
     assert waiting.is_alive()
     semaphore.close()
-    waiting.join(20)
+    waiting.join(60)
     assert isinstance(outcome[0], tf.errors.OutOfRangeError)

@@ -3,18 +3,30 @@
 
 import contextlib
 import gc
-import sys
 import threading
 import time
 import traceback
 import weakref
+from unittest import mock
 
 import pytest
 import tensorflow as tf
 
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.drivers.metrics import EnvironmentSteps
+from alf.drivers import (
+    AsyncOffPolicyDriver,
+    SyncOffPolicyDriver,
+    async_off_policy_driver,
+    closing,
+    env_thread,
+    sync_off_policy_driver,
+)
+from alf.drivers import driver as driver_module
+from alf.drivers.driver import Driver
+from alf.drivers.driver_thread import DriverThread
+from alf.drivers.log_thread import LogThread
+from alf.drivers.queues import Semaphore
 from alf.errors import ConfigError, EnvError
+from alf.policies import Policy
 from alf.testing.fakes import (
     FakeEnvironment,
     FrozenPolicy,
@@ -23,7 +35,12 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 
-SECONDS = 5.0  # that an error may take to reach the main thread
+# Seconds of whatever waits in vain: for an environment that hangs, for a thread that does not end.
+PATIENCE = 60.0
+# That an error may take to reach the main thread. It needs milliseconds of a core: beside busy processes that
+# may be seconds, but not as long as a wait in vain.
+SECONDS = 20.0
+TIMEOUT = 0.1  # `stop_timeout` of drivers of which something hangs
 KINDS = ("EnvThread-", "ActorThread-", "LogThread", "UnrollThread", "StallWatch")
 
 
@@ -60,7 +77,7 @@ class BlockingEnvironment(FakeEnvironment):
     def answer(self, number, time_step):
         if number == self._block_at:
             self.blocked.set()
-            assert self.release.wait(60), "the test did not release the environment"
+            assert self.release.wait(PATIENCE), "the test did not release the environment"
         return time_step
 
 
@@ -106,9 +123,9 @@ def make_driver():
 
     def make(envs, learner=None, **kwargs):
         learner = learner or RecordingLearner(FrozenPolicy(envs[0]))
-        kwargs = {"num_actor_queues": 1, "unroll_length": 3, "stop_timeout": 10.0, **kwargs}
+        kwargs = {"num_actor_queues": 1, "unroll_length": 3, "stop_timeout": PATIENCE, **kwargs}
         driver = AsyncOffPolicyDriver(envs, learner, **kwargs)
-        timers.append(threading.Timer(30, driver.interrupt))
+        timers.append(threading.Timer(PATIENCE, driver.interrupt))
         timers[-1].start()
         drivers.append(driver)
         return driver
@@ -120,19 +137,22 @@ def make_driver():
         driver.stop()
 
 
-def run_until_it_fails(driver):
-    """Runs `driver`; returns the exception that ended it and the seconds until then."""
+def run_until_it_fails(driver, starts=False):
+    """Calls `collect`, after `start` if it should, until one of them raises soon; returns the exception."""
     start = time.monotonic()
     try:
-        while time.monotonic() < start + 20:
-            driver.run_async()
+        if starts:
+            driver.start()
+        while time.monotonic() < start + PATIENCE:
+            driver.collect()
     except BaseException as error:
-        return error, time.monotonic() - start
+        assert time.monotonic() - start < SECONDS, f"it took too long until {error!r}"
+        return error
     raise AssertionError("nothing failed")
 
 
-def wait_until(condition, seconds=10.0):
-    deadline = time.monotonic() + seconds
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it does not come about"
         time.sleep(0.005)
@@ -153,78 +173,63 @@ def assert_ended(driver, envs):
     "raise_at, error",
     [
         (0, OwnError("no such level")),
-        (1, OwnError("out of fuel")),
-        (8, KeyError("observation")),
-        (8, StopIteration("no more episodes")),
+        (1, KeyError("observation")),
         (8, SystemExit("the simulator quit")),
-        (8, tf.errors.InvalidArgumentError(None, None, "an environment that uses TensorFlow")),
         (8, tf.errors.OutOfRangeError(None, None, "what a closed queue raises, too")),
     ],
     ids=repr,
 )
-def test_error_of_an_environment(make_driver, raise_at, error):
+def test_an_error_of_an_environment_comes_out_as_it_was_raised(make_driver, raise_at, error):
+    error.__context__ = KeyError("inner")
     envs = make_counting_envs(2, cls=FakeEnvironment)
     envs += [RaisingEnvironment(2, env_index=2, raise_at=raise_at, error=error)]
     driver = make_driver(envs, learn_queue_cap=2)
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
-    if isinstance(error, (StopIteration, SystemExit)):  # They mean something to the code around.
+    raised = run_until_it_fails(driver)
+    if isinstance(error, SystemExit):  # It means something to the code around.
         assert isinstance(raised, EnvError) and raised.__cause__ is error
         assert str(raised) == f"envs[2] (RaisingEnvironment) raised {error!r}"
     else:
         assert raised is error
+        # Its own context, and not the queue that its end closed, for which the learner waits.
+        assert repr(raised.__context__) == "KeyError('inner')" and raised.__context__.__context__ is None
     assert "fail_on_purpose" in "".join(traceback.format_exception(raised))
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
-def test_error_of_an_environment_is_shown_with_its_own_causes_alone(make_driver):
-    """Not with the queue that its end closed, for which the learner waits."""
-    error = OwnError("outer")
-    error.__context__ = KeyError("inner")
-    driver = make_driver([RaisingEnvironment(2, raise_at=1, error=error)])
-    driver.start()
-    raised, _ = run_until_it_fails(driver)
-    assert raised is error and repr(raised.__context__) == "KeyError('inner')"
-    assert raised.__context__.__context__ is None
-
-
-def test_error_of_an_environment_whose_actor_waits_for_others(make_driver):
+def test_an_error_of_an_environment_ends_an_actor_that_waits_for_more(make_driver):
     """The actor of two environments waits for the one that is gone."""
     envs = [RaisingEnvironment(2, raise_at=2), FakeEnvironment(2, env_index=1)]
     driver = make_driver(envs, actor_queue_cap=2)
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
+    raised = run_until_it_fails(driver)
     assert isinstance(raised, OSError) and str(raised) == "the environment's own error"
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
 @pytest.mark.parametrize("raise_at", [0, 6])
-def test_error_of_an_environment_for_whose_turn_others_wait(make_driver, raise_at):
+def test_an_error_of_an_environment_ends_those_that_wait_for_their_turn(make_driver, raise_at):
     envs = [RaisingEnvironment(2, raise_at=raise_at), *make_counting_envs(3, cls=FakeEnvironment)[1:]]
     driver = make_driver(envs, one_env_at_a_time=True)
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
+    raised = run_until_it_fails(driver)
     assert isinstance(raised, OSError) and str(raised) == "the environment's own error"
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
 @pytest.mark.parametrize("out_of_range", [False, True])
-def test_error_of_rollout_step(make_driver, out_of_range):
+def test_an_error_of_rollout_step_comes_out(make_driver, out_of_range):
     envs = make_counting_envs(2, cls=FakeEnvironment)
     driver = make_driver(
         envs, RecordingLearner(FailingPolicy(envs[0], fail_at=20, out_of_range=out_of_range))
     )
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
+    raised = run_until_it_fails(driver)
     if out_of_range:
         assert isinstance(raised, tf.errors.OutOfRangeError)
     else:
         assert isinstance(raised, tf.errors.InvalidArgumentError)
         assert "the policy failed" in str(raised)
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
@@ -235,23 +240,13 @@ class FailingObserver(RecordingObserver):
             raise OwnError("the disk is full")
 
 
-class FailingMetric(EnvironmentSteps):
-    name = "Failing"
-
-    def __call__(self, record):
-        raise OwnError("the disk is full")
-
-
-@pytest.mark.parametrize("what", ["observers", "metrics"])
-def test_error_of_an_observer(make_driver, what):
+def test_an_error_of_an_observer_comes_out(make_driver):
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    kwargs = {what: [FailingObserver() if what == "observers" else FailingMetric()]}
-    driver = make_driver(envs, **kwargs)
+    driver = make_driver(envs, observers=[FailingObserver()])
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
+    raised = run_until_it_fails(driver)
     assert isinstance(raised, OwnError) and str(raised) == "the disk is full"
     assert "__call__" in "".join(traceback.format_exception(raised))
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
@@ -262,8 +257,7 @@ class FailingLearner(RecordingLearner):
             raise OwnError("no memory left")
 
 
-def test_error_of_the_learner(make_driver):
-    """stop() in a `finally` must not hide it."""
+def test_stop_in_a_finally_does_not_hide_an_error_of_the_learner(make_driver):
     envs = make_counting_envs(2, cls=FakeEnvironment)
     driver = make_driver(envs, FailingLearner(FrozenPolicy(envs[0])))
     with pytest.raises(OwnError, match="no memory left"):
@@ -276,7 +270,7 @@ def test_error_of_the_learner(make_driver):
     assert_ended(driver, envs)
 
 
-def test_stop_raises_what_run_async_had_no_chance_to(make_driver):
+def test_stop_raises_an_error_that_collect_had_no_chance_to_raise(make_driver):
     envs = [RaisingEnvironment(2, raise_at=1, error=OwnError("early"))]
     driver = make_driver(envs)
     driver.start()
@@ -291,27 +285,33 @@ def test_the_first_error_wins(make_driver):
     envs = make_counting_envs(3, cls=RaisingEnvironment, raise_at=5)
     driver = make_driver(envs, num_actor_queues=3)
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
+    raised = run_until_it_fails(driver)
     assert isinstance(raised, OSError) and str(raised) == "the environment's own error"
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
-def test_error_while_another_environment_blocks(make_driver):
-    """The cause comes out, not the complaint about the thread that does not end."""
-    blocking = BlockingEnvironment(2, block_at=2)
-    driver = make_driver([blocking, RaisingEnvironment(2, env_index=1, raise_at=6)], stop_timeout=0.3)
+def test_an_error_comes_out_while_another_environment_blocks(make_driver):
+    """The error, not the complaint about the thread that does not end."""
+    error = OwnError("while another one blocks")
+
+    def fail(number, time_step):
+        assert blocking.blocked.wait(PATIENCE)
+        raise error
+
+    blocking, failing = BlockingEnvironment(2, block_at=2), FakeEnvironment(2, env_index=1)
+    failing.answer = fail
+    driver = make_driver([blocking, failing], stop_timeout=TIMEOUT)
     try:
         driver.start()
-        raised, seconds = run_until_it_fails(driver)
-        assert isinstance(raised, OSError)
-        assert seconds < SECONDS
+        assert run_until_it_fails(driver) is error
+        driver.stop()
+        assert blocking.num_closes == 0
     finally:
         blocking.release.set()
     wait_until(lambda: driver_threads() == [])
 
 
-def test_error_while_tracing_starts_no_thread(make_driver):
+def test_an_error_while_tracing_starts_no_thread(make_driver):
     envs = make_counting_envs(2, cls=FakeEnvironment)
 
     def fail(policy_step):
@@ -345,10 +345,12 @@ def test_stop_right_after_start(make_driver):
     assert_ended(driver, envs)
 
 
-def test_stop_in_the_middle_and_again(make_driver):
+def test_a_second_start_does_no_harm_and_stop_ends_all(make_driver):
     envs = make_counting_envs(3, cls=FakeEnvironment)
     driver = make_driver(envs, num_actor_queues=2, learn_queue_cap=2)
     driver.start()
+    with pytest.raises(RuntimeError, match="start.. works once"):
+        driver.start()
     for _ in range(5):
         driver.run_async()
     start = time.monotonic()
@@ -369,31 +371,12 @@ def test_stop_while_everything_waits_for_the_learner(make_driver):
     assert_ended(driver, envs)
 
 
-def test_stop_while_an_environment_blocks(make_driver):
-    envs = [FakeEnvironment(2), BlockingEnvironment(2, env_index=1, block_at=5)]
-    driver = make_driver(envs, stop_timeout=0.5)
-    try:
-        driver.start()
-        while not envs[1].blocked.is_set():
-            driver.run_async()
-        start = time.monotonic()
-        with pytest.raises(RuntimeError, match=r"envs\[1\] \(BlockingEnvironment\) still steps$"):
-            driver.stop()
-        assert time.monotonic() - start < SECONDS
-        assert driver_threads() == ["EnvThread-1"]
-        assert envs[1].num_closes == 0, "it was closed in the middle of a step"
-        driver.stop()
-    finally:
-        envs[1].release.set()
-    wait_until(lambda: driver_threads() == [])
-
-
 def test_interrupt_ends_a_run_async_that_waits(make_driver):
     env = BlockingEnvironment(2, block_at=2)
     driver = make_driver([env])
 
     def interrupt():
-        env.blocked.wait(10)
+        env.blocked.wait(PATIENCE)
         driver.interrupt()
         env.release.set()
 
@@ -402,77 +385,52 @@ def test_interrupt_ends_a_run_async_that_waits(make_driver):
     helper.start()
     with pytest.raises(RuntimeError, match="interrupted"):
         driver.run_async()
-    helper.join(10)
+    helper.join(PATIENCE)
     assert_ended(driver, [env])
 
 
-@pytest.mark.parametrize("parameter_update_period", [None, 1])
-def test_interrupt_before_start_and_twice(make_driver, parameter_update_period):
+def test_interrupt_works_before_start_and_twice(make_driver):
     envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = make_driver(envs, parameter_update_period=parameter_update_period)
+    driver = make_driver(envs, parameter_update_period=1)
     driver.interrupt()
     driver.interrupt()
     driver.start()
-    raised, seconds = run_until_it_fails(driver)
+    raised = run_until_it_fails(driver)
     assert isinstance(raised, RuntimeError) and "interrupted" in str(raised)
-    assert seconds < SECONDS
     assert_ended(driver, envs)
 
 
 # --- What must not be called.
 
 
-def test_run_async_needs_start(make_driver):
+def test_calls_in_the_wrong_order_say_what_to_call(make_driver):
     driver = make_driver(make_counting_envs(1))
     with pytest.raises(RuntimeError, match=r"start\(\) first"):
         driver.run_async()
-
-
-def test_start_works_once(make_driver):
-    envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = make_driver(envs)
-    driver.start()
-    with pytest.raises(RuntimeError, match="start.. works once"):
-        driver.start()
-    driver.run_async()  # The second call did no harm.
-    assert_ended(driver, envs)
-
-
-def test_run_says_what_to_call(make_driver):
-    driver = make_driver(make_counting_envs(1))
     with pytest.raises(RuntimeError, match=r"run_async\(\)"):
         driver.run()
 
 
-def test_two_drivers_one_after_another(make_driver):
-    for _ in range(2):
-        envs = make_counting_envs(2, cls=FakeEnvironment)
-        driver = make_driver(envs)
-        driver.start()
-        for _ in range(3):
-            assert driver.run_async() > 0
-        assert_ended(driver, envs)
-
-
-@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-def test_a_driver_leaves_no_memory_behind(driver_class):
+def test_a_driver_leaves_no_memory_behind():
     """TensorFlow remembers all Python functions that a graph calls, but they need not hold much."""
-    envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
-    driver.start()
-    driver.run_async() if driver_class is AsyncOffPolicyDriver else driver.run()
-    driver.stop()
-    references = [weakref.ref(driver), weakref.ref(envs[0])]
+    references = []
+    for driver_class in (AsyncOffPolicyDriver, SyncOffPolicyDriver):
+        envs = make_counting_envs(1, cls=FakeEnvironment)
+        driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+        driver.start()
+        driver.collect()
+        driver.stop()
+        references += [weakref.ref(driver), weakref.ref(envs[0])]
     del driver, envs
     gc.collect()
-    assert [reference() for reference in references] == [None, None]
+    assert [reference() for reference in references] == [None] * 4
 
 
 # --- The synchronous driver.
 
 
-@pytest.mark.parametrize("raise_at", [0, 1, 8])
-def test_sync_error_of_an_environment(raise_at):
+@pytest.mark.parametrize("raise_at", [0, 8])
+def test_a_synchronous_driver_raises_the_error_of_an_environment(raise_at):
     error = OwnError("out of fuel")
     envs = [FakeEnvironment(2), RaisingEnvironment(2, env_index=1, raise_at=raise_at, error=error)]
     driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
@@ -487,7 +445,7 @@ def test_sync_error_of_an_environment(raise_at):
     assert [env.num_closes for env in envs] == [1, 1]
 
 
-def test_sync_calls_in_the_wrong_order():
+def test_a_synchronous_driver_says_what_to_call():
     envs = make_counting_envs(1, cls=FakeEnvironment)
     driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     with pytest.raises(RuntimeError, match=r"start\(\) first"):
@@ -517,75 +475,70 @@ class StuckEnvironment(BlockingEnvironment):
     def close(self):
         super().close()
         if self._blocks_close:
-            assert self.release.wait(60), "the test did not release the environment"
+            assert self.release.wait(PATIENCE), "the test did not release the environment"
         if self._close_error is not None:
             raise self._close_error
 
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
-TIMEOUT = 0.5
 
 
 @contextlib.contextmanager
-def stuck_driver(driver_class, changes, **kwargs):
-    """A driver of one environment for each dict of arguments in `changes`; in the end they are released."""
+def stuck_driver(driver_class, changes, num_hanging, **kwargs):
+    """A driver of one environment for each dict of arguments in `changes`; in the end they are released.
+
+    `num_hanging` threads do not end when it stops. All others get the time that they need: only then the
+    `stop_timeout` begins.
+    """
     envs = [StuckEnvironment(2, env_index=i, **{"block_at": -1, **c}) for i, c in enumerate(changes)]
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = driver_class(envs, learner, unroll_length=3, stop_timeout=TIMEOUT, **kwargs)
+    stuck = driver_class(envs, learner, unroll_length=3, stop_timeout=TIMEOUT, **kwargs)
+
+    def join_all(threads, timeout):
+        wait_until(lambda: sum(thread.is_alive() for thread in threads) <= num_hanging)
+        closing.join_all(threads, timeout)
+
     try:
-        yield driver, envs
+        with mock.patch.object(driver_module, "join_all", join_all):
+            yield stuck, envs
     finally:
         for env in envs:
             env.release.set()
         with contextlib.suppress(Exception):
-            driver.stop()
+            stuck.stop()
         wait_until(lambda: driver_threads() == [])
 
 
 def collect_until_blocked(driver, env):
-    """Calls `collect` in a loop and interrupts it once `env` blocks; returns the error and the seconds."""
-    interrupted = []
+    """Starts a driver, calls `collect` in a loop and interrupts it once `env` blocks; returns the error."""
 
     def interrupt():
-        env.blocked.wait(20)
-        time.sleep(0.1)
-        interrupted.append(time.monotonic())
+        env.blocked.wait(PATIENCE)
+        wait_until(lambda: driver._waiting_since is not None)
         driver.interrupt()
 
     helper = threading.Thread(target=interrupt)
     helper.start()
-    raised, _ = run_until_it_fails_or_starts(driver)
-    seconds = time.monotonic() - interrupted[0]
-    helper.join(10)
-    return raised, seconds
-
-
-def run_until_it_fails_or_starts(driver):
-    """Starts the driver and calls `collect` until one of the two raises; returns the exception."""
-    try:
-        driver.start()
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            driver.collect()
-    except Exception as error:
-        return error, None
-    raise AssertionError("nothing failed")
+    raised = run_until_it_fails(driver, starts=True)
+    helper.join(PATIENCE)
+    return raised
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
 @pytest.mark.parametrize("block_at", [0, 5])
-def test_an_environment_hangs(driver_class, block_at):
-    """`collect` fails at once; `stop` closes the others; the one that hangs is closed when it is back."""
-    with stuck_driver(driver_class, [{}, {"block_at": block_at}]) as (driver, envs):
-        raised, seconds = collect_until_blocked(driver, envs[1])
+def test_an_environment_that_hangs_is_closed_when_it_is_back(driver_class, block_at):
+    """`collect` fails at once; `stop` closes the others, and says which one hangs."""
+    changes = [{}, {"block_at": block_at}]
+    with stuck_driver(driver_class, changes, num_hanging=2) as (driver, envs):
+        raised = collect_until_blocked(driver, envs[1])
         assert isinstance(raised, RuntimeError) and str(raised) == "the driver was interrupted"
-        assert seconds < TIMEOUT, "it waited for the environment"
         start = time.monotonic()
         what = "steps" if block_at else "resets"
         with pytest.raises(RuntimeError, match=rf"envs\[1\] \(StuckEnvironment\) still {what}$"):
             driver.stop()
-        assert TIMEOUT <= time.monotonic() - start < TIMEOUT + SECONDS
-        assert [env.num_closes for env in envs] == [1, 0]
+        assert TIMEOUT <= time.monotonic() - start < SECONDS
+        assert [env.num_closes for env in envs] == [1, 0], "closed in the middle of a step, or not at all"
+        assert driver_threads() == ["EnvThread-1" if driver_class is AsyncOffPolicyDriver else "UnrollThread"]
         envs[1].release.set()
         wait_until(lambda: envs[1].num_closes == 1)
         driver.stop()
@@ -594,7 +547,7 @@ def test_an_environment_hangs(driver_class, block_at):
 
 def test_an_environment_that_was_closed_is_not_stepped_any_more():
     """The thread of a synchronous driver goes on to the next environment when one that hangs is back."""
-    with stuck_driver(SyncOffPolicyDriver, [{"block_at": 5}, {}]) as (driver, envs):
+    with stuck_driver(SyncOffPolicyDriver, [{"block_at": 5}, {}], num_hanging=2) as (driver, envs):
         collect_until_blocked(driver, envs[0])
         with pytest.raises(RuntimeError, match="still steps$"):
             driver.stop()
@@ -606,22 +559,21 @@ def test_an_environment_that_was_closed_is_not_stepped_any_more():
         assert not actions
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-@pytest.mark.parametrize("starts", [False, True])
-def test_environments_do_not_close(driver_class, starts):
+@pytest.mark.parametrize("driver_class, starts", [(AsyncOffPolicyDriver, True), (SyncOffPolicyDriver, False)])
+def test_stop_names_the_environments_that_do_not_close(driver_class, starts):
     first, second = OwnError("no display"), SystemExit("gone")
     changes = [{"close_error": first}, {"blocks_close": True}, {"close_error": second}, {}]
-    with stuck_driver(driver_class, changes) as (driver, envs):
+    with stuck_driver(driver_class, changes, num_hanging=1) as (driver, envs):
         if starts:
             driver.start()
             driver.collect()
         start = time.monotonic()
         with pytest.raises(RuntimeError) as raised:
             driver.stop()
-        assert time.monotonic() - start < TIMEOUT + SECONDS
+        assert TIMEOUT <= time.monotonic() - start < SECONDS
         names = [f"envs[{i}] (StuckEnvironment)" for i in range(4)]
         assert str(raised.value) == (
-            f"after stop_timeout=0.5 seconds: {names[0]} raised {first!r} in close(); "
+            f"after stop_timeout={TIMEOUT:g} seconds: {names[0]} raised {first!r} in close(); "
             f"{names[1]} is still closing; {names[2]} raised {second!r} in close()"
         )
         assert raised.value.__cause__ is first
@@ -632,9 +584,9 @@ def test_stop_names_a_thread_that_hangs():
     release = threading.Event()
 
     def observer(record):
-        release.wait(60)
+        release.wait(PATIENCE)
 
-    with stuck_driver(AsyncOffPolicyDriver, [{}], observers=[observer]) as (driver, envs):
+    with stuck_driver(AsyncOffPolicyDriver, [{}], num_hanging=1, observers=[observer]) as (driver, envs):
         driver.start()
         driver.collect()
         with pytest.raises(RuntimeError, match="seconds: LogThread still runs$"):
@@ -643,10 +595,10 @@ def test_stop_names_a_thread_that_hangs():
         release.set()
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_stop_after_an_error_only_warns_of_what_does_not_close(driver_class):
+def test_stop_after_an_error_only_warns_of_an_environment_that_does_not_close():
     """Else it would hide that error, in a `finally`."""
-    with stuck_driver(driver_class, [{"blocks_close": True}]) as (driver, envs):
+    changes = [{"blocks_close": True}]
+    with stuck_driver(AsyncOffPolicyDriver, changes, num_hanging=1) as (driver, envs):
         envs[0].answer = lambda number, time_step: 1 / 0
         with pytest.raises(ZeroDivisionError):
             try:
@@ -668,11 +620,10 @@ def test_settings_of_the_end(driver_class):
 
 # --- An interrupt at any moment.
 
-KWARGS = [
-    (AsyncOffPolicyDriver, {"parameter_update_period": None}),
-    (AsyncOffPolicyDriver, {"parameter_update_period": 1}),
-    (AsyncOffPolicyDriver, {"parameter_update_period": None, "max_waiting_batches": 0, "learn_queue_cap": 2}),
-    (AsyncOffPolicyDriver, {"parameter_update_period": 1, "max_waiting_batches": 0, "learn_queue_cap": 2}),
+COPIES_IN_LOCKSTEP = {"parameter_update_period": 1, "max_waiting_batches": 0, "learn_queue_cap": 2}
+KINDS_OF_DRIVERS = [
+    (AsyncOffPolicyDriver, {}),
+    (AsyncOffPolicyDriver, COPIES_IN_LOCKSTEP),
     (SyncOffPolicyDriver, {}),
 ]
 
@@ -682,7 +633,7 @@ def run_and_stop(driver):
     try:
         try:
             driver.start()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE
             while time.monotonic() < deadline:
                 driver.collect()
                 driver.learner.progress.updates.assign_add(1)
@@ -695,12 +646,13 @@ def run_and_stop(driver):
 
 def make_interrupted(driver_class, kwargs):
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    return driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3, **kwargs), envs
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    return driver_class(envs, learner, unroll_length=3, stop_timeout=PATIENCE, **kwargs), envs
 
 
-@pytest.mark.parametrize("driver_class, kwargs", KWARGS)
-def test_interrupt_after_any_delay(driver_class, kwargs):
-    for delay in [0.0, 0.03, 0.1, 0.2, 0.3, 0.4]:
+@pytest.mark.parametrize("driver_class, kwargs", KINDS_OF_DRIVERS)
+def test_an_interrupt_may_come_after_any_delay(driver_class, kwargs):
+    for delay in (0.0, 0.05, 0.2, 0.4):
         driver, envs = make_interrupted(driver_class, kwargs)
         timers = [threading.Timer(seconds, driver.interrupt) for seconds in (delay, 1.1 * delay)]
         for timer in timers:
@@ -711,62 +663,47 @@ def test_interrupt_after_any_delay(driver_class, kwargs):
         assert_ended(driver, envs)
 
 
-POINTS = {
-    AsyncOffPolicyDriver: [
-        ("tf_runtime.py", "trace"),
-        ("driver.py", "_start_threads"),
-        ("driver.py", "_waiting"),
-        ("driver_thread.py", "run"),
-        ("env_thread.py", "call"),
-        ("log_thread.py", "work"),
-        ("queues.py", "hold"),
-        ("policy.py", "assign"),
-    ],
-    SyncOffPolicyDriver: [
-        ("tf_runtime.py", "trace"),
-        ("driver.py", "_waiting"),
-        ("driver.py", "_count_due_batches"),
-        ("env_thread.py", "call"),
-        ("env_thread.py", "_step"),
-        ("sync_off_policy_driver.py", "_take"),
-    ],
-}
+ASYNC_POINTS = [
+    (async_off_policy_driver, "trace"),
+    (Driver, "_start_threads"),
+    (Driver, "_waiting"),
+    (DriverThread, "run"),
+    (env_thread, "keep_python_thread"),  # with which each call of an environment begins
+    (LogThread, "work"),
+]
+COPY_POINTS = [(Semaphore, "hold"), (Policy, "assign")]
+SYNC_POINTS = [
+    (sync_off_policy_driver, "trace"),
+    (Driver, "_waiting"),
+    (Driver, "_count_due_batches"),
+    (env_thread, "keep_python_thread"),
+    (env_thread.EnvUnroller, "_step"),
+    (SyncOffPolicyDriver, "_take"),
+]
+POINTS = [ASYNC_POINTS, ASYNC_POINTS + COPY_POINTS, SYNC_POINTS]  # of each of KINDS_OF_DRIVERS
 
 
 @pytest.mark.parametrize(
-    "driver_class, kwargs, module, function",
-    [
-        (driver_class, kwargs, *point)
-        for driver_class, kwargs in KWARGS
-        for point in POINTS[driver_class]
-        if kwargs.get("parameter_update_period") or point[1] not in ("hold", "assign")
-    ],
+    "driver_class, kwargs, owner, name",
+    [(*kind, *point) for kind, points in zip(KINDS_OF_DRIVERS, POINTS, strict=True) for point in points],
+    ids=lambda x: getattr(x, "__name__", None),
 )
-def test_interrupt_at_a_chosen_point(driver_class, kwargs, module, function):
-    """Another thread interrupts when `function` is called for the first time."""
+def test_an_interrupt_may_come_at_any_point(monkeypatch, driver_class, kwargs, owner, name):
+    """Another thread interrupts when a function is called for the first time."""
     driver, envs = make_interrupted(driver_class, kwargs)
-    interrupted = threading.Event()
+    function, interrupted = getattr(owner, name), threading.Event()
 
-    def interrupt(frame, event, _):
-        code = frame.f_code
-        if code.co_name == function and code.co_filename.endswith(module) and not interrupted.is_set():
+    def interrupt_before(*args, **kwargs):
+        if not interrupted.is_set():
             interrupted.set()
             helper = threading.Thread(target=driver.interrupt)
             helper.start()
-            helper.join(10)
+            helper.join(PATIENCE)
             assert not helper.is_alive()
+        return function(*args, **kwargs)
 
-    before = sys.gettrace()
-    # TensorFlow's own threads, which call environments, are not traced.
-    late = threading.Timer(1.0, driver.interrupt)
-    late.start()
-    threading.settrace(interrupt)
-    sys.settrace(interrupt)
-    try:
-        ended = run_and_stop(driver)
-    finally:
-        sys.settrace(before)
-        threading.settrace(before)
-        late.cancel()
+    monkeypatch.setattr(owner, name, interrupt_before)
+    ended = run_and_stop(driver)
+    assert interrupted.is_set(), f"nothing calls {name}"
     assert ended == (RuntimeError, "the driver was interrupted")
     assert_ended(driver, envs)

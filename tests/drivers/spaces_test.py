@@ -3,7 +3,6 @@
 
 import functools
 
-import gymnasium
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
@@ -14,6 +13,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
+from tests.workers.envs import SampleEnv, hash_action
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
 KEYS = st.sampled_from(["b", "a", "Z", "0", "x y", "ü"])
@@ -49,33 +49,6 @@ def nested(leaves):
     )
 
 
-class RandomEnv(gymnasium.Env):
-    """Shows random observations of its space; its reward is a hash of the action that it was given."""
-
-    def __init__(self, observation_space, action_space, seed, episode_length=4):
-        self.observation_space = observation_space
-        self.action_space = action_space
-        self.observation_space.seed(seed)
-        self._length = episode_length
-
-    def reset(self, *, seed=None, options=None):
-        self._steps = 0
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        self._steps += 1
-        return self.observation_space.sample(), hash_action(action), False, self._steps == self._length, {}
-
-
-def hash_action(action):
-    """A number in [0, 1000) that depends on every part of an action."""
-    if isinstance(action, dict):
-        action = [action[key] for key in sorted(action)]
-    if isinstance(action, (tuple, list)):
-        return sum((7 * i + 3) * hash_action(part) for i, part in enumerate(action)) % 1000
-    return float(np.sum(np.arange(1, np.size(action) + 1) * np.ravel(action)) % 1000)
-
-
 def plain(x):
     """A sample as `tf.nest` sees it: Gymnasium's dict is ordered, keys sorted there."""
     if isinstance(x, dict):
@@ -105,7 +78,7 @@ def collect(env, num_unrolls):
 )
 @given(nested(OBSERVATION_LEAVES), nested(ACTION_LEAVES), st.booleans())
 def test_every_space_arrives_unchanged(observation_space, action_space, in_worker):
-    make = functools.partial(RandomEnv, observation_space, action_space, seed=3)
+    make = functools.partial(SampleEnv, observation_space, action_space, seed=3)
     env = PythonEnvironment([make], num_workers=int(in_worker))
     rows = collect(env, num_unrolls=3)
     observation_space.seed(3)

@@ -1,8 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Clocks of stages, with a time of the test's own, and those of the threads of real drivers."""
 
+import functools
+import itertools
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -28,15 +31,52 @@ from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
 from tests.drivers.collectors_test import make_counting
 from tests.drivers.collectors_test import make_driver as make_collecting_driver
 
-T, SLOW = 3, 0.05  # steps of an unroll; seconds
+T, SLOW = 3, 0.5  # steps of an unroll; seconds of the time of `clock`
+# Places in `Time.stamps`: a thread of an environment is at the log queue, at the learn queue, and after both.
+AT_LOG, AT_LEARNER, DONE = range(3)
 
 
 class Time:
+    """A time that goes on when the test says so.
+
+    Attributes:
+        stamps: how often each operation that graphs have in place of `tf.timestamp` was run.
+    """
+
     def __init__(self):
-        self.now = 100.0
+        self.now, self.stamps = 100.0, []
 
     def __call__(self):
         return self.now
+
+    def make_timestamp(self):
+        """What `tf.timestamp` does, with this time."""
+        place = len(self.stamps)
+        self.stamps.append(0)
+
+        def stamp():
+            self.stamps[place] += 1
+            return np.float64(self.now)
+
+        timestamp = tf.numpy_function(stamp, [], tf.float64)
+        timestamp.set_shape(())
+        return timestamp
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of all clocks of drivers and of their graphs: nothing but what is slow in a test takes any."""
+    time = Time()
+    monkeypatch.setattr(StageClock.__init__, "__defaults__", (time,))
+    monkeypatch.setattr(tf, "timestamp", time.make_timestamp)
+    return time
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
 
 
 def test_each_lap_counts_the_time_since_the_one_before():
@@ -95,66 +135,58 @@ def test_groups_without_threads_are_none():
 
 
 class SlowEnvironment(FakeEnvironment):
-    def __init__(self, env_index, seconds):
+    def __init__(self, env_index, take):
         super().__init__(2, env_index=env_index)
-        self._seconds = seconds
+        self._take = take
 
     def answer(self, number, time_step):
-        time.sleep(self._seconds)
+        self._take()
         return time_step
 
 
-def make_slow_policy(env):
-    """A policy that sleeps."""
+def make_slow_policy(env, take):
+    """A policy that takes its time."""
 
     def change(policy_step):
-        def sleep():
-            time.sleep(SLOW)
-            return False
-
-        with tf.control_dependencies([tf.numpy_function(sleep, [], tf.bool)]):
+        with tf.control_dependencies([tf.numpy_function(lambda: (take(), False)[1], [], tf.bool)]):
             return tf.nest.map_structure(tf.identity, policy_step)
 
     return FrozenPolicy(env, change=change)
 
 
-def run(driver_class, num_batches=3, env=0.0, policy=FrozenPolicy, train=0.0, num_envs=1, **kwargs):
-    """Collects batches; returns the envs, and what each thread has spent on all but the first two.
+def take_nothing():
+    pass
 
-    That is a dict of lists by group. With the first two graphs run for the first time.
-    """
+
+def make_driver(driver_class, env=take_nothing, policy=None, num_envs=1, **kwargs):
+    """A driver whose environments call `env` in each step."""
     envs = [SlowEnvironment(i, env) for i in range(num_envs)]
-    driver = driver_class(envs, RecordingLearner(policy(envs[0])), unroll_length=T, **kwargs)
-    groups = driver.clocks.by_group()
+    learner = RecordingLearner(policy or FrozenPolicy(envs[0]))
+    # The watch for stalls has a time of its own.
+    return driver_class(envs, learner, unroll_length=T, stall_timeout=None, **kwargs), envs
+
+
+def run(driver, num_batches=5, train=lambda: None):
+    """Collects batches, with `train` after each; returns what each thread has spent, dicts by group."""
     try:
         driver.start()
-        for i in range(2 + num_batches):
-            if i == 2:
-                before = {clock: clock.read() for clocks in groups.values() for clock in clocks}
+        for _ in range(num_batches):
             driver.collect()
-            time.sleep(train)
+            train()
             driver.clocks.learner.lap("training")
     finally:
         driver.stop()
-    spent = {x: [subtract(clock.read(), before[clock]) for clock in clocks] for x, clocks in groups.items()}
-    return envs, spent, groups
+    return {group: [clock.read() for clock in clocks] for group, clocks in driver.clocks.by_group().items()}
 
 
-def read_all(groups):
-    return {group: [clock.read() for clock in clocks] for group, clocks in groups.items()}
-
-
-def seconds_of(spent, *stages):
-    return sum(spent.get(stage, Spent()).seconds for stage in stages)
-
-
-def total(spent):
-    return seconds_of(spent, *spent)
+def seconds_of(spent):
+    """The seconds of the stages that took any."""
+    return {stage: pytest.approx(x.seconds) for stage, x in spent.items() if x.seconds}
 
 
 def test_all_stages_count_what_they_did():
-    envs, _, groups = run(AsyncOffPolicyDriver, num_envs=3, num_actor_queues=1, actor_queue_cap=2)
-    spent = read_all(groups)
+    driver, envs = make_driver(AsyncOffPolicyDriver, num_envs=3, num_actor_queues=1, actor_queue_cap=2)
+    spent = run(driver)
     assert spent.keys() == {"environments", "actors", "learner"}
     assert len(spent["environments"]) == 3 and len(spent["actors"]) == 1
     for env, stages in zip(envs, spent["environments"], strict=True):
@@ -173,11 +205,12 @@ def test_all_stages_count_what_they_did():
     (learner,) = spent["learner"]
     assert learner[WAIT].times == learner["training"].times == 5 and learner[STORE].times >= 5
     assert COPY not in learner
+    assert all(x.seconds > 0 for x in (learner[WAIT], actor[INFERENCE], spent["environments"][0][STEP]))
 
 
 def test_a_synchronous_driver_has_a_thread_of_environments_that_makes_the_inference():
-    envs, _, groups = run(SyncOffPolicyDriver, num_envs=2)
-    spent = read_all(groups)
+    driver, envs = make_driver(SyncOffPolicyDriver, num_envs=2)
+    spent = run(driver)
     assert spent.keys() == {"environments", "learner"}
     (stages,) = spent["environments"]
     assert stages[STEP].times == sum(env.num_steps + env.num_resets for env in envs) == 2 * (5 * T + 1)
@@ -200,103 +233,123 @@ def test_the_action_that_was_taken_is_a_part_of_its_step():
     settings = {"overwrite_policy_output": True, "one_env_at_a_time": True}
     driver = AsyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), unroll_length=T, **settings)
     assert driver.clocks.takes_turns
-    try:
-        driver.start()
-        for _ in range(3):
-            driver.collect()
-    finally:
-        driver.stop()
-    spent = driver.clocks.environments[0].read()
+    (spent,) = run(driver, num_batches=3)["environments"]
     assert (
         0 <= spent[STEP].times - env.num_steps - env.num_resets <= 1 and spent[ASK].times == spent[STEP].times
     )
 
 
-@pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-def test_a_slow_environment(driver_class):
-    _, spent, _ = run(driver_class, env=SLOW)
-    (stages,), (learner,) = spent["environments"], spent["learner"]
-    assert stages[STEP].seconds >= SLOW * (stages[STEP].times - 1)  # the end may refuse one that has begun
-    assert learner[WAIT].seconds >= 2 * T * SLOW * 0.9
-    assert stages[STEP].seconds > 0.5 * total(stages)
+# In lockstep an environment steps while the learner waits for it, and at no other time.
+LOCKSTEP = functools.partial(AsyncOffPolicyDriver, max_waiting_batches=0)
+LOCKSTEP_AND_SYNC = pytest.mark.parametrize(
+    "driver_class", [pytest.param(LOCKSTEP, id="lockstep"), pytest.param(SyncOffPolicyDriver, id="sync")]
+)
 
 
-def test_a_slow_actor():
-    _, spent, _ = run(AsyncOffPolicyDriver, policy=make_slow_policy)
-    (stages,), (actor,), (learner,) = spent.values()
-    assert actor[INFERENCE].seconds >= 0.99 * SLOW * actor[INFERENCE].times
-    assert stages[ASK].seconds >= 0.99 * SLOW * (stages[ASK].times - 1)
-    assert actor[INFERENCE].seconds > 0.5 * total(actor) and stages[ASK].seconds > 0.5 * total(stages)
-    assert learner[WAIT].seconds >= 2 * T * SLOW * 0.9
+@LOCKSTEP_AND_SYNC
+def test_a_slow_environment_is_where_all_time_goes(clock, driver_class):
+    driver, (env,) = make_driver(driver_class, env=lambda: setattr(clock, "now", clock.now + SLOW))
+    spent = run(driver)
+    assert env.num_steps == 5 * T
+    assert seconds_of(spent["environments"][0]) == {STEP: SLOW * (5 * T + 1)}  # and the reset
+    waits = seconds_of(spent["learner"][0]).keys()
+    # The reset may be over before `collect` begins to wait.
+    assert waits == {WAIT} if driver_class is SyncOffPolicyDriver else waits <= {WAIT, STORE, REST}
+    assert 5 * T * SLOW <= spent["learner"][0][WAIT].seconds + 1e-6 <= (5 * T + 1) * SLOW + 1e-5
 
 
-def test_a_slow_policy_of_a_synchronous_driver():
-    _, spent, _ = run(SyncOffPolicyDriver, policy=make_slow_policy)
-    (stages,) = spent["environments"]
-    assert stages[INFERENCE].seconds >= 0.99 * SLOW * 3 * T > 0.5 * total(stages)
+@LOCKSTEP_AND_SYNC
+def test_a_slow_policy_is_where_all_time_goes(clock, driver_class):
+    env = SlowEnvironment(0, take_nothing)
+    policy = make_slow_policy(env, take=lambda: setattr(clock, "now", clock.now + SLOW))
+    driver, _ = make_driver(driver_class, policy=policy)
+    spent = run(driver)
+    total = pytest.approx(5 * T * SLOW)
+    stages, learner = spent["environments"][0], spent["learner"][0]
+    assert seconds_of(stages) == {INFERENCE if driver_class is SyncOffPolicyDriver else ASK: total}
+    assert seconds_of(learner) == {WAIT: total}
+    for actor in spent.get("actors", ()):
+        # The graph of the last batches was broken off by the end, and is not counted.
+        assert seconds_of(actor) == {INFERENCE: SLOW * actor[INFERENCE].times}
 
 
 @pytest.mark.parametrize(
-    "driver_class, kwargs",
+    "driver_class",
     [
-        pytest.param(AsyncOffPolicyDriver, {}, id="async"),
-        pytest.param(AsyncOffPolicyDriver, {"max_waiting_batches": 0}, id="lockstep"),
-        pytest.param(SyncOffPolicyDriver, {}, id="sync"),
+        pytest.param(AsyncOffPolicyDriver, id="async"),
+        pytest.param(LOCKSTEP, id="lockstep"),
+        pytest.param(SyncOffPolicyDriver, id="sync"),
     ],
 )
-def test_a_slow_learner(driver_class, kwargs):
-    train = 0.5
-    _, spent, _ = run(driver_class, num_batches=5, train=train, **kwargs)
-    (stages,), (learner,) = spent["environments"], spent["learner"]
-    assert stages[HAND_OVER].seconds >= 3 * train  # the last one or two waits had not ended
-    assert stages[HAND_OVER].seconds > max(seconds_of(stages, stage) for stage in (STEP, ASK, INFERENCE, LOG))
-    assert learner["training"].seconds >= 5 * train
+def test_environments_wait_for_a_slow_learner(clock, driver_class):
+    driver, _ = make_driver(driver_class)
+    (stages,), num_batches = driver.clocks.environments, itertools.count(1)
+
+    def train():
+        taken = next(num_batches)
+        if driver_class is LOCKSTEP:  # The stage REST counts the start, too.
+            wait_until(lambda: stages.read()[REST].times == 1 + taken)
+        if driver_class is AsyncOffPolicyDriver:  # One unroll waits in the queue, and the next one at it.
+            wait_until(lambda: clock.stamps[AT_LEARNER : DONE + 1] == [taken + 2, taken + 1])
+        clock.now += SLOW
+
+    spent = run(driver, train=train)
+    # The end broke the last wait off.
+    assert seconds_of(spent["environments"][0]) == {HAND_OVER: 4 * SLOW}
+    assert seconds_of(spent["learner"][0]) == {"training": 5 * SLOW}
 
 
-def test_slow_metrics():
-    observers = [lambda record: time.sleep(0.2)]
-    _, spent, _ = run(AsyncOffPolicyDriver, num_batches=10, observers=observers)
-    (stages,) = spent["environments"]
-    assert stages[LOG].seconds >= 3 * 0.2  # the log queue has room for a few
-    assert stages[LOG].seconds > seconds_of(stages, STEP, ASK, HAND_OVER)
+def test_environments_wait_for_slow_metrics(clock):
+    num_records = itertools.count(1)
+
+    def observe(record):
+        taken = next(num_records)
+        if taken <= 2:  # Four records wait in the queue, and the next one at it.
+            wait_until(lambda: clock.stamps[: AT_LEARNER + 1] == [taken + 5, taken + 4])
+            clock.now += SLOW
+
+    driver, _ = make_driver(AsyncOffPolicyDriver, observers=[observe])
+    (stages,) = driver.clocks.environments
+    driver.start()
+    try:
+        wait_until(lambda: driver.collect() and stages.read().get(LOG, Spent()).seconds > 1.5 * SLOW)
+    finally:
+        driver.stop()
+    assert seconds_of(stages.read()) == {LOG: 2 * SLOW}
 
 
 def test_copies_of_the_weights_are_no_wait_for_experience():
-    envs = [SlowEnvironment(0, 0.0)]
-    learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=T, parameter_update_period=1)
-    try:
-        driver.start()
-        for _ in range(4):
-            driver.collect()
-            learner.progress.updates.assign_add(1)
-    finally:
-        driver.stop()
-    spent = driver.clocks.learner.read()
+    driver, _ = make_driver(AsyncOffPolicyDriver, parameter_update_period=1)
+    spent = run(driver, 4, train=lambda: driver.learner.progress.updates.assign_add(1))["learner"][0]
     assert spent[COPY].times == 3 and spent[WAIT].times == 4
 
 
 @pytest.mark.parametrize("max_waiting_batches", [0, 1])
-def test_collectors(max_waiting_batches):
+def test_a_thread_waits_for_collectors_and_for_the_learner(max_waiting_batches):
     def make_slow(first_env, num_envs):
         envs, policy = make_counting(first_env, num_envs)
         for env in envs:
             step = env._step
-            env._step = lambda action, step=step: (time.sleep(0.02), step(action))[1]
+            env._step = lambda action, step=step: (time.sleep(0.005), step(action))[1]
         return envs, policy
 
-    driver, learner, _ = make_collecting_driver(
+    driver, *_ = make_collecting_driver(
         0, 1, 2, make=make_slow, learn_queue_cap=2, max_waiting_batches=max_waiting_batches
     )
+    batches = itertools.count(1)
+
+    def has_waited():
+        driver.collect()
+        next(batches)
+        time.sleep(0.05)  # The learner trains.
+        spent = driver.clocks.collectors[0].read()
+        return all(spent.get(stage, Spent()).seconds > 0.02 for stage in (RECEIVE, HAND_OVER))
+
     try:
         driver.start()
-        for _ in range(4):
-            driver.collect()
-            time.sleep(0.2)
+        wait_until(has_waited)
     finally:
         driver.stop()
     groups = driver.clocks.by_group()
     assert groups.keys() == {"collectors", "learner"}
-    spent = groups["collectors"][0].read()
-    assert spent[REST].times >= 4 * 2  # unrolls
-    assert spent[RECEIVE].seconds > 0.02 and spent[HAND_OVER].seconds > 0.1
+    assert groups["collectors"][0].read()[REST].times >= 2 * (next(batches) - 1)  # unrolls

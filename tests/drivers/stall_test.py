@@ -4,37 +4,71 @@
 import re
 import threading
 import time
+import types
 
 import pytest
 from absl import logging
 
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, stall_watch
+from alf.drivers.stage_clock import StageClock
+from alf.drivers.stall_watch import StallWatch
 from alf.errors import StallError
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
-TIMEOUT = 1.5  # seconds; a step and a switch of threads take less, beside a busy process too
-SECONDS = 15.0  # that the watch may take, with the stacks, beside a busy process
+TIMEOUT = 0.05  # seconds of the time of `clock`; the watch looks five times as often, in real time
+
+
+class Time:
+    """A time that goes on when the test says so: on a busy machine healthy threads may take long, too."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
 
 
 class WaitingEnvironment(FakeEnvironment):
-    """Waits `seconds` in each step from `wait_from` on, 0 being the reset, or until `release` is set.
+    """Calls `act(env)` in each step; and hangs in step `wait_at`, 0 being the reset.
+
+    When it hangs, and no other environment is in a call that began before, much time passes. With `others` it
+    waits until another one is in a call that began later, and lets that hang too.
 
     Attributes:
+        hangs, release: `threading.Event`s.
         num_dumps: calls of `dump_stacks`.
     """
 
-    def __init__(self, batch_size, env_index=0, wait_from=10**9, seconds=0.0):
-        super().__init__(batch_size, env_index=env_index)
-        self._wait_from = wait_from
-        self._seconds = seconds
-        self.release = threading.Event()
+    def __init__(self, env_index, clock, wait_at=None, others=False, act=lambda env: None):
+        super().__init__(2, env_index=env_index)
+        self._env_index, self._clock, self._wait_at, self._act = env_index, clock, wait_at, act
+        self._others = others
+        self.hangs, self.release = threading.Event(), threading.Event()
         self.num_dumps = 0
 
     def answer(self, number, time_step):
-        if number >= self._wait_from:
-            self.release.wait(self._seconds)
+        self._act(self)
+        if number == self._wait_at:
+            self.hangs.set()
+            self._clock.now += 0.1 * TIMEOUT  # so that later calls of others are later by the clock, too
+            wait_until(self._is_first)
+            self._clock.now += 100.0
+            self.release.wait(60.0)
         return time_step
+
+    def _is_first(self):
+        calls = self.driver._unroller.calls.copy()
+        _, since = calls.pop(self._env_index)
+        others = [call[1] > since for call in calls if call is not None]
+        return all(others) and any(others) >= self._others
 
     def dump_stacks(self):
         self.num_dumps += 1
@@ -42,13 +76,42 @@ class WaitingEnvironment(FakeEnvironment):
 
 
 @pytest.fixture
-def make_driver():
+def clock(monkeypatch):
+    """The time of drivers and of their watches."""
+    clock = Time()
+    monkeypatch.setattr(StageClock.__init__, "__defaults__", (clock,))
+    monkeypatch.setattr(stall_watch, "time", types.SimpleNamespace(monotonic=clock))
+    return clock
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """Waits until the watch has looked twice more, from its beginning to its end."""
+    count, find = [], StallWatch._find
+
+    def count_and_find(*args):
+        found = find(*args)
+        count.append(1)
+        return found
+
+    def look_twice():
+        number = len(count)
+        wait_until(lambda: len(count) >= number + 3)  # The first one may have begun before.
+
+    monkeypatch.setattr(StallWatch, "_find", count_and_find)
+    return look_twice
+
+
+@pytest.fixture
+def make_driver(clock):
     drivers = []
 
-    def make(driver_class, *kwargs_of_envs, policy=FrozenPolicy, **kwargs):
-        envs = [WaitingEnvironment(2, i, **kwargs) for i, kwargs in enumerate(kwargs_of_envs)]
-        kwargs = {"stall_timeout": TIMEOUT, "stop_timeout": 0.5, **kwargs}
-        driver = driver_class(envs, RecordingLearner(policy(envs[0])), unroll_length=3, **kwargs)
+    def make(driver_class, *kwargs_of_envs, **kwargs):
+        envs = [WaitingEnvironment(i, clock, **kwargs) for i, kwargs in enumerate(kwargs_of_envs)]
+        kwargs = {"stall_timeout": TIMEOUT, **kwargs}
+        driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3, **kwargs)
+        for env in envs:
+            env.driver = driver
         drivers.append((driver, envs))
         return driver, envs
 
@@ -67,28 +130,32 @@ def errors(monkeypatch):
     return texts
 
 
-def collect_for(driver, seconds):
-    """Calls `collect` until it fails, at most for some seconds."""
-    deadline = time.monotonic() + seconds
+def collect_on(driver):
+    """Calls `collect` until it fails."""
+    deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
         driver.collect()
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
-@pytest.mark.parametrize("wait_from, stage", [(0, "reset"), (5, "step")])
-def test_an_environment_that_hangs(make_driver, errors, capfd, driver_class, wait_from, stage):
-    driver, envs = make_driver(driver_class, {}, {"wait_from": wait_from, "seconds": 60})
-    start = time.monotonic()
+@pytest.mark.parametrize("wait_at, stage", [(0, "reset"), (5, "step")])
+def test_an_environment_that_hangs_ends_the_run(make_driver, errors, capfd, driver_class, wait_at, stage):
+    is_async = driver_class is AsyncOffPolicyDriver
+
+    def hang_too(env):
+        (_, since), other = driver._unroller.calls
+        if envs[1].hangs.is_set() and since > other[1]:
+            env.release.wait(60.0)
+
+    driver, envs = make_driver(driver_class, {"act": hang_too}, {"wait_at": wait_at, "others": is_async})
     with pytest.raises(StallError) as raised:
         driver.start()
-        collect_for(driver, 40)
-    assert time.monotonic() - start < SECONDS
-    assert str(raised.value).startswith(f"envs[1] (WaitingEnvironment) in {stage} for ")
-    # The other environment goes on until the learner has no place for its unrolls.
-    other = r"(no environment|envs\[0\] \(WaitingEnvironment\) in (reset|step) for 0\.\d s)"
-    text = rf"longer than stall_timeout=1\.5; also in a call: {other}; queues: \{{"
+        collect_on(driver)
+    assert str(raised.value).startswith(f"envs[1] (WaitingEnvironment) in {stage} for 100.0 s, longer than")
+    other = r"envs\[0\] \(WaitingEnvironment\) in (reset|step) for 100.0 s" if is_async else "no environment"
+    text = rf"longer than stall_timeout=0\.05; also in a call: {other}; queues: \{{"
     assert re.search(text, str(raised.value))
-    assert ("learn_queue" in str(raised.value)) == (driver_class is AsyncOffPolicyDriver)
+    assert ("learn_queue" in str(raised.value)) == is_async
     assert errors == [str(raised.value)]
     stacks = capfd.readouterr().err
     assert "most recent call first" in stacks and "in answer" in stacks
@@ -98,56 +165,71 @@ def test_an_environment_that_hangs(make_driver, errors, capfd, driver_class, wai
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
-def test_a_warning_comes_once_in_a_timeout_and_the_run_goes_on(make_driver, errors, driver_class):
-    driver, envs = make_driver(driver_class, {"wait_from": 4, "seconds": 60}, on_stall="warn")
+def test_a_warning_comes_once_in_a_timeout_and_the_run_goes_on(
+    make_driver, errors, clock, looks, driver_class
+):
+    driver, envs = make_driver(driver_class, {"wait_at": 4}, on_stall="warn")
+    counts = []
 
-    def release():
-        deadline = time.monotonic() + SECONDS
-        while len(errors) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+    def go_on():
+        wait_until(lambda: errors)
+        for seconds in (0.0, 0.6 * TIMEOUT, 0.6 * TIMEOUT):
+            clock.now += seconds
+            looks()
+            counts.append(len(errors))
         envs[0].release.set()
 
-    helper = threading.Thread(target=release)
-    start = time.monotonic()
+    helper = threading.Thread(target=go_on)
     helper.start()
     driver.start()
     for _ in range(5):
         driver.collect()
-    helper.join()
-    assert 2 <= len(errors) <= (time.monotonic() - start) / TIMEOUT
+    helper.join(60.0)
+    assert counts == [1, 1, 2] and len(errors) == 2
     assert len(driver.learner.observed) == 5
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
-def test_slow_environments_and_a_slow_learner_are_no_stall(make_driver, errors, driver_class):
-    # An unroll of 3 steps in two environments takes 0.6 s.
-    slow = {"wait_from": 0, "seconds": 0.1}
-    driver, _ = make_driver(driver_class, slow, slow, stall_timeout=3.0)
+def test_slow_environments_and_a_slow_learner_are_no_stall(make_driver, errors, clock, looks, driver_class):
+    def step_slowly(env):
+        clock.now += 0.2 * TIMEOUT
+
+    # In lockstep, so that no environment steps while the learner trains.
+    kwargs = {} if driver_class is SyncOffPolicyDriver else {"max_waiting_batches": 0}
+    driver, (env,) = make_driver(driver_class, {"act": step_slowly}, **kwargs)
     driver.start()
-    collect_for(driver, 4.0)
-    time.sleep(4.0)  # The learner trains.
+    for _ in range(4):  # The reset and an unroll take 0.8 of the time-out, all together takes much more.
+        driver.collect()
+        looks()
+    clock.now += 100.0  # The learner trains.
+    looks()
     driver.collect()
-    assert errors == []
+    assert errors == [] and env.num_steps == 5 * 3
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
 def test_none_never_watches(make_driver, errors, driver_class):
-    driver, _ = make_driver(driver_class, {"wait_from": 2, "seconds": 1.0}, stall_timeout=None)
+    driver, _ = make_driver(driver_class, {}, stall_timeout=None)
     driver.start()
     driver.collect()
     assert errors == []
     assert "StallWatch" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_collect_waits_although_no_environment_does(make_driver, errors):
-    """Each step is quick, but nothing ever arrives: the unroll needs more steps than there is time."""
-    driver, envs = make_driver(AsyncOffPolicyDriver, {})
-    driver._is_lockstep = True
-    queue = driver._tf_queues.learn_queue
+def test_collect_waits_although_no_environment_does(make_driver, errors, clock):
+    """No environment gets the order to make an unroll."""
+    driver, (env,) = make_driver(AsyncOffPolicyDriver, {}, max_waiting_batches=0)
+    driver._orders = []
+
+    def let_time_pass():
+        wait_until(lambda: env.num_resets == 1 and driver._unroller.calls == [None])
+        wait_until(lambda: driver._waiting_since is not None)
+        clock.now += 100.0
+
+    helper = threading.Thread(target=let_time_pass)
+    helper.start()
     driver.start()
-    take = type(queue).dequeue_many
-    queue.dequeue_many = lambda n: take(queue, n + 1)  # of one unroll that can wait
-    driver._is_lockstep = False
-    with pytest.raises(StallError, match="^collect waits for .* s, longer than stall_timeout=1.5"):
-        collect_for(driver, 40)
+    with pytest.raises(StallError, match="^collect waits for 100.0 s, longer than stall_timeout=0.05"):
+        collect_on(driver)
+    helper.join(60.0)
     assert len(errors) == 1

@@ -2,11 +2,10 @@
 """sticky: a sub-environment whose episode has ended waits for the next unroll."""
 
 import contextlib
+import functools
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 from tf_agents.metrics import py_metrics
 
 from alf.data_structures import FIRST, LAST
@@ -21,37 +20,15 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
+from tests.workers.envs import CallCountEnv
 
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
 STEP, CALLS, LENGTH = range(3)  # of the observation
 UNROLLS = 9
 
 
-class Counting(gymnasium.Env):
-    """Observes the step of the episode and the number of calls of `reset` and `step` before this one."""
-
-    observation_space = spaces.Box(0, np.inf, (3,), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, length):
-        self._length, self._calls = length, -1
-
-    def _observe(self):
-        self._calls += 1
-        return np.array([self._step, self._calls, self._length], np.float32), {"calls": self._calls}
-
-    def reset(self, *, seed=None, options=None):
-        self._step = 0
-        return self._observe()
-
-    def step(self, action):
-        self._step += 1
-        observation, info = self._observe()
-        return observation, float(self._step), self._step == self._length, False, info
-
-
 def make_env(lengths, num_workers=0):
-    env_fns = [lambda n=n: Counting(n) for n in lengths]
+    env_fns = [functools.partial(CallCountEnv, n) for n in lengths]
     return PythonEnvironment(env_fns, seed=0, num_workers=num_workers, info_keys=("calls",))
 
 
@@ -82,13 +59,13 @@ ALONE, TOGETHER = (3,), (2, 4, 3)  # lengths of the episodes
 @pytest.mark.parametrize(
     "driver_class, lengths, num_workers",
     [
-        *((driver_class, lengths, 0) for driver_class in DRIVERS for lengths in (ALONE, TOGETHER)),
-        (SyncOffPolicyDriver, ALONE, 1),
+        (SyncOffPolicyDriver, ALONE, 0),
+        (SyncOffPolicyDriver, TOGETHER, 0),
         (AsyncOffPolicyDriver, TOGETHER, 2),
     ],
 )
 def test_each_unroll_holds_one_whole_episode(driver_class, lengths, num_workers):
-    envs = [make_env(lengths, num_workers) for _ in range(2)]
+    envs = [make_env(lengths, num_workers), make_env(lengths)]
     unroll_length = max(lengths) + 1
     for unrolls in collect(driver_class, envs, unroll_length)[0]:
         for k, unroll in enumerate(unrolls):
@@ -113,8 +90,8 @@ def test_each_unroll_holds_one_whole_episode(driver_class, lengths, num_workers)
 @pytest.mark.parametrize(
     "driver_class, lengths, num_workers, unroll_length",
     [
-        *((SyncOffPolicyDriver, TOGETHER, 0, unroll_length) for unroll_length in (1, 2, 3, 5)),
-        (SyncOffPolicyDriver, ALONE, 0, 2),
+        (SyncOffPolicyDriver, TOGETHER, 0, 1),
+        (SyncOffPolicyDriver, TOGETHER, 0, 2),
         (AsyncOffPolicyDriver, TOGETHER, 2, 3),
     ],
 )

@@ -73,27 +73,29 @@ PAIRS = (4, 2, 2, 3, 3)
 UNEVEN = (5, 2, 2, 4, 1)
 
 
-@pytest.mark.parametrize(
-    "make_env, setting",
-    [
-        (make_cartpole, FEW),
-        (make_cartpole, PAIRS),
-        (make_cartpole, UNEVEN),
-        (make_match, PAIRS),
-        (make_counting, UNEVEN),
-        (make_nested, PAIRS),
-    ],
+def make_learner(make_env, num_envs):
+    envs = [make_env(i) for i in range(num_envs)]
+    return envs, RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(make_cartpole, PAIRS), (make_match, FEW), (make_counting, UNEVEN), (make_nested, PAIRS)],
+    ids=["cartpole", "match", "counting", "nested"],
 )
-def test_async_collects_what_sync_collects(make_env, setting):
-    num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
-
-    envs = [make_env(i) for i in range(num_envs)]
-    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
+def synchronous(request):
+    """What the synchronous driver collects with a setting: this, the environments' maker, and the setting."""
+    make_env, setting = request.param
+    num_envs, *_, unroll_length = setting
+    envs, learner = make_learner(make_env, num_envs)
     driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length)
-    expected = collect(driver, driver.run, num_envs, learner)
+    return collect(driver, driver.run, num_envs, learner), make_env, setting
 
-    envs = [make_env(i) for i in range(num_envs)]
-    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
+
+def test_async_collects_what_sync_collects(synchronous):
+    expected, make_env, setting = synchronous
+    num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
+    envs, learner = make_learner(make_env, num_envs)
     driver = AsyncOffPolicyDriver(
         envs,
         learner,
@@ -102,18 +104,13 @@ def test_async_collects_what_sync_collects(make_env, setting):
         learn_queue_cap=learn_queue_cap,
         unroll_length=unroll_length,
     )
-    collected = collect(driver, driver.run_async, num_envs, learner)
-
-    assert_equal_nests(collected, expected)
+    assert_equal_nests(collect(driver, driver.run_async, num_envs, learner), expected)
 
 
-@pytest.mark.parametrize("make_env", [make_cartpole, make_match, make_counting, make_nested])
-def test_an_environment_answers_the_same_actions_with_the_same_rows(make_env):
+def test_an_environment_answers_the_same_actions_with_the_same_rows(synchronous):
     """What both drivers could get wrong together."""
-    envs = [make_env(i) for i in range(2)]
-    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
-    driver = SyncOffPolicyDriver(envs, learner, unroll_length=5)
-    for index, unrolls in enumerate(collect(driver, driver.run, 2, learner)):
+    collected, make_env, _ = synchronous
+    for index, unrolls in enumerate(collected):
         rows = in_a_row(unrolls)
         env = make_env(index)
         time_step = env.reset()
@@ -126,13 +123,9 @@ def test_an_environment_answers_the_same_actions_with_the_same_rows(make_env):
             time_step = env.step(row.action)
 
 
-def test_other_seeds_collect_something_else():
-    """The comparison above would see a difference."""
-    collected = []
-    for seed in (0, 50):
-        env = make_cartpole(seed)
-        learner = RecordingLearner(FrozenPolicy(env, counts_steps=True))
-        driver = SyncOffPolicyDriver([env], learner, unroll_length=5)
-        collected.append(collect(driver, driver.run, 1, learner))
+def test_other_environments_collect_something_else(synchronous):
+    """The comparisons above would see a difference."""
+    collected, *_ = synchronous
+    observations = [in_a_row(unrolls).observation for unrolls in collected[:2]]
     with pytest.raises(AssertionError):
-        assert_equal_nests(*collected)
+        assert_equal_nests(*observations)

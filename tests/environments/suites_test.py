@@ -74,7 +74,7 @@ class TestMuJoCo(EnvironmentContract):
     num_steps = 40
 
     def make_env(self, seed):
-        return load("HalfCheetah-v5", 2, seed=seed, max_episode_steps=30, num_workers=1)
+        return load("HalfCheetah-v5", 2, seed=seed, max_episode_steps=30, num_workers=0)
 
 
 @pytest.mark.parametrize("name", ["Pong", "pong", "ALE/Pong-v5"])
@@ -93,17 +93,17 @@ def test_settings_of_atari():
 
 
 def play_pong(actions, **settings):
-    """Plays 4 games with the same action in all steps for each; returns the observations, [T, 4, ...]."""
-    env = load_atari("Pong", 4, seed=0, num_stack=1, **settings)
+    """Plays a game for each action, which it repeats in all steps; returns the observations, [T, B, ...]."""
+    env = load_atari("Pong", len(actions), seed=0, num_stack=1, **settings)
     steps = [env.reset(), *(env.step(np.array(actions)) for _ in range(20))]
     env.close()
     return np.stack([t.observation for t in steps])
 
 
 def test_colours_of_atari_are_the_channels_of_one_image():
-    screens = play_pong([2, 3, 2, 3], grayscale=False)
-    assert screens.shape == (21, 4, 84, 84, 3) and screens.dtype == np.uint8
-    gray = play_pong([2, 3, 2, 3])[:, :, 0]
+    screens = play_pong([2, 3], grayscale=False)
+    assert screens.shape == (21, 2, 84, 84, 3) and screens.dtype == np.uint8
+    gray = play_pong([2, 3])[:, :, 0]
     # Where something moves, the brighter one of two frames is chosen for each colour, or for the gray.
     assert np.abs(screens @ np.array([0.299, 0.587, 0.114]) - gray).mean() < 1
     assert (screens.max(axis=-1) > screens.min(axis=-1) + 50).any()
@@ -119,21 +119,19 @@ def test_colours_of_atari_are_the_channels_of_one_image():
 
 def test_sticky_actions_repeat_the_action_before():
     """With probability 1 no action but the first no-op is ever taken."""
-    actions = [0, 0, 2, 3]
-    sticky, free = (play_pong(actions, sticky_actions=p, noop_max=1) for p in (1.0, 0.0))
-    np.testing.assert_array_equal(sticky[:, 0], sticky[:, 2])
-    np.testing.assert_array_equal(sticky[:, 0], sticky[:, 3])
-    assert (free[:, 0] != free[:, 2]).any() and (free[:, 0] != free[:, 3]).any()
+    sticky, free = (play_pong([0, 2], sticky_actions=p, noop_max=1) for p in (1.0, 0.0))
+    np.testing.assert_array_equal(sticky[:, 0], sticky[:, 1])
+    assert (free[:, 0] != free[:, 1]).any()
 
 
 def test_no_ops_part_the_games():
-    first, parted = (play_pong([0] * 4, noop_max=noop_max)[-1] for noop_max in (1, 30))
+    first, parted = (play_pong([0] * 3, noop_max=noop_max)[-1] for noop_max in (1, 30))
     assert (first == first[0]).all()
     assert (parted != parted[0]).any()
 
 
 def test_rewards_of_atari_are_the_games_own():
-    env = load_atari("MsPacman", 4, seed=0)
+    env = load_atari("MsPacman", 2, seed=0)
     rewards = np.stack([t.reward for t in rollout(env, 100)])
     env.close()
     assert rewards.max() >= 10
@@ -141,7 +139,7 @@ def test_rewards_of_atari_are_the_games_own():
 
 @pytest.mark.parametrize("frame_skip", [2, 4])
 def test_a_time_limit_of_atari_is_a_truncation(frame_skip):
-    env = load_atari("Pong", 2, seed=0, max_episode_frames=40, frame_skip=frame_skip, noop_max=1)
+    env = load_atari("Pong", 1, seed=0, max_episode_frames=40, frame_skip=frame_skip, noop_max=1)
     steps = rollout(env, 24)
     env.close()
     first_end = next(i for i, t in enumerate(steps) if (t.step_type == LAST).any())
@@ -174,8 +172,8 @@ def test_the_number_of_threads_reaches_the_suite(monkeypatch, name, module, func
 
 def test_a_lost_life_ends_an_episode_if_one_asks_for_it():
     def num_ends(episodic_life):
-        env = load_atari("Breakout", 4, seed=0, episodic_life=episodic_life)
-        steps = rollout(env, 300)
+        env = load_atari("Breakout", 2, seed=0, episodic_life=episodic_life)
+        steps = rollout(env, 200)
         env.close()
         ends = np.stack([t.step_type == LAST for t in steps])
         assert (np.stack([t.discount for t in steps])[ends] == 0).all()

@@ -18,7 +18,7 @@ from alf.environments import PythonEnvironment
 from alf.seeds import spawn_seeds
 from alf.workers import WorkerError, WorkerSettings
 from tests.workers import envs
-from tests.workers.envs import INFO_KEYS, CountEnv, InfoEnv, ProcessEnv, SlowEnv, StartEnv
+from tests.workers.envs import INFO_KEYS, CountEnv, InfoEnv, ProcessEnv, StartEnv, WaitEnv
 
 PID, SEED, EPISODE, STEP = range(4)  # what CountEnv observes
 CORES, THREADS, NICE = 1, 2, 3  # what ProcessEnv observes
@@ -55,16 +55,14 @@ def test_seed():
         assert env.reset().observation[:, SEED].tolist() == spawn_seeds(5, 3)
 
 
-@pytest.mark.parametrize("num_workers", [1, 3])
-def test_num_workers(num_workers):
-    with bound([CountEnv] * 3, num_workers) as env:
-        assert len(set(env.reset().observation[:, PID])) == num_workers
+def test_num_workers():
+    with bound([CountEnv] * 2, 2) as env:
+        assert len(set(env.reset().observation[:, PID])) == 2
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_max_random_steps(num_workers):
+def test_max_random_steps():
     make = functools.partial(CountEnv, length=1000)
-    with bound([make] * 20, num_workers, seed=0, max_random_steps=50) as env:
+    with bound([make] * 20, seed=0, max_random_steps=50) as env:
         steps = env.reset().observation[:, STEP]
         assert len(set(steps)) > 5 and max(steps) <= 50
 
@@ -72,26 +70,24 @@ def test_max_random_steps(num_workers):
 def test_start_timeout(monkeypatch):
     monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
     make = functools.partial(CountEnv, at=0, act=envs.sleep_for_long)
-    with pytest.raises(WorkerError, match="did not answer within start_timeout=0.5 s"):
-        with bound([make], start_timeout=0.5, max_restarts=0):
+    with pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"):
+        with bound([make], start_timeout=0.3, max_restarts=0):
             pass
 
 
 def test_step_timeout():
     make = functools.partial(CountEnv, at=1, act=envs.sleep_for_long)
-    with bound([make], step_timeout=0.5, max_restarts=0) as env:
-        env.reset()
-        with pytest.raises(WorkerError, match="did not answer within step_timeout=0.5 s"):
+    with bound([make], step_timeout=0.3, max_restarts=0) as env:
+        with pytest.raises(WorkerError, match="did not answer within step_timeout=0.3 s"):
+            env.reset()  # It may take as long on a busy machine.
             step(env)
 
 
-@pytest.mark.parametrize("max_restarts", [0, 4])
-def test_max_restarts(max_restarts):
-    with bound([functools.partial(CountEnv, at=1, act=envs.end_process)], max_restarts=max_restarts) as env:
+def test_max_restarts():
+    with bound([functools.partial(CountEnv, at=1, act=envs.end_process)], max_restarts=1) as env:
         env.reset()
-        for _ in range(max_restarts):
-            step(env)
-        with pytest.raises(WorkerError, match=f"max_restarts={max_restarts} is reached within 600 s"):
+        step(env)
+        with pytest.raises(WorkerError, match="max_restarts=1 is reached within 600 s"):
             step(env)
 
 
@@ -99,71 +95,71 @@ def test_restart_period():
     make = functools.partial(CountEnv, at=1, act=envs.end_process)
     with bound([make], max_restarts=1, restart_period=1e-6) as env:
         env.reset()
-        for _ in range(3):
+        for _ in range(2):
             step(env)
-        assert env.num_restarts == 3
+        assert env.num_restarts == 2
 
 
-@pytest.mark.parametrize("pin_workers", [False, True])
-def test_pin_workers(pin_workers):
-    with bound([ProcessEnv], pin_workers=pin_workers) as env:
-        expected = 1 if pin_workers else len(os.sched_getaffinity(0))
-        assert env.reset().observation[0, CORES] == expected
+def test_pin_workers():
+    with bound([ProcessEnv], pin_workers=True) as env:
+        assert env.reset().observation[0, CORES] == 1
 
 
-@pytest.mark.parametrize("single_threaded, threads", [(True, 1), (False, 3)])
-def test_single_threaded(monkeypatch, single_threaded, threads):
+def test_single_threaded(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    with bound([ProcessEnv], single_threaded=single_threaded) as env:
-        assert env.reset().observation[0, THREADS] == threads
+    with bound([ProcessEnv], single_threaded=False) as env:
+        assert env.reset().observation[0, THREADS] == 3
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_info_keys(num_workers):
-    with bound([functools.partial(InfoEnv, 5)], num_workers, info_keys=INFO_KEYS) as env:
+def test_info_keys():
+    with bound([functools.partial(InfoEnv, 5)], info_keys=INFO_KEYS) as env:
         env.reset()
         step(env)
         assert env.get_info()["code"].tolist() == [5001]
 
 
-@pytest.mark.parametrize("worker_nice", [0, 3])
-def test_worker_nice(worker_nice):
-    with bound([ProcessEnv], worker_nice=worker_nice) as env:
+def test_worker_nice():
+    with bound([ProcessEnv], worker_nice=3) as env:
         own = os.getpriority(os.PRIO_PROCESS, 0)
-        assert env.reset().observation[0, NICE] == min(own + worker_nice, 19)
+        assert env.reset().observation[0, NICE] == min(own + 3, 19)
 
 
 def test_max_concurrent_starts(tmp_path):
-    """Without the setting all three constructors run at the same time."""
-    with bound([functools.partial(StartEnv, str(tmp_path))] * 3, 3, max_concurrent_starts=1) as env:
-        assert env.reset().observation[:, SEED].tolist() == [1, 1, 1]
-        assert len(set(env.reset().observation[:, PID])) == 3
+    """Without the setting both constructors run at the same time."""
+    with bound([functools.partial(StartEnv, str(tmp_path))] * 2, 2, max_concurrent_starts=1) as env:
+        assert env.reset().observation[:, SEED].tolist() == [1, 1]
+        assert len(set(env.reset().observation[:, PID])) == 2
 
 
-def test_heartbeat_interval(monkeypatch):
-    lines = []
-    monkeypatch.setattr(logging, "warning", lambda text, *args: lines.append(text % args))
-    with bound([functools.partial(SlowEnv, 1.5)] * 2, 2, heartbeat_interval=0.5) as env:
+def test_heartbeat_interval(monkeypatch, tmp_path):
+    lines, path, interval = [], tmp_path / "go on", 0.05
+
+    def note(text, *args):
+        lines.append(text % args)
+        if len(lines) == 6:
+            path.touch()
+
+    with bound([functools.partial(WaitEnv, str(path))] * 2, 2, heartbeat_interval=interval) as env:
         env.reset()
-        lines.clear()  # of the start, which takes longer on a busy machine
+        monkeypatch.setattr(logging, "warning", note)
+        start = time.monotonic()
         step(env)
+        seconds = time.monotonic() - start
         pids = env._batch.pids
-    number = r"(\d+) s"
+    number = r"\d+ s"
     assert re.fullmatch(
         rf"no answer from the worker process of environments 0 to 0 \(process {pids[0]}\) for {number}, "
         rf"the worker process of environments 1 to 1 \(process {pids[1]}\) for {number}",
         lines[0],
     )
-    # The numbers are rounded: half a second more is one more line.
-    assert len(lines) <= 2 + int(re.search(number, lines[-1])[1]) / 0.5
+    assert len(lines) <= seconds / interval + 1, "more than one line in an interval"
 
 
 def test_num_splits():
-    with bound([CountEnv] * 6, 2, num_splits=3) as env:
+    with bound([CountEnv] * 3, num_splits=3) as env:
         first, *others = env.splits
-        assert first is env and [x.batch_size for x in env.splits] == [2, 2, 2]
-        pids = [x.reset().observation[:, PID].tolist() for x in env.splits]
-        assert pids[0] == pids[1] == pids[2] and len(set(pids[0])) == 2
+        assert first is env and [x.batch_size for x in env.splits] == [1, 1, 1]
+        assert len({x.reset().observation[0, PID] for x in env.splits}) == 1
         for other in others:
             other.close()
 
@@ -176,6 +172,6 @@ def test_the_trial_of_auto_has_the_limits_too(monkeypatch, at, setting):
     make = functools.partial(CountEnv, at=at, act=envs.sleep_for_long)
     start = time.monotonic()
     # A constructor that hangs is an error; after a trial step that hangs the environments step in workers.
-    with contextlib.suppress(WorkerError), bound([make], "auto", max_restarts=0, **{setting: 0.5}):
+    with contextlib.suppress(WorkerError), bound([make], "auto", max_restarts=0, **{setting: 0.3}):
         pass
     assert time.monotonic() - start < 30.0  # The defaults are 120 s and 60 s.

@@ -5,52 +5,46 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
+from alf.algorithms import ImpalaAlgorithm
 from alf.data_structures import FIRST, LossInfo
-from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.learner.jit_compile_test import make_learner as make_algorithm_learner
-from tests.learner.learner_test import LEGACY, Quadratic, make_experience, make_learner, train
+from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.replay import UniformReplayer
+from tests.learner import small_learners
+from tests.learner.learner_test import LEGACY, UNROLL_SPEC, Quadratic, make_experience, make_learner, train
 
 SHOWN = dict(debug_summaries=True, summarize_grads_and_vars=True)
-ALGORITHMS = {"impala": ImpalaAlgorithm, "ppo": PPOAlgorithm, "dqn": DqnAlgorithm, "sac": SacAlgorithm}
 
 
-def list_operations(graph):
-    """The names of all operations, those of the functions that the graph calls included."""
-    definition = graph.as_graph_def(add_shapes=False)
-    names = [node.name for node in definition.node]
-    return names + [node.name for function in definition.library.function for node in function.node_def]
+def make_replay_learner(**settings):
+    training = ReplayTraining(UniformReplayer(UNROLL_SPEC, num_envs=1, capacity=100), mini_batch_size=4)
+    return Learner(Quadratic(), LEGACY.SGD(0.001), training, **settings)
 
 
-def trace_update(kind, **settings):
-    """The names of the operations of an update, and what the learner made of it as histograms."""
-    env = MatchObservationEnvironment(4, episode_length=3)
-    learner = make_algorithm_learner(ALGORITHMS[kind], EnvSpecs([env]), None, **settings)
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
-    driver.start()
-    try:
-        driver.collect()
-        driver.collect()
-        learner.train()
-    finally:
-        driver.stop()
-    traced = learner._training._train_on._function._list_all_concrete_functions()
-    return [name for function in traced for name in list_operations(function.graph)], learner
+def list_operations(learner):
+    """The names of all operations of a learner's updates, those of the functions that they call included."""
+    names = []
+    for traced in learner._training._train_on._function._list_all_concrete_functions():
+        definition = traced.graph.as_graph_def(add_shapes=False)
+        nodes = [*definition.node, *(node for f in definition.library.function for node in f.node_def)]
+        names += [node.name for node in nodes]
+    return names
 
 
-@pytest.mark.parametrize("kind", ["impala", "dqn"])
-def test_by_default_the_update_has_no_further_operation(kind):
-    before, learner = trace_update(kind)
-    assert learner.histograms() == {}
-    after, other = trace_update(kind, **SHOWN)
+@pytest.mark.parametrize("make", [make_learner, make_replay_learner])
+def test_by_default_the_update_has_no_further_operation(make):
+    plain, showing = make(), make(**SHOWN)
+    for learner in (plain, showing):
+        train(learner, t=2)
+    before, after = list_operations(plain), list_operations(showing)
+    assert plain.histograms() == {}
     added = [name for name in after if "keep_last" in name]
     assert not [name for name in before if "keep_last" in name]
     # An operation for each histogram keeps it.
-    kept = [name for name in other.histograms() if not name.startswith("variables/")]
+    kept = [name for name in showing.histograms() if not name.startswith("variables/")]
     assert len(added) >= len(kept) > 3
     assert len(before) < len(after)
+    assert find_debug(showing.histograms())[0]
 
 
 def test_histograms_hold_the_last_update():
@@ -69,7 +63,7 @@ def test_histograms_hold_the_last_update():
     assert learner.histograms()["debug/observation"].shape == (6,)
 
 
-def test_steps_that_do_not_count_are_not_shown():
+def test_steps_that_do_not_train_are_not_shown():
     experience = make_experience(t=3, b=1, observation=5.0)
     step_type = np.array(experience.step_type)
     step_type[0, 2] = FIRST  # no transition leads from row 1 to it
@@ -93,7 +87,7 @@ def test_a_setting_shows_its_own_part():
     assert {name.partition("/")[0] for name in learner.histograms()} == {"gradients", "variables"}
 
 
-def test_what_is_kept_is_in_no_checkpoint(tmp_path):
+def test_histograms_are_in_no_checkpoint(tmp_path):
     variables, saved = [], []
     for settings in ({}, SHOWN):
         learner = make_learner(**settings)
@@ -104,7 +98,7 @@ def test_what_is_kept_is_in_no_checkpoint(tmp_path):
     assert variables[0] == variables[1] and saved[0] == saved[1]
 
 
-def test_sparse_gradients_and_equal_names():
+def test_sparse_gradients_and_equal_names_are_shown():
     class Sparse(Quadratic):
         def __init__(self):
             super().__init__()
@@ -123,28 +117,52 @@ def test_sparse_gradients_and_equal_names():
     }
 
 
-@pytest.mark.parametrize("setting", SHOWN)
-def test_wrong_settings(setting):
-    with pytest.raises(ConfigError, match=f"Learner.{setting} is 1: "):
-        make_learner(**{setting: 1})
+def test_wrong_settings_are_named(subtests):
+    for setting in SHOWN:
+        with subtests.test(setting), pytest.raises(ConfigError, match=f"Learner.{setting} is 1: "):
+            make_learner(**{setting: 1})
+
+
+def find_debug(histograms):
+    """What the histograms show of the last update's batch, lists of equal length."""
+    parts = [histograms[f"debug/{name}"].tolist() for name in ("observation", "action", "reward")]
+    assert len({len(part) for part in parts}) == 1
+    return parts
 
 
 @pytest.mark.parametrize("how", ["jit", "strategy", "minibatches"])
-def test_other_kinds_of_updates(how):
-    settings = {
-        "jit": dict(jit_compile=True),
-        "strategy": dict(strategy=tf.distribute.MirroredStrategy(["CPU:0"])),
-        "minibatches": {},
+def test_every_kind_of_update_keeps_them(how):
+    make = {
+        "jit": lambda: make_learner(jit_compile=True, **SHOWN),
+        "strategy": lambda: make_learner(strategy=tf.distribute.MirroredStrategy(["CPU:0"]), **SHOWN),
+        "minibatches": lambda: make_learner(
+            training=UnrollTraining(num_epochs=2, num_minibatches=2), **SHOWN
+        ),
     }[how]
-    kind = "ppo" if how == "minibatches" else "impala"
-    _, learner = trace_update(kind, **SHOWN, **settings)
+    learner = make()
+    start = learner.algorithm.weights.numpy()
+    train(learner, t=2, b=2, reward=0.5, observation=3.0)
     found = learner.histograms()
-    gradients = {
-        name.partition("/")[2]: x.shape for name, x in found.items() if name.startswith("gradients/")
-    }
-    variables = {
-        name.partition("/")[2]: x.shape for name, x in found.items() if name.startswith("variables/")
-    }
-    assert gradients == variables and len(gradients) > 3
-    assert all(x.any() for name, x in found.items() if name.startswith("gradients/") and "kernel" in name)
-    assert len(found["debug/action"]) == len(found["debug/observation"]) == len(found["debug/reward"]) > 0
+    observations, _, _ = find_debug(found)
+    assert observations == [3.0] * (2 if how == "minibatches" else 4)
+    variable, gradient = found["variables/all/Variable_1"], found["gradients/all/Variable_1"]
+    assert gradient.shape == variable.shape == (2,)
+    np.testing.assert_array_equal(variable, learner.algorithm.weights)
+    if how != "minibatches":  # the reward may be in the part of another update
+        assert gradient.any() and (variable != start).all()
+
+
+def test_histograms_have_the_names_of_the_networks_variables():
+    env = small_learners.make_env()
+    learner = small_learners.make_learner(ImpalaAlgorithm, env, summarize_grads_and_vars=True)
+    small_learners.without_graph(learner)
+    learner.observe(small_learners.collect(env, learner))
+    learner.train()
+    found = learner.histograms()
+    kinds = [
+        {name.partition("/")[2]: x.shape for name, x in found.items() if name.startswith(kind)}
+        for kind in ("gradients/", "variables/")
+    ]
+    assert kinds[0] == kinds[1] and len(kinds[0]) > 3
+    kernels = [x for name, x in found.items() if name.startswith("gradients/") and "kernel" in name]
+    assert kernels and all(kernel.any() for kernel in kernels)

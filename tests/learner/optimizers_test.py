@@ -2,6 +2,7 @@
 """Optimizers: every setting in gin by Keras' name for it; groups of variables."""
 
 import functools
+import itertools
 
 import gin
 import numpy as np
@@ -16,75 +17,73 @@ from alf.schedules import LinearSchedule, Progress
 LEGACY = tf.keras.optimizers.legacy
 
 
-@pytest.mark.parametrize(
-    "make, settings",
-    [
-        (optimizers.Adam, dict(learning_rate=0.5, beta_1=0.25, beta_2=0.75, epsilon=0.125, amsgrad=True)),
-        (optimizers.RMSprop, dict(learning_rate=0.5, rho=0.75, momentum=0.25, epsilon=0.125, centered=True)),
-        (optimizers.SGD, dict(learning_rate=0.5, momentum=0.25, nesterov=True)),
-    ],
-)
-@pytest.mark.parametrize("clip", [{}, {"clipnorm": 2.0}, {"clipvalue": 3.0}, {"global_clipnorm": 4.0}])
-def test_settings_from_gin(make, settings, clip):
-    settings = {**settings, **clip, "decay": 0.0625, "name": "mine"}
-    for name, value in settings.items():
-        gin.bind_parameter(f"{make.__name__}.{name}", value)
-    assert make().get_config() == settings
+OPTIMIZERS = [
+    (optimizers.Adam, dict(learning_rate=0.5, beta_1=0.25, beta_2=0.75, epsilon=0.125, amsgrad=True)),
+    (optimizers.RMSprop, dict(learning_rate=0.5, rho=0.75, momentum=0.25, epsilon=0.125, centered=True)),
+    (optimizers.SGD, dict(learning_rate=0.5, momentum=0.25, nesterov=True)),
+]
+CLIPS = [{}, {"clipnorm": 2.0}, {"clipvalue": 3.0}, {"global_clipnorm": 4.0}]
 
 
-@pytest.mark.parametrize("make", [optimizers.Adam, optimizers.RMSprop, optimizers.SGD])
-def test_the_config_file_of_a_run_has_the_defaults(make):
-    make()
-    assert f"{make.__name__}.learning_rate = 0.0" in gin.operative_config_str()
+def test_gin_sets_every_setting(subtests):
+    for (make, settings), clip in itertools.product(OPTIMIZERS, CLIPS):
+        settings = {**settings, **clip, "decay": 0.0625, "name": "mine"}
+        gin.clear_config()
+        for name, value in settings.items():
+            gin.bind_parameter(f"{make.__name__}.{name}", value)
+        with subtests.test(make=make, clip=clip):
+            assert make().get_config() == settings
 
 
-@pytest.mark.parametrize("make", [optimizers.RMSprop, optimizers.SGD])
-@pytest.mark.parametrize("momentum", [-1.0, 1.5, "much"])
-def test_a_momentum_that_keras_refuses_is_a_wrong_setting(make, momentum):
-    with pytest.raises(
-        ConfigError, match=f"^{make.__name__}.momentum is {momentum!r}: .* at least 0 and at most"
-    ):
-        make(momentum=momentum)
+def test_the_config_file_of_a_run_has_the_defaults(subtests):
+    for make, _ in OPTIMIZERS:
+        make()
+        with subtests.test(make=make):
+            assert f"{make.__name__}.learning_rate = 0.0" in gin.operative_config_str()
 
 
-@pytest.mark.parametrize(
-    "binding, message",
-    [
-        (
-            "Adam.beta_1 = @LinearSchedule()",
-            "Adam.beta_1 is a LinearSchedule: only learning_rate can follow a",
-        ),
-        ("Adam.clipnorm = @LinearSchedule()", "Adam.clipnorm is a LinearSchedule"),
-        ("Adam.learning_rate = @SGD()", "Adam.learning_rate is <.*SGD.*>: it must be a number or a schedule"),
-        ("Adam.learning_rate = @SGD", "Adam.learning_rate is <class .*SGD.*>: it must be a number or a"),
-        ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number or a schedule"),
-        ("Adam.learning_rate = -1", "Adam.learning_rate is -1: it must be a number at least 0"),
-        ("Adam.name = 'a b/'", "Adam.name is 'a b/': it must be a text of letters"),
-        ("Adam.name = 1.5", "Adam.name is 1.5: it must be a text"),
-        ("Adam.beta_1 = 1", "Adam.beta_1 is 1: it must be a number at least 0 and at most 0.99"),
-        ("Adam.beta_2 = 'a'", "Adam.beta_2 is 'a'"),
-        ("RMSprop.rho = 1.0", "RMSprop.rho is 1.0"),
-        ("SGD.momentum = 'a'", "SGD.momentum is 'a'"),
-        ("Adam.clipnorm = 'a'", "Adam.clipnorm is 'a': it must be a number above 0"),
-        ("Adam.clipvalue = 0", "Adam.clipvalue is 0"),
-        ("Adam.global_clipnorm = -1", "Adam.global_clipnorm is -1"),
-        ("Adam.decay = -1", "Adam.decay is -1"),
-        ("Adam.epsilon = ''", "Adam.epsilon is '': it must be a number above 0"),
-        ("Adam.epsilon = {}", "Adam.epsilon is {}"),
-        ("Adam.epsilon = ()", r"Adam.epsilon is \(\)"),
-        ("Adam.epsilon = @SGD()", "Adam.epsilon is <.*SGD"),
-        ("Adam.epsilon = 0", "Adam.epsilon is 0"),
-        ("Adam.amsgrad = 'False'", "Adam.amsgrad is 'False': it must be True or False"),
-        ("SGD.nesterov = 1", "SGD.nesterov is 1"),
-        ("RMSprop.centered = None", "RMSprop.centered is None"),
-    ],
-)
-def test_an_argument_from_gin_is_named(binding, message):
-    gin.parse_config(
-        [binding, "LinearSchedule.start = 1.0", "LinearSchedule.end = 0.5", "LinearSchedule.over = 5"]
-    )
-    with pytest.raises(ConfigError, match=f"^{message}"):
-        getattr(optimizers, binding.partition(".")[0])()
+def test_a_momentum_that_keras_refuses_is_a_wrong_setting(subtests):
+    for make, momentum in itertools.product((optimizers.RMSprop, optimizers.SGD), (-1.0, 1.5, "much")):
+        message = f"^{make.__name__}.momentum is {momentum!r}: .* at least 0 and at most"
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            make(momentum=momentum)
+
+
+WRONG_ARGUMENTS = [
+    ("Adam.beta_1 = @LinearSchedule()", "Adam.beta_1 is a LinearSchedule: only learning_rate can follow a"),
+    ("Adam.clipnorm = @LinearSchedule()", "Adam.clipnorm is a LinearSchedule"),
+    ("Adam.learning_rate = @SGD()", "Adam.learning_rate is <.*SGD.*>: it must be a number or a schedule"),
+    ("Adam.learning_rate = @SGD", "Adam.learning_rate is <class .*SGD.*>: it must be a number or a"),
+    ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number or a schedule"),
+    ("Adam.learning_rate = -1", "Adam.learning_rate is -1: it must be a number at least 0"),
+    ("Adam.name = 'a b/'", "Adam.name is 'a b/': it must be a text of letters"),
+    ("Adam.name = 1.5", "Adam.name is 1.5: it must be a text"),
+    ("Adam.beta_1 = 1", "Adam.beta_1 is 1: it must be a number at least 0 and at most 0.99"),
+    ("Adam.beta_2 = 'a'", "Adam.beta_2 is 'a'"),
+    ("RMSprop.rho = 1.0", "RMSprop.rho is 1.0"),
+    ("SGD.momentum = 'a'", "SGD.momentum is 'a'"),
+    ("Adam.clipnorm = 'a'", "Adam.clipnorm is 'a': it must be a number above 0"),
+    ("Adam.clipvalue = 0", "Adam.clipvalue is 0"),
+    ("Adam.global_clipnorm = -1", "Adam.global_clipnorm is -1"),
+    ("Adam.decay = -1", "Adam.decay is -1"),
+    ("Adam.epsilon = ''", "Adam.epsilon is '': it must be a number above 0"),
+    ("Adam.epsilon = {}", "Adam.epsilon is {}"),
+    ("Adam.epsilon = ()", r"Adam.epsilon is \(\)"),
+    ("Adam.epsilon = @SGD()", "Adam.epsilon is <.*SGD"),
+    ("Adam.epsilon = 0", "Adam.epsilon is 0"),
+    ("Adam.amsgrad = 'False'", "Adam.amsgrad is 'False': it must be True or False"),
+    ("SGD.nesterov = 1", "SGD.nesterov is 1"),
+    ("RMSprop.centered = None", "RMSprop.centered is None"),
+]
+
+
+def test_a_wrong_argument_from_gin_is_named(subtests):
+    schedule = ["LinearSchedule.start = 1.0", "LinearSchedule.end = 0.5", "LinearSchedule.over = 5"]
+    for binding, message in WRONG_ARGUMENTS:
+        gin.clear_config()
+        gin.parse_config([binding, *schedule])
+        with subtests.test(binding), pytest.raises(ConfigError, match=f"^{message}"):
+            getattr(optimizers, binding.partition(".")[0])()
 
 
 def make_groups():
@@ -161,51 +160,41 @@ def test_schedules_follow_the_progress():
 SAME = LEGACY.SGD(0.1)
 
 
-@pytest.mark.parametrize(
-    "optimizer, message",
-    [
-        (
-            {"actor": LEGACY.SGD()},
-            r"has the keys \['actor'\]: .* for each .* \['actor', 'critic'\]",
-        ),
-        ({}, r"has the keys \[\]"),
-        ({"actor": LEGACY.SGD(), "value": LEGACY.SGD()}, r"has the keys \['actor', 'value'\]"),
-        ({"all": LEGACY.SGD()}, r"has the keys \['all'\]"),
-        ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
-        ({"actor": LEGACY.SGD(), "critic": "adam"}, r"Learner.optimizer\['critic'\] is 'adam'"),
-        ({"actor": LEGACY.SGD(), "critic": None}, r"Learner.optimizer\['critic'\] is None"),
-        (
-            {"actor": LEGACY.SGD(-1.0), "critic": LEGACY.SGD()},
-            r"learning_rate of .*\['actor'\]",
-        ),
-        ("adam", "Learner.optimizer is 'adam': .* in gin, @Adam\\(\\)"),
-        (LEGACY.SGD, "Learner.optimizer is .*SGD"),
-    ],
-)
-def test_optimizers_that_do_not_fit_the_groups_are_errors(optimizer, message):
-    with pytest.raises(ConfigError, match=message):
-        GroupOptimizer(optimizer, make_groups(), make_progress())
+MISFITS = [
+    ({"actor": LEGACY.SGD()}, r"has the keys \['actor'\]: .* for each .* \['actor', 'critic'\]"),
+    ({}, r"has the keys \[\]"),
+    ({"actor": LEGACY.SGD(), "value": LEGACY.SGD()}, r"has the keys \['actor', 'value'\]"),
+    ({"all": LEGACY.SGD()}, r"has the keys \['all'\]"),
+    ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
+    ({"actor": LEGACY.SGD(), "critic": "adam"}, r"Learner.optimizer\['critic'\] is 'adam'"),
+    ({"actor": LEGACY.SGD(), "critic": None}, r"Learner.optimizer\['critic'\] is None"),
+    ({"actor": LEGACY.SGD(-1.0), "critic": LEGACY.SGD()}, r"learning_rate of .*\['actor'\]"),
+    ("adam", "Learner.optimizer is 'adam': .* in gin, @Adam\\(\\)"),
+    (LEGACY.SGD, "Learner.optimizer is .*SGD"),
+]
 
 
-@pytest.mark.parametrize(
-    "optimizer, message",
-    [
-        (
-            LEGACY.Adam(beta_1="bad"),
-            "the beta_1 of Learner.optimizer is 'bad': .* at least 0 and at most 0.99",
-        ),
-        (LEGACY.Adam(beta_2=-5.0), "the beta_2 of Learner.optimizer is -5.0"),
-        (LEGACY.Adam(epsilon="1e-5"), "the epsilon of Learner.optimizer is '1e-5': .* above 0"),
-        (LEGACY.Adam(amsgrad="no"), "the amsgrad of Learner.optimizer is 'no'"),
-        (LEGACY.RMSprop(rho=1.5), "the rho of Learner.optimizer is 1.5"),
-        (LEGACY.RMSprop(centered=1), "the centered of Learner.optimizer is 1"),
-        (LEGACY.SGD(nesterov="no"), "the nesterov of Learner.optimizer is 'no'"),
-    ],
-    ids=lambda value: None if isinstance(value, str) else value._name,
-)
-def test_wrong_constants_of_optimizers(optimizer, message):
-    with pytest.raises(ConfigError, match=message):
-        GroupOptimizer(optimizer, {"all": [tf.Variable(1.0)]}, make_progress())
+def test_optimizers_that_do_not_fit_the_groups_are_errors(subtests):
+    for optimizer, message in MISFITS:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            GroupOptimizer(optimizer, make_groups(), make_progress())
+
+
+WRONG_CONSTANTS = [
+    (LEGACY.Adam(beta_1="bad"), "the beta_1 of Learner.optimizer is 'bad': .* at least 0 and at most 0.99"),
+    (LEGACY.Adam(beta_2=-5.0), "the beta_2 of Learner.optimizer is -5.0"),
+    (LEGACY.Adam(epsilon="1e-5"), "the epsilon of Learner.optimizer is '1e-5': .* above 0"),
+    (LEGACY.Adam(amsgrad="no"), "the amsgrad of Learner.optimizer is 'no'"),
+    (LEGACY.RMSprop(rho=1.5), "the rho of Learner.optimizer is 1.5"),
+    (LEGACY.RMSprop(centered=1), "the centered of Learner.optimizer is 1"),
+    (LEGACY.SGD(nesterov="no"), "the nesterov of Learner.optimizer is 'no'"),
+]
+
+
+def test_wrong_constants_of_optimizers_are_named(subtests):
+    for optimizer, message in WRONG_CONSTANTS:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            GroupOptimizer(optimizer, {"all": [tf.Variable(1.0)]}, make_progress())
 
 
 def test_a_learning_rate_that_float32_cannot_hold_is_refused():

@@ -2,6 +2,7 @@
 """Training from a replay buffer: when, how often, from what."""
 
 import time
+import types
 
 import numpy as np
 import pytest
@@ -79,49 +80,93 @@ def make(num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_s
 
 
 def iterate(driver, count):
-    """Iterations as the trainer makes them; returns the numbers of steps and updates after each."""
+    """Iterations as the trainer makes them.
+
+    Returns the numbers of steps and updates after each, and the last of what `train` showed.
+    """
     steps, updates, total = [], [], 0
     try:
         for _ in range(count):
             total += driver.collect()
-            driver.learner.train()
+            shown = driver.learner.train()
             steps.append(total)
             updates.append(int(driver.learner.train_step_counter))
+            assert bool(shown) == (updates[-1] > (updates[-2] if len(updates) > 1 else 0))
     finally:
         driver.stop()
-    return np.array(steps), np.array(updates)
+    return np.array(steps), np.array(updates), shown
 
 
-def test_a_number_of_updates_for_each_call():
-    driver, learner, algorithm = make(num_updates_per_train_iter=3)
-    _, updates = iterate(driver, 4)
-    np.testing.assert_array_equal(updates, [3, 6, 9, 12])
-    assert len(algorithm.batches) == 12
+@pytest.fixture(scope="module")
+def run():
+    """A run whose observations are stacks of frames; what it did and saw."""
+    settings = dict(transformers=[FrameStacker], mini_batch_length=3, num_updates_per_train_iter=5)
+    driver, learner, algorithm = make(**settings)
+    _, updates, _ = iterate(driver, 6)
+    # 4 frames each, oldest first.
+    batches = [(x.reshape(4, 3, 4, 3), *others) for x, *others in algorithm.batches]
+    return types.SimpleNamespace(learner=learner, updates=updates, batches=batches)
 
 
-@pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-@pytest.mark.parametrize("ratio", [0.3, 1, 0.01, 2.5])
-def test_a_replay_ratio_is_held_exactly(driver_class, ratio):
+def test_each_call_makes_a_number_of_updates(run):
+    # The first unroll, of 4 steps, has no sequence of 3 steps with the 3 rows before it.
+    np.testing.assert_array_equal(run.updates, [0, 5, 10, 15, 20, 25])
+    assert len(run.batches) == 25
+
+
+def test_sequences_are_whole_and_in_order(run):
+    for frames, weight, step_type in run.batches:
+        observation = frames[:, :, -1]
+        assert weight.shape == (4, 3)
+        assert np.all(np.diff(observation[..., ROW], axis=0) == 1)
+        assert np.all(np.diff(observation[..., ENV_ID], axis=0) == 0)
+        # Nothing is learned across the seam of two episodes, nor from the row that bootstraps.
+        np.testing.assert_array_equal(weight[:-1], step_type[1:] != 0)
+        assert not weight[-1].any()
+
+
+def test_transformers_see_the_rows_before_a_sequence(run):
+    for frames, _, _ in run.batches:
+        steps = frames[..., STEP]
+        ages = np.array([3, 2, 1, 0])
+        np.testing.assert_array_equal(steps, np.maximum(steps[..., 3:] - ages, 0))
+
+
+def test_a_buffer_keeps_what_it_was_not_told_to_clear(run):
+    assert run.learner.replayer.num_steps() == 6 * 16
+
+
+def due_updates(ratio, steps):
+    """The updates that a ratio asks for, after each of some numbers of steps."""
+    return [int(round(ratio * (s - steps[0]), 6)) for s in steps]
+
+
+@pytest.mark.parametrize("driver_class, ratio", [(SyncOffPolicyDriver, 0.3), (AsyncOffPolicyDriver, 2.5)])
+def test_a_replay_ratio_is_held_exactly_and_shown(driver_class, ratio):
     driver, learner, algorithm = make(driver_class=driver_class, replay_ratio=ratio)
-    steps, updates = iterate(driver, 12)
-    np.testing.assert_array_equal(updates, [int(round(ratio * (s - steps[0]), 6)) for s in steps])
-    assert learner.progress.env_steps == steps[-1]
+    steps, updates, shown = iterate(driver, 6)
+    np.testing.assert_array_equal(updates, due_updates(ratio, steps))
+    assert learner.progress.env_steps == steps[-1] and len(algorithm.batches) == updates[-1]
+    assert shown["replay_ratio"] == updates[-1] / (steps[-1] - steps[0])
+    assert {"loss", "policy_lag_mean", "learning_rate"} <= shown.keys()
 
 
-def test_the_ratio_is_shown():
-    driver, learner, algorithm = make(replay_ratio=0.25)
-    driver.collect()
-    assert learner.train() == {}, "nothing is due yet"
-    num_steps = driver.collect()
-    summary = learner.train()
-    assert summary["replay_ratio"] == int(0.25 * num_steps) / num_steps
-    assert {"loss", "policy_lag_mean", "learning_rate"} <= summary.keys()
-    driver.stop()
+@pytest.mark.parametrize("ratio", [1, 0.01])
+def test_no_fraction_of_an_update_is_lost(ratio, monkeypatch):
+    def count(training, learner, replayer, num_updates):
+        learner.progress.updates.assign_add(num_updates)
+        return {"loss": 0.0} if num_updates else {}
+
+    monkeypatch.setattr(ReplayTraining, "_update", count)
+    driver, _, _ = make(replay_ratio=ratio)
+    steps, updates, _ = iterate(driver, 15)
+    np.testing.assert_array_equal(updates, due_updates(ratio, steps))
+    assert updates[-1] > 0
 
 
 def test_no_update_before_the_initial_steps():
-    driver, learner, algorithm = make(initial_collect_steps=50, num_updates_per_train_iter=1)
-    _, updates = iterate(driver, 6)
+    driver, _, _ = make(initial_collect_steps=50, num_updates_per_train_iter=1)
+    _, updates, _ = iterate(driver, 6)
     # A call adds 16 rows, among them those that lead to a FIRST step.
     np.testing.assert_array_equal(updates, [0, 0, 0, 1, 2, 3])
 
@@ -151,20 +196,8 @@ def test_actors_go_on_while_the_learner_samples(monkeypatch):
     assert waiting == [20, 20, 20]
 
 
-def test_sequences_are_whole_and_in_order():
-    driver, learner, algorithm = make(mini_batch_length=3, num_updates_per_train_iter=5)
-    iterate(driver, 6)
-    for observation, weight, step_type in algorithm.batches:
-        assert observation.shape == (4, 3, 3) and weight.shape == (4, 3)
-        assert np.all(np.diff(observation[..., ROW], axis=0) == 1)
-        assert np.all(np.diff(observation[..., ENV_ID], axis=0) == 0)
-        # Nothing is learned across the seam of two episodes, nor from the row that bootstraps.
-        np.testing.assert_array_equal(weight[:-1], step_type[1:] != 0)
-        assert not weight[-1].any()
-
-
-@pytest.mark.parametrize("passes", [1, 2])
-def test_the_whole_buffer_in_turn(passes):
+def test_updates_take_the_whole_buffer_in_turn():
+    passes = 2
     driver, learner, algorithm = make(
         whole_replay_buffer_training=True,
         clear_replay_buffer=True,
@@ -189,28 +222,9 @@ def test_the_whole_buffer_in_turn(passes):
     driver.stop()
 
 
-def test_a_buffer_keeps_what_it_was_not_told_to_clear():
-    driver, learner, algorithm = make(num_updates_per_train_iter=1)
-    iterate(driver, 3)
-    assert learner.replayer.num_steps() == 3 * 16
-
-
-def test_transformers_see_the_rows_before_a_sequence():
-    driver, learner, algorithm = make(transformers=[FrameStacker], num_updates_per_train_iter=8)
-    iterate(driver, 5)
-    assert len(algorithm.batches) > 8
-    for observation, _, _ in algorithm.batches:
-        frames = observation.reshape(2, 3, 4, 3)  # 4 frames, oldest first
-        ages = np.array([3, 2, 1, 0])
-        steps = frames[..., 3, STEP]
-        expected = np.maximum(steps[..., np.newaxis] - ages, 0)
-        np.testing.assert_array_equal(frames[..., STEP], expected)
-
-
-@pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-def test_a_fraction_of_an_unroll(driver_class):
+def test_with_a_fraction_as_its_length_an_unroll_comes_every_few_calls():
     envs = make_envs(1)
-    driver = driver_class(envs, make_learner(envs, unroll_length=1), unroll_length=0.25)
+    driver = AsyncOffPolicyDriver(envs, make_learner(envs, unroll_length=1), unroll_length=0.25)
     driver.start()
     taken = [driver.collect() for _ in range(12)]
     driver.stop()
@@ -218,63 +232,62 @@ def test_a_fraction_of_an_unroll(driver_class):
     assert taken[3] == 2
 
 
-def test_what_is_there():
+def test_with_an_unroll_length_of_0_collect_takes_what_waits():
     envs = make_envs(2)
     learner = make_learner(envs, unroll_length=1)
     driver = AsyncOffPolicyDriver(envs, learner, unroll_length=0, max_waiting_batches=4)
     driver.start()
-    taken = []
-    for _ in range(1000):
-        taken.append(driver.collect())
-        learner.train()
-        if sum(taken) > 40:
-            break
-    driver.stop()
-    assert sum(taken) > 40
+    taken, deadline = [], time.monotonic() + 60
+    try:
+        while sum(taken) <= 40:
+            taken.append(driver.collect())
+            learner.train()
+            assert time.monotonic() < deadline
+    finally:
+        driver.stop()
     assert learner.progress.env_steps == sum(taken)
     # Before the first step is there, nothing waits and nothing is taken.
     assert all(t >= 0 for t in taken)
 
 
-@pytest.mark.parametrize(
-    "driver_class, kwargs, message",
-    [
-        (SyncOffPolicyDriver, dict(unroll_length=0, replays=True), "unroll_length is 0"),
-        (SyncOffPolicyDriver, dict(unroll_length=0.5), "unroll_length is 0.5, no integer above 0: exp_rep"),
-        (AsyncOffPolicyDriver, dict(unroll_length=0), "unroll_length is 0, no integer above 0: exp_replay"),
-        (AsyncOffPolicyDriver, dict(unroll_length=-1), "unroll_length is -1"),
-        (AsyncOffPolicyDriver, dict(unroll_length=1.5), "unroll_length is 1.5, no integer above 0: exp"),
-    ],
-)
-def test_unroll_lengths_that_make_no_sense(driver_class, kwargs, message):
+# A driver's class, its unroll_length, whether its learner has a replay buffer, and the message.
+WRONG_LENGTHS = [
+    (SyncOffPolicyDriver, 0, True, "unroll_length is 0"),
+    (SyncOffPolicyDriver, 0.5, False, "unroll_length is 0.5, no integer above 0: exp_rep"),
+    (AsyncOffPolicyDriver, 0, False, "unroll_length is 0, no integer above 0: exp_replay"),
+    (AsyncOffPolicyDriver, -1, False, "unroll_length is -1"),
+    (AsyncOffPolicyDriver, 1.5, False, "unroll_length is 1.5, no integer above 0: exp"),
+]
+
+
+def test_unroll_lengths_that_make_no_sense_are_refused(subtests):
     envs = make_envs(1)
-    replays = kwargs.pop("replays", False)
-    learner = (
-        make_learner(envs)
-        if replays
-        else Learner(Watching(make_policy(envs)), tf.keras.optimizers.legacy.SGD(0.1))
-    )
-    with pytest.raises(ConfigError, match=message):
-        driver_class(envs, learner, **kwargs)
+    for driver_class, unroll_length, replays, message in WRONG_LENGTHS:
+        if replays:
+            learner = make_learner(envs)
+        else:
+            learner = Learner(Watching(make_policy(envs)), tf.keras.optimizers.legacy.SGD(0.1))
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            driver_class(envs, learner, unroll_length=unroll_length)
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"mini_batch_size": 0}, "ReplayTraining.mini_batch_size is 0"),
-        ({"mini_batch_length": 0}, "ReplayTraining.mini_batch_length is 0"),
-        ({"initial_collect_steps": -1}, "ReplayTraining.initial_collect_steps is -1"),
-        ({"replay_ratio": 0}, "ReplayTraining.replay_ratio is 0"),
-        ({"num_updates_per_train_iter": 0}, "ReplayTraining.num_updates_per_train_iter is 0"),
-        ({"replay_ratio": 1, "num_updates_per_train_iter": 1}, "leave num_updates_per_train_iter"),
-        ({"replay_ratio": 1, "whole_replay_buffer_training": True}, "whole_replay_buffer_training out"),
-        ({"whole_replay_buffer_training": 1}, "ReplayTraining.whole_replay_buffer_training is 1"),
-        ({"clear_replay_buffer": "yes"}, "ReplayTraining.clear_replay_buffer is 'yes'"),
-    ],
-)
-def test_settings_are_checked(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        ReplayTraining(None, **settings)
+WRONG_SETTINGS = [
+    ({"mini_batch_size": 0}, "ReplayTraining.mini_batch_size is 0"),
+    ({"mini_batch_length": 0}, "ReplayTraining.mini_batch_length is 0"),
+    ({"initial_collect_steps": -1}, "ReplayTraining.initial_collect_steps is -1"),
+    ({"replay_ratio": 0}, "ReplayTraining.replay_ratio is 0"),
+    ({"num_updates_per_train_iter": 0}, "ReplayTraining.num_updates_per_train_iter is 0"),
+    ({"replay_ratio": 1, "num_updates_per_train_iter": 1}, "leave num_updates_per_train_iter"),
+    ({"replay_ratio": 1, "whole_replay_buffer_training": True}, "whole_replay_buffer_training out"),
+    ({"whole_replay_buffer_training": 1}, "ReplayTraining.whole_replay_buffer_training is 1"),
+    ({"clear_replay_buffer": "yes"}, "ReplayTraining.clear_replay_buffer is 'yes'"),
+]
+
+
+def test_settings_are_checked(subtests):
+    for settings, message in WRONG_SETTINGS:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            ReplayTraining(None, **settings)
 
 
 def test_the_buffer_must_be_able_to_hold_the_initial_steps():
@@ -300,9 +313,8 @@ def test_the_buffer_must_be_able_to_hold_the_initial_steps():
     assert learner.train_step_counter > 0
 
 
-@pytest.mark.parametrize("replayer, num_unrolls", [("one_time", 2), ("cyclic_one_time", 2), ("mix_in", 3)])
-def test_replayers_of_unrolls(replayer, num_unrolls):
-    """Older unrolls that are mixed in train too, and are no new environment steps."""
+@pytest.mark.parametrize("replayer, num_unrolls", [("cyclic_one_time", 2), ("mix_in", 3)])
+def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, num_unrolls):
     envs = make_envs(2)
     specs, policy = EnvSpecs(envs), make_policy(envs)
     algorithm = Watching(policy)

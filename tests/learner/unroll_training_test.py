@@ -19,6 +19,7 @@ from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.action_distributions import ActionInfo
 from alf.replay import CyclicOneTimeReplayer, MixInReplayer, MultiPassReplayer, OneTimeReplayer
+from tests.learner.small_learners import without_graph
 
 SGD = tf.keras.optimizers.legacy.SGD
 NUMBER = tf.TensorSpec((), tf.float32)
@@ -76,8 +77,10 @@ def numbered(q, b, start=0, t=T, resets=()):
     return tf.nest.map_structure(tf.constant, experience)
 
 
-@pytest.mark.parametrize("recurrence", [None, 1, 2, 3, 6])
-@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (1, 6), (3, 2)])
+@pytest.mark.parametrize(
+    "num_epochs, num_minibatches, recurrence",
+    [(1, 1, None), (3, 2, None), (1, 6, 1), (3, 2, 2), (1, 1, 3), (1, 6, 6)],
+)
 def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, recurrence):
     training = UnrollTraining(num_epochs=num_epochs, num_minibatches=num_minibatches, recurrence=recurrence)
     learner = Learner(Counting(), SGD(0.0), training)
@@ -130,7 +133,7 @@ def make_experience(policy, q=1, b=1, seed=0):
 def train(experience, rnn=None, cls=PPOAlgorithm, **settings):
     """Makes the updates of one batch; returns the summary and the changes of the variables."""
     tf.random.set_seed(0)
-    learner = Learner(cls(make_policy(rnn)), SGD(0.1), UnrollTraining(**settings))
+    learner = without_graph(Learner(cls(make_policy(rnn)), SGD(0.1), UnrollTraining(**settings)))
     before = [v.numpy() for v in learner.algorithm.trainable_variables]
     learner.observe(experience)
     summary = {name: float(x) for name, x in learner.train().items()}
@@ -143,11 +146,13 @@ def assert_close(a, b):
     tf.nest.map_structure(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), a, b)
 
 
-@pytest.mark.parametrize("recurrence", [1, 2, 3])
-def test_segments_of_ppo_learn_the_same_as_the_whole(recurrence):
+def test_segments_of_ppo_learn_the_same_as_the_whole(subtests):
     """Targets and advantages are those of whole unrolls: nothing ends with a segment."""
     experience = make_experience(make_policy(), q=2, b=2)
-    assert_close(train(experience, recurrence=recurrence), train(experience))
+    whole = train(experience)
+    for recurrence in (1, 2, 3):
+        with subtests.test(recurrence=recurrence):
+            assert_close(train(experience, recurrence=recurrence), whole)
 
 
 @pytest.mark.parametrize("rnn, recurrence", [(GRU, 2), (LSTM, 3)])
@@ -161,7 +166,7 @@ def test_recurrent_segments_begin_with_the_state_of_their_first_row(rnn, recurre
 
 
 @pytest.mark.parametrize("rnn", [GRU, LSTM])
-def test_final_state_is_what_acting_leads_to(rnn):
+def test_the_final_state_is_that_to_which_acting_leads(rnn):
     policy = make_policy(rnn)
     unroll = tf.nest.map_structure(lambda x: x[0], make_experience(policy, b=3))
     state = unroll.state.train
@@ -184,7 +189,7 @@ def test_segments_of_impala_are_shorter_unrolls():
 
 def test_one_environment_makes_several_minibatches():
     gin.parse_config("UnrollTraining.recurrence = 2\nUnrollTraining.num_minibatches = 3")
-    learner = Learner(PPOAlgorithm(make_policy()), SGD(0.1))
+    learner = without_graph(Learner(PPOAlgorithm(make_policy()), SGD(0.1)))
     learner.check_batch(num_unrolls=1, unroll_length=T, batch_size=1)
     learner.observe(make_experience(learner.policy))
     learner.train()
@@ -196,61 +201,49 @@ MIX_IN = functools.partial(MixInReplayer, SPEC)
 CYCLIC = [functools.partial(CyclicOneTimeReplayer, SPEC, n) for n in (3, 4)]
 
 
-@pytest.mark.parametrize(
-    "settings, batch, message",
-    [
-        (
-            {"num_minibatches": 2},
-            (1, T, 3),
-            "is 2: .* 1 unrolls .* 3 env.* = 3; .*recurrence",
-        ),
-        ({"num_minibatches": 2}, (2, T, 3), None),
-        ({"num_minibatches": 4, "recurrence": 3}, (2, T, 1), None),
-        ({"num_minibatches": 4, "recurrence": 2}, (2, T, 1), "num_minibatches is 4: .* 3 segments .* = 6"),
-        ({"recurrence": 4}, (2, T, 1), "UnrollTraining.recurrence is 4: it must divide unroll_length = 6"),
-        ({"recurrence": 12}, (2, T, 1), "UnrollTraining.recurrence is 12: it must divide"),
-        # One unroll more or less may come at any time.
-        (
-            {"num_minibatches": 2, "replayer": MIX_IN},
-            (2, T, 3),
-            "num_minibatches is 2: ",
-        ),
-        ({"num_minibatches": 3, "replayer": MIX_IN}, (2, T, 3), None),
-        # The oldest unroll is dropped.
-        (
-            {"num_minibatches": 2, "replayer": CYCLIC[0]},
-            (4, T, 3),
-            "= 9;",
-        ),
-        (
-            {"num_minibatches": 2, "replayer": CYCLIC[1]},
-            (4, T, 3),
-            None,
-        ),
-        ({"num_minibatches": 2, "replayer": MultiPassReplayer}, (2, T, 3), None),
-    ],
-)
-def test_batches_that_cannot_be_split_are_refused(settings, batch, message):
-    settings = {**settings, "replayer": settings.get("replayer", OneTimeReplayer)()}
-    learner = Learner(Counting(1000), SGD(0.0), UnrollTraining(**settings))
-    if message is None:
-        learner.check_batch(*batch)
-    else:
-        with pytest.raises(ConfigError, match=message):
-            learner.check_batch(*batch)
-    # Whoever does not ask hears of it when such a batch comes.
-    num_unrolls, unroll_length, batch_size = batch
-    expectation = contextlib.nullcontext() if message is None else pytest.raises(ConfigError, match=message)
-    with expectation:
-        for _ in range(2):
-            learner.observe(numbered(num_unrolls, batch_size, t=unroll_length))
-            learner.train()
+# Settings; the number of unrolls, T and B of a batch; the message, or None if they fit.
+SPLITS = [
+    ({"num_minibatches": 2}, (1, T, 3), "is 2: .* 1 unrolls .* 3 env.* = 3; .*recurrence"),
+    ({"num_minibatches": 2}, (2, T, 3), None),
+    ({"num_minibatches": 4, "recurrence": 3}, (2, T, 1), None),
+    ({"num_minibatches": 4, "recurrence": 2}, (2, T, 1), "num_minibatches is 4: .* 3 segments .* = 6"),
+    ({"recurrence": 4}, (2, T, 1), "UnrollTraining.recurrence is 4: it must divide unroll_length = 6"),
+    ({"recurrence": 12}, (2, T, 1), "UnrollTraining.recurrence is 12: it must divide"),
+    # One unroll more or less may come at any time.
+    ({"num_minibatches": 2, "replayer": MIX_IN}, (2, T, 3), "num_minibatches is 2: "),
+    ({"num_minibatches": 3, "replayer": MIX_IN}, (2, T, 3), None),
+    # The oldest unroll is dropped.
+    ({"num_minibatches": 2, "replayer": CYCLIC[0]}, (4, T, 3), "= 9;"),
+    ({"num_minibatches": 2, "replayer": CYCLIC[1]}, (4, T, 3), None),
+    ({"num_minibatches": 2, "replayer": MultiPassReplayer}, (2, T, 3), None),
+]
 
 
-@pytest.mark.parametrize("recurrence", [0, 2.0, True])
-def test_recurrence_is_checked(recurrence):
-    with pytest.raises(ConfigError, match=f"UnrollTraining.recurrence is {recurrence}"):
-        UnrollTraining(recurrence=recurrence)
+def fits_or_raises(message):
+    return contextlib.nullcontext() if message is None else pytest.raises(ConfigError, match=message)
+
+
+def test_batches_that_cannot_be_split_are_refused(subtests):
+    for settings, batch, message in SPLITS:
+        replayer = settings.get("replayer", OneTimeReplayer)
+        training = UnrollTraining(**{**settings, "replayer": replayer()})
+        learner = without_graph(Learner(Counting(1000), SGD(0.0), training))
+        with subtests.test(settings=settings, batch=batch):
+            with fits_or_raises(message):
+                learner.check_batch(*batch)
+            # Whoever does not ask hears of it when such a batch comes.
+            num_unrolls, unroll_length, batch_size = batch
+            with fits_or_raises(message):
+                for _ in range(2):
+                    learner.observe(numbered(num_unrolls, batch_size, t=unroll_length))
+                    learner.train()
+
+
+def test_recurrence_is_checked(subtests):
+    for recurrence in (0, 2.0, True):
+        message = f"UnrollTraining.recurrence is {recurrence}"
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            UnrollTraining(recurrence=recurrence)
 
 
 def test_a_policy_that_cannot_say_its_state_is_named():
@@ -264,7 +257,7 @@ def test_a_policy_that_cannot_say_its_state_is_named():
         learner.check_batch(1, T, 1)
 
 
-@pytest.mark.parametrize("num_batches, num_passes", [(1, 1), (1, 3), (2, 2), (3, 2), (3, 4)])
+@pytest.mark.parametrize("num_batches, num_passes", [(1, 1), (1, 3), (2, 2), (3, 4)])
 def test_every_unroll_is_trained_on_in_several_passes(num_batches, num_passes):
     replayer = MultiPassReplayer(num_batches, num_passes)
     learner = Learner(Counting(40 * 2 * T), SGD(0.0), UnrollTraining(replayer, num_minibatches=2))

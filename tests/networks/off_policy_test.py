@@ -26,8 +26,6 @@ NETWORKS = {
     "q_image": (functools.partial(QValueNetwork, fc_layer_params=()), IMAGE),
     "q_plain": (functools.partial(QValueNetwork, dueling=False, **SMALL), VECTOR),
 }
-all_networks = pytest.mark.parametrize("name", NETWORKS)
-all_cells = pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
 
 
 def random_observation(spec, *leading):
@@ -50,19 +48,21 @@ def assert_close(a, b):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
 
 
-@all_networks
-@pytest.mark.parametrize("leading", [(5,), (7, 5)])
-def test_outputs_have_the_leading_dimensions_of_the_observation(name, leading):
+@pytest.mark.parametrize("name", NETWORKS)
+def test_outputs_have_the_leading_dimensions_of_the_observation(name):
     network_ctor, spec = NETWORKS[name]
     network = network_ctor(spec, 3)
     num_variables = len(network.variables)
-    observation = random_observation(spec, *leading)
-    outputs, state = tf.function(network)(observation)
-    assert outputs.shape == (*leading, 3) and outputs.dtype == tf.float32
-    assert state == network.state_spec == ()
-    policy, state = tf.function(network.policy)(observation)
-    assert_close(policy, outputs)
-    assert state == () and len(network.variables) == num_variables
+    eager, in_graph = (lambda function: function), functools.partial(tf.function, autograph=False)
+    for leading, wrap in (((5,), eager), ((7, 5), in_graph)):
+        observation = random_observation(spec, *leading)
+        (outputs, state), (policy, policy_state) = (
+            wrap(function)(observation) for function in (network, network.policy)
+        )
+        assert outputs.shape == (*leading, 3) and outputs.dtype == tf.float32
+        assert state == policy_state == network.state_spec == ()
+        assert_close(policy, outputs)
+    assert len(network.variables) == num_variables
 
 
 def reset_twice():
@@ -71,15 +71,25 @@ def reset_twice():
     return is_first
 
 
-@all_networks
-@all_cells
+# All networks have the same layers below their heads: not each of them needs both cells.
+@pytest.mark.parametrize(
+    "name, rnn_ctor",
+    [
+        ("actor", LSTM),
+        ("actor_norm", GRU),
+        ("actor_linear", GRU),
+        ("q", GRU),
+        ("q_image", LSTM),
+        ("q_plain", LSTM),
+    ],
+)
 def test_unroll_equals_steps(name, rnn_ctor):
     network_ctor, spec = NETWORKS[name]
     network = network_ctor(spec, 3, rnn_ctor=functools.partial(rnn_ctor, units=5))
     for v in network._head.variables:
         v.assign(100 * v)
     observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
-    outputs, final = tf.function(network)(observation, state, tf.constant(is_first))
+    outputs, final = network(observation, state, tf.constant(is_first))
     for t in range(T):
         state = tf.nest.map_structure(lambda s, t=t: tf.where(is_first[t][:, None], 0.0, s), state)
         row = tf.nest.map_structure(lambda x, t=t: x[t], observation)
@@ -102,16 +112,19 @@ def test_dueling_head():
     assert [v.shape[-1] for v in (network.trainable_variables[0], plain.trainable_variables[0])] == [4, 3]
 
 
-@pytest.mark.parametrize("spec", [VECTOR, NESTED], ids=["vector", "nested"])
-@pytest.mark.parametrize("rnn_ctor", [None, GRU])
-@pytest.mark.parametrize("action_size, num_outputs", [(2, 1), (0, 5)])
+@pytest.mark.parametrize(
+    "spec, rnn_ctor, action_size, num_outputs",
+    [(VECTOR, None, 2, 1), (VECTOR, GRU, 0, 5), (NESTED, GRU, 2, 1), (NESTED, None, 0, 5)],
+)
 def test_critics(spec, rnn_ctor, action_size, num_outputs):
     network = CriticsNetwork(spec, action_size, num_outputs, num_critics=3, rnn_ctor=rnn_ctor, **SMALL)
     num_variables = len(network.variables)
     observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
-    features, final = tf.function(network.features)(observation, state, tf.constant(is_first))
+    features, final = tf.function(network.features, autograph=False)(
+        observation, state, tf.constant(is_first)
+    )
     action = tf.random.normal((T, B, 2)) if action_size else None
-    values = tf.function(network.values)(features, action)
+    values = tf.function(network.values, autograph=False)(features, action)
     assert values.shape == (3, T, B, num_outputs) and values.dtype == tf.float32
     assert len(network.variables) == num_variables
     assert np.abs(values[0] - values[1]).max() > 1e-3, "critics differ"

@@ -36,7 +36,9 @@ def assert_close(a, b):
 def unroll(rnn, x, state, is_first=None):
     """x: [T, B, D] -> outputs [T, B, U], final state."""
     is_first = tf.zeros(x.shape[:2], tf.bool) if is_first is None else tf.constant(is_first)
-    outputs, state = tf.function(rnn.unroll)(tf.reshape(x, (-1, x.shape[-1])), state, is_first)
+    outputs, state = tf.function(rnn.unroll, autograph=False)(
+        tf.reshape(x, (-1, x.shape[-1])), state, is_first
+    )
     return tf.reshape(outputs, (*x.shape[:2], -1)), state
 
 

@@ -289,7 +289,7 @@ def test_garbage_outside_the_mask_does_not_reach_the_gradient(garbage):
 def test_in_tf_function_with_unknown_batch():
     spec = tf.TensorSpec([2, None], tf.float32)
 
-    @tf.function(input_signature=[spec] * 3)
+    @tf.function(input_signature=[spec] * 3, autograph=False)
     def in_graph(a, b, weight):
         return losses.weighted_mean(losses.value_loss(a, b) + losses.entropy_loss(a), weight)
 
@@ -299,7 +299,7 @@ def test_in_tf_function_with_unknown_batch():
 
 
 def test_clip_range_and_batch_may_be_known_only_when_it_runs():
-    @tf.function(input_signature=[tf.TensorSpec([2, None, 3]), tf.TensorSpec([])])
+    @tf.function(input_signature=[tf.TensorSpec([2, None, 3]), tf.TensorSpec([])], autograph=False)
     def in_graph(x, clip_range):
         a, b = x[..., 0], x[..., 1]
         clipped = tf.cast(losses.ppo_clipped(a, clip_range), tf.float32)

@@ -393,7 +393,7 @@ def test_in_tf_function_with_unknown_batch():
     spec = {k: tf.TensorSpec([v.shape[0], None], v.dtype) for k, v in unroll.items()}
     traces = []
 
-    @tf.function(input_signature=[tf.TensorSpec([7, None], tf.float32), spec])
+    @tf.function(input_signature=[tf.TensorSpec([7, None], tf.float32), spec], autograph=False)
     def in_graph(log_rho, unroll):
         traces.append(1)
         return every_function(log_rho, **unroll)
@@ -453,7 +453,7 @@ def test_misshapen_argument_is_named(name, change):
 
 
 def test_unknown_number_of_rows_is_refused():
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.bool)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.bool)], autograph=False)
     def in_graph(is_first):
         return returns.transitions(is_first)
 

@@ -3,6 +3,7 @@
 
 import collections
 import copy
+import functools
 import inspect
 import math
 
@@ -123,17 +124,13 @@ def everything(actions, outputs, other):
 # What holds for every one of them.
 
 
+# Where the graph does not know a dimension, these take all ways that there are: the nest holds the others.
+IN_GRAPH = ("bits", "shared softplus", "fixed", "tanh", "beta", "tanh nest")
+
+
 @every_case
-@pytest.mark.parametrize("leading", [(), (5,), (2, 5)], ids=str)
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-def test_structures_shapes_and_dtypes_are_those_of_the_specs(case, leading, in_graph):
+def test_structures_shapes_and_dtypes_are_those_of_the_specs(case):
     actions, action_spec = make(case), CASES[case][0]
-    outputs = normal(*leading, actions.num_outputs)
-    f = lambda x, y: everything(actions, x, y)  # noqa: E731
-    if in_graph:  # and with leading dimensions that are not known
-        signature = tf.TensorSpec((*[None] * len(leading), actions.num_outputs), tf.float32)
-        f = tf.function(f, input_signature=[signature, signature], autograph=False)
-    result = f(outputs, outputs)
     specs = {
         "params": actions.params_spec,
         "raw": actions.raw_spec,
@@ -142,14 +139,20 @@ def test_structures_shapes_and_dtypes_are_those_of_the_specs(case, leading, in_g
         "number": (tf.TensorSpec((), tf.float32),) * 3,
         "choice": tf.TensorSpec((), tf.bool),
     }
-    for name, spec in specs.items():
-        tf.nest.assert_same_structure(spec, result[name])
-        for x, s in zip(tf.nest.flatten(result[name]), tf.nest.flatten(spec), strict=True):
-            assert x.dtype == s.dtype and x.shape == (*leading, *s.shape), name
-            if isinstance(s, BoundedTensorSpec) and case not in ("gaussian", "nest"):
-                assert np.all(x >= s.minimum) and np.all(x <= s.maximum)
-    np.testing.assert_allclose(result["number"][2], np.zeros(leading), atol=1e-6, err_msg="KL(p || p)")
-    assert np.all(result["choice"])
+    eager = functools.partial(everything, actions)
+    unknown = tf.TensorSpec((None, None, actions.num_outputs), tf.float32)
+    in_graph = tf.function(eager, input_signature=[unknown] * 2, autograph=False)
+    for leading, compute in (((), eager), ((5,), eager), ((2, 5), in_graph if case in IN_GRAPH else eager)):
+        outputs = normal(*leading, actions.num_outputs)
+        result = compute(outputs, outputs)
+        for name, spec in specs.items():
+            tf.nest.assert_same_structure(spec, result[name])
+            for x, s in zip(tf.nest.flatten(result[name]), tf.nest.flatten(spec), strict=True):
+                assert x.dtype == s.dtype and x.shape == (*leading, *s.shape), name
+                if isinstance(s, BoundedTensorSpec) and case not in ("gaussian", "nest"):
+                    assert np.all(x >= s.minimum) and np.all(x <= s.maximum)
+        np.testing.assert_allclose(result["number"][2], np.zeros(leading), atol=1e-6, err_msg="KL(p || p)")
+        assert np.all(result["choice"])
 
 
 @every_case
@@ -168,7 +171,8 @@ def test_leading_dimensions_are_rows(case):
         np.testing.assert_allclose(actions.entropy(p)[2, 3], actions.entropy(row(p)), rtol=1e-5)
 
 
-@every_case
+# Not those that differ from another one in the actions of the samples alone.
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("int8", "bits", "scaled")])
 def test_entropy_and_kl_are_those_of_the_samples(case):
     actions = make(case)
     outputs, others = (normal(1, actions.num_outputs, seed=seed) for seed in (0, 1))
@@ -186,10 +190,10 @@ def test_entropy_and_kl_are_those_of_the_samples(case):
 
 
 @every_case
-@pytest.mark.parametrize("scale", [1.0, 50.0, 1000.0])
-def test_values_and_gradients_are_finite(case, scale):
+def test_values_and_gradients_are_finite(case):
     actions = make(case)
-    x, y = (normal(200, actions.num_outputs, seed=seed, scale=scale) for seed in (0, 1))
+    scale = np.repeat(np.float32([1.0, 50.0, 1000.0]), 200)[:, np.newaxis]
+    x, y = (scale * normal(600, actions.num_outputs, seed=seed) for seed in (0, 1))
     raw = actions.sample(actions.params(y))
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -222,7 +226,9 @@ def test_log_prob_is_the_sum_of_the_parts(case):
     np.testing.assert_allclose(actions.log_prob(params, raw), expected, rtol=1e-5, atol=1e-5)
 
 
-@every_case
+@pytest.mark.parametrize(
+    "case", ["bits", "shared softplus", "fixed", "tanh softplus", "beta", "nest", "tanh nest"]
+)
 def test_a_copy_computes_the_same_with_variables_of_its_own(case):
     actions = make(case)
     for variable in actions.variables:
@@ -235,10 +241,11 @@ def test_a_copy_computes_the_same_with_variables_of_its_own(case):
         tf.random.set_seed(0)
         results.append(everything(one, outputs, other))
     tf.nest.map_structure(np.testing.assert_array_equal, *results)
-    for variable in actions.trainable_variables:
-        variable.assign_add(tf.ones(variable.shape))
-    tf.random.set_seed(0)
-    tf.nest.map_structure(np.testing.assert_array_equal, everything(twin, outputs, other), results[0])
+    if actions.trainable_variables:
+        for variable in actions.trainable_variables:
+            variable.assign_add(tf.ones(variable.shape))
+        tf.random.set_seed(0)
+        tf.nest.map_structure(np.testing.assert_array_equal, everything(twin, outputs, other), results[0])
 
 
 # One integer.

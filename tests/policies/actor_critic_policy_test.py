@@ -37,7 +37,7 @@ def test_rollout_step_samples_and_says_from_what(action_spec):
     policy = ActorCriticPolicy(OBSERVATION, action_spec)
     rows = time_step(5000)
     rows = rows._replace(observation=tf.ones_like(rows.observation))
-    step = tf.function(policy.rollout_step)(rows, ())
+    step = tf.function(policy.rollout_step, autograph=False)(rows, ())
     spec = policy.info_spec
     tf.nest.assert_same_structure(spec, step.info)
     for x, s in zip(tf.nest.flatten(step.info), tf.nest.flatten(spec), strict=True):
@@ -148,9 +148,17 @@ def test_gin_chooses_the_distribution():
     assert len(policy.trainable_variables) == 5
 
 
-@pytest.mark.parametrize("rnn_ctor", [None, GRU, LSTM])
-@pytest.mark.parametrize("share_layers", [True, False])
-@pytest.mark.parametrize("mask_key", [None, "mask"])
+@pytest.mark.parametrize(
+    "rnn_ctor, share_layers, mask_key",  # every two of them meet in all their values
+    [
+        (None, True, None),
+        (None, False, "mask"),
+        (GRU, True, "mask"),
+        (GRU, False, None),
+        (LSTM, True, None),
+        (LSTM, False, "mask"),
+    ],
+)
 def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn_ctor, share_layers, mask_key):
     """Training must see the distributions that the actors drew from, also after the end of an episode."""
     network_ctor = partial(ActorCriticNetwork, share_layers=share_layers, rnn_ctor=rnn_ctor, seed=0)

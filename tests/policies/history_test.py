@@ -117,7 +117,7 @@ def test_the_entries():
 def test_the_learner_sees_what_the_actor_saw(ctors):
     pipeline, rows = Pipeline(VECTOR, REWARD, ctors, ACTIONS), make_rows()
     seen, states = run_steps(pipeline, rows)
-    unroll = tf.function(pipeline.unroll)
+    unroll = tf.function(pipeline.unroll, autograph=False)
     for start, stop in ((0, 6), (4, 9), (7, 8), (9, 14)):
         part = slice(start, stop)
         learned = unroll(as_experience(select(rows, part)), states[start])
@@ -175,7 +175,9 @@ def test_bad_settings(ctor, action_spec, message):
         Pipeline(VECTOR, REWARD, [ctor], action_spec)
 
 
-@pytest.mark.parametrize("ctor, name", zip(ALL, ("prev_action", "prev_reward", "episode_step"), strict=True))
+@pytest.mark.parametrize(
+    "ctor, name", [(ALL[0], "prev_action"), (ALL[1], "prev_reward"), (ALL[2], "episode_step")]
+)
 def test_an_entry_that_is_there_already(ctor, name):
     with pytest.raises(ConfigError, match=f"the observation has an entry '{name}' already"):
         Pipeline({name: VECTOR}, REWARD, [ctor], ACTIONS)
@@ -224,8 +226,9 @@ class Checking(Algorithm):
         pass
 
 
-@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-@pytest.mark.parametrize("exp_replayer", ["one_time", "uniform"])
+@pytest.mark.parametrize(
+    "driver_ctor, exp_replayer", [(SyncOffPolicyDriver, "uniform"), (AsyncOffPolicyDriver, "one_time")]
+)
 def test_actor_and_learner_in_a_run(driver_ctor, exp_replayer):
     with own_config():
         parse_config([], ["ReplayTraining.mini_batch_size = 20", "ReplayTraining.mini_batch_length = 3"])

@@ -2,11 +2,15 @@
 """Member: what it does with orders, without Ray."""
 
 import contextlib
+import functools
+import itertools
 import json
 import math
 import os
 import sys
 import threading
+from pathlib import Path
+from typing import NamedTuple
 
 import gin
 import numpy as np
@@ -14,7 +18,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm
-from alf.errors import ConfigError
+from alf.errors import ConfigError, DivergedError
 from alf.population.bindings import SCHEDULED, is_tunable, make_bindings
 from alf.population.member import Member
 from alf.population.mutation import Choice, Integers, LogUniform, Uniform
@@ -22,6 +26,7 @@ from alf.schedules import find_tunables
 from alf.training import Experiment, Trainer
 from alf.training.config import parse_config
 from tests.bin.conftest import KINDS
+from tests.population.idle import learn_nothing
 
 INTERVAL = 40
 RANGES = {
@@ -34,7 +39,9 @@ CONFIG = "\n".join(
     line.strip() for line in f"{KINDS['cartpole']}\nStopCriteria.num_iterations = None".splitlines()
 )
 EVAL = "\nTrainer.evaluator_ctor = @Evaluator\nEvaluator.interval_steps = 1\nEvaluator.num_episodes = 1\n"
-SECONDS = 120.0
+SECONDS = 300.0
+RATES = (2e-3, 3e-3)  # of the parent's last two intervals
+INDICES = itertools.count(1)
 
 
 def make_order(number=0, member=0, parent=None, **changed):
@@ -43,16 +50,90 @@ def make_order(number=0, member=0, parent=None, **changed):
     return dict(member=member, number=number, settings=settings, parent=parent)
 
 
-@pytest.fixture
-def make_member(tmp_path):
+@contextlib.contextmanager
+def members_in(folder):
+    """Context of a function that makes members in a folder; they are closed in the end."""
     with contextlib.ExitStack() as stack:
 
         def make(index=0, config="", objective="AverageReturn", ranges=RANGES):
-            member = Member(f"{CONFIG}\n{config}", str(tmp_path), index, ranges, INTERVAL, objective, seed=7)
+            member = Member(f"{CONFIG}\n{config}", str(folder), index, ranges, INTERVAL, objective, seed=7)
             stack.callback(member.close, "the test is over")
             return member
 
         yield make
+
+
+@pytest.fixture
+def make_member(tmp_path, monkeypatch):
+    """A function that makes members which learn nothing."""
+    learn_nothing(monkeypatch)
+    with members_in(tmp_path) as make:
+        yield make
+
+
+class Parent(NamedTuple):
+    """What a member that learns has done: five intervals, and two with other settings. It is closed."""
+
+    folder: Path  # of its directory and those of others
+    reports: list  # of the five intervals
+    num_threads: int  # after these
+    newest: dict  # the last report
+    learning_rates: list  # that the last update of each of the two intervals shows
+    entropy_weights: list
+    trainers: set
+    num_traces: list  # of the loss, after each interval
+
+
+def note_summary(shown, train):
+    shown.append(train())
+    return shown[-1]
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    folder, traces, calc_loss = tmp_path_factory.mktemp("members"), [], ImpalaAlgorithm.calc_loss
+    num_traces, shown, last = [], [], []
+    with members_in(folder) as make, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ImpalaAlgorithm, "calc_loss", lambda *args: traces.append(1) or calc_loss(*args))
+        member, trainers, reports = make(), set(), []
+        for order in [make_order()] * 5 + [
+            make_order(number, learning_rate=rate, entropy_weight=0.5)
+            for number, rate in enumerate(RATES, start=1)
+        ]:
+            reports.append(member.follow(order, SECONDS))
+            trainers.add(member._trainer)
+            num_traces.append(len(traces))
+            if len(reports) == 5:
+                num_threads = threading.active_count()
+                learner = member._trainer.learner
+                note = functools.partial(note_summary, shown, learner.train)
+                patch.setattr(learner, "train", note)
+            last += shown[-1:]
+        member.close("enough")
+    return Parent(
+        folder,
+        reports[:5],
+        num_threads,
+        reports[-1],
+        [float(summary["learning_rate"]) for summary in last],
+        [float(summary["entropy_weight"]) for summary in last],
+        trainers,
+        num_traces,
+    )
+
+
+@pytest.fixture
+def make_child(parent, monkeypatch):
+    """A function that makes members beside the parent, which learn nothing."""
+    learn_nothing(monkeypatch)
+    with members_in(parent.folder) as make:
+        yield make
+
+
+@pytest.fixture
+def index():
+    """An index for a child that no other one has."""
+    return next(INDICES)
 
 
 def as_parent(report):
@@ -67,12 +148,10 @@ def read_checkpoint(path):
     return {name: reader.get_tensor(name) for name in names if not any(count in name for count in counts)}
 
 
-def test_each_interval_ends_where_it_should(make_member):
-    member = make_member()
-    steps = [member.follow(make_order(), SECONDS)["env_steps"] for _ in range(4)]
-    for i, count in enumerate(steps):
-        assert (i + 1) * INTERVAL <= count < (i + 1) * INTERVAL + 8
-    assert threading.active_count() < 40
+def test_each_interval_ends_where_it_should(parent):
+    for i, report in enumerate(parent.reports):
+        assert (i + 1) * INTERVAL <= report["env_steps"] < (i + 1) * INTERVAL + 8
+    assert parent.num_threads < 40
 
 
 def test_it_answers_in_time_and_trains_on(make_member):
@@ -85,61 +164,51 @@ def test_it_answers_in_time_and_trains_on(make_member):
     assert os.path.exists(report["path"] + ".complete") and not report["is_over"] and not report["diverged"]
 
 
-def test_tunables_change_without_another_graph(make_member, monkeypatch):
-    traces, calc_loss = [], ImpalaAlgorithm.calc_loss
-    monkeypatch.setattr(ImpalaAlgorithm, "calc_loss", lambda *args: traces.append(1) or calc_loss(*args))
-    member = make_member()
-    member.follow(make_order(), SECONDS)
-    trainer, before = member._trainer, len(traces)
-    shown = []
-    for number, rate in enumerate([2e-3, 3e-3], start=1):
-        train = trainer.learner.train
-        monkeypatch.setattr(trainer.learner, "train", lambda train=train: shown.append(train()) or shown[-1])
-        member.follow(make_order(number, learning_rate=rate, entropy_weight=0.5), SECONDS)
-        assert float(shown[-1]["learning_rate"]) == np.float32(rate)
-        assert float(shown[-1]["entropy_weight"]) == 0.5
-    assert member._trainer is trainer and len(traces) == before > 0
+def test_tunables_change_without_another_graph(parent):
+    assert parent.learning_rates == [np.float32(rate) for rate in RATES]
+    assert parent.entropy_weights == [0.5, 0.5]
+    assert len(parent.trainers) == 1
+    assert set(parent.num_traces) == {parent.num_traces[0]} and parent.num_traces[0] > 0
 
 
-def test_another_setting_makes_another_trainer_from_the_checkpoint(make_member):
+def test_another_setting_makes_another_trainer_from_the_checkpoint(make_member, monkeypatch):
+    def move(learner, experience):
+        for variable in learner.trainable_variables:
+            variable.assign_add(tf.ones_like(variable))
+
     member = make_member()
+    learn_nothing(monkeypatch, move)  # else the weights would be those that a new trainer begins with
     member.follow(make_order(), SECONDS)
+    learn_nothing(monkeypatch)
     trainer = member._trainer
     weights = [v.numpy() for v in trainer.learner.trainable_variables]
-    member.follow(make_order(1, learning_rate=1e-4), SECONDS)
-    report = member.follow(make_order(2, unroll_length=9, learning_rate=2e-4), SECONDS)
+    report = member.follow(make_order(1, unroll_length=9, learning_rate=2e-4), SECONDS)
     assert member._trainer is not trainer and member._trainer.driver.batch_shape[1] == 9
-    assert 3 * INTERVAL <= report["env_steps"] < 3 * INTERVAL + 18
-    # Little has changed at these learning rates: it went on from the weights from before.
+    assert 2 * INTERVAL <= report["env_steps"] < 2 * INTERVAL + 18
     for ours, before in zip(member._trainer.learner.trainable_variables, weights, strict=True):
-        np.testing.assert_allclose(ours, before, atol=0.02)
+        np.testing.assert_array_equal(ours, before)
     assert find_tunables(member._trainer.learner)["Adam.learning_rate"][0].value == 2e-4
     with open(os.path.join(member.root_dir, "operative_config.gin")) as file:
         assert "Experiment.unroll_length = 9" in file.read()
 
 
 @pytest.mark.parametrize("is_running", [True, False])
-def test_a_copy_has_weights_and_optimizer_bit_by_bit(make_member, is_running):
-    parent = make_member(0)
-    for _ in range(3):
-        report = parent.follow(make_order(), SECONDS)
-    parent.close("enough")
-    child = make_member(1)
+def test_a_copy_has_weights_and_optimizer_bit_by_bit(parent, make_child, index, is_running):
+    child, saved = make_child(index), []
+    order = make_order(1, member=index, parent=as_parent(parent.newest), learning_rate=3e-4)
     if is_running:
-        own = child.follow(make_order(member=1), SECONDS)
-        assert own["env_steps"] < report["env_steps"]
-    saved = []
-    order = make_order(1, member=1, parent=as_parent(report), learning_rate=3e-4)
-    if is_running:
+        own = child.follow(make_order(member=index), SECONDS)
+        assert own["env_steps"] < parent.newest["env_steps"]
         child._trainer.add_callback(Saved(saved))
         child.follow(order, SECONDS)
     else:
         child._build(order)
         child._trainer.add_callback(Saved(saved))
         child._session.run(lambda: child._carry_out(order))
-    theirs, ours = read_checkpoint(report["path"]), saved[0]
+    theirs, ours = read_checkpoint(parent.newest["path"]), saved[0]
     assert theirs.keys() == ours.keys() and len(theirs) > 10
-    assert any("optimizer" in name or "OPTIMIZER" in name for name in theirs)
+    slots = [array for name, array in theirs.items() if "OPTIMIZER_SLOT" in name]
+    assert slots and any(array.any() for array in slots)
     for name, array in theirs.items():
         np.testing.assert_array_equal(array, ours[name])
     tunables = find_tunables(child._trainer.learner)
@@ -161,49 +230,50 @@ class Saved:
         return lambda *args: None
 
 
-def test_an_order_is_carried_out_once(make_member, monkeypatch):
-    parent = make_member(0)
-    report = parent.follow(make_order(), SECONDS)
-    parent.close("enough")
+def test_an_order_is_carried_out_once(parent, make_child, index, monkeypatch):
     copies, copy_from = [], Trainer.copy_from
     monkeypatch.setattr(Trainer, "copy_from", lambda *args: copies.append(1) or copy_from(*args))
-    order = make_order(1, member=1, parent=as_parent(report))
-    child = make_member(1)
+    order = make_order(1, member=index, parent=as_parent(parent.newest))
+    child = make_child(index)
     child.follow(order, SECONDS)
     child.follow(order, SECONDS)
     child.close("as if it were killed")
-    again = make_member(1)
+    again = make_child(index)
     steps = again.follow(order, SECONDS)["env_steps"]
     assert len(copies) == 1 and steps >= 3 * INTERVAL
     again.close("as if it were killed before it had saved the copy")
     with open(os.path.join(again.root_dir, "population_order.json"), "w") as file:
         json.dump({"number": 0}, file)
-    make_member(1).follow(order, SECONDS)
+    make_child(index).follow(order, SECONDS)
     assert len(copies) == 2
 
 
-def test_a_checkpoint_that_its_owner_has_removed_is_replaced_by_a_newer_one(make_member):
-    parent = make_member(0)
-    report = parent.follow(make_order(), SECONDS)
-    for _ in range(4):
-        newest = parent.follow(make_order(), SECONDS)
-    parent.close("enough")
-    assert not os.path.exists(report["path"] + ".complete")
-    child = make_member(1)
-    assert child.follow(make_order(1, member=1, parent=as_parent(report)), SECONDS)["env_steps"] >= INTERVAL
-    assert os.path.exists(newest["path"] + ".complete")
+def test_a_checkpoint_that_its_owner_has_removed_is_replaced_by_a_newer_one(parent, make_child, index):
+    first = parent.reports[0]
+    assert not os.path.exists(first["path"] + ".complete")
+    child, saved = make_child(index), []
+    order = make_order(1, member=index, parent=as_parent(first))
+    child._build(order)
+    child._trainer.add_callback(Saved(saved))
+    assert child.follow(order, SECONDS)["env_steps"] >= INTERVAL
+    for name, array in read_checkpoint(parent.newest["path"]).items():
+        np.testing.assert_array_equal(array, saved[0][name])
 
 
-def test_a_member_that_has_diverged_reports_it_and_goes_on_with_another_order(make_member):
-    ranges = RANGES | {"Adam.learning_rate": LogUniform(1e-4, 1e38)}
-    parent = make_member(0)
-    good = parent.follow(make_order(), SECONDS)
-    parent.close("enough")
-    member = make_member(1, ranges=ranges)
-    member.follow(make_order(member=1), SECONDS)
-    report = member.follow(make_order(1, member=1, learning_rate=1e38), SECONDS)
+def test_a_member_that_has_diverged_reports_it_and_goes_on_with_another_order(
+    parent, make_child, index, monkeypatch
+):
+    def diverge(learner, experience):
+        if find_tunables(learner)["Adam.learning_rate"][0].value > 1.0:
+            raise DivergedError("its loss is not finite")
+
+    learn_nothing(monkeypatch, diverge)
+    member = make_child(index, ranges=RANGES | {"Adam.learning_rate": LogUniform(1e-4, 1e38)})
+    member.follow(make_order(member=index), SECONDS)
+    report = member.follow(make_order(1, member=index, learning_rate=1e38), SECONDS)
     assert report["diverged"] and math.isnan(report["objective"]) and not report["is_over"]
-    report = member.follow(make_order(2, member=1, parent=as_parent(good)), SECONDS)
+    assert report["reason"].startswith("its loss is not finite")
+    report = member.follow(make_order(2, member=index, parent=as_parent(parent.newest)), SECONDS)
     assert not report["diverged"] and report["env_steps"] >= INTERVAL
 
 
@@ -256,45 +326,40 @@ def test_an_error_of_training_is_raised(make_member, monkeypatch):
 
 # Which settings are Tunables.
 
+# By algorithm: the kind of a run, more bindings, and the settings.
 OWNERS = {
-    "PPOAlgorithm": "cartpole",
-    "ImpalaAlgorithm": "cartpole",
-    "DqnAlgorithm": "dqn",
-    "SacAlgorithm": "sac",
-    "Adam": "cartpole",
-    "EpsilonGreedyPolicy": "dqn",
-    "RewardScaling": "cartpole",
+    "PPO": (
+        "cartpole",
+        "Experiment.algorithm_ctor = @PPOAlgorithm\nExperiment.data_transformers = (@RewardScaling,)",
+        [
+            "PPOAlgorithm.discount",
+            "PPOAlgorithm.entropy_weight",
+            "PPOAlgorithm.clip_range",
+            "Adam.learning_rate",
+            "RewardScaling.scale",
+        ],
+    ),
+    "IMPALA": ("cartpole", "", ["ImpalaAlgorithm.discount", "ImpalaAlgorithm.entropy_weight"]),
+    "DQN": ("dqn", "", ["DqnAlgorithm.discount", "alf.EpsilonGreedyPolicy.epsilon"]),
+    "SAC": ("sac", "", ["SacAlgorithm.discount"]),
 }
-NAMES = [
-    "PPOAlgorithm.discount",
-    "PPOAlgorithm.entropy_weight",
-    "PPOAlgorithm.clip_range",
-    "ImpalaAlgorithm.discount",
-    "ImpalaAlgorithm.entropy_weight",
-    "DqnAlgorithm.discount",
-    "SacAlgorithm.discount",
-    "Adam.learning_rate",
-    "alf.EpsilonGreedyPolicy.epsilon",
-    "RewardScaling.scale",
-]
+NAMES = [name for _, _, names in OWNERS.values() for name in names]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_takes_a_schedule_is_a_tunable_of_the_learner(tmp_path, monkeypatch, name):
+def test_what_takes_a_schedule_is_a_tunable_of_the_learner(monkeypatch, subtests):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    owner = name.rpartition(".")[0].removeprefix("alf.")
-    more = {
-        "PPOAlgorithm": "Experiment.algorithm_ctor = @PPOAlgorithm",
-        "RewardScaling": "Experiment.data_transformers = (@RewardScaling,)",
-    }
-    config = "\n".join(line.strip() for line in KINDS[OWNERS[owner]].splitlines())
-    bindings = make_bindings({name: 0.25}, {name: Uniform(0.1, 0.9)})
-    parse_config([], [config, more.get(owner, ""), *bindings])
-    trainer = Trainer(str(tmp_path), Experiment().make_driver())
-    (tunable,) = find_tunables(trainer.learner)[name]
-    assert tunable.value == 0.25
-    trainer.close()
-    gin.clear_config()
+    for algorithm, (kind, more, names) in OWNERS.items():
+        gin.clear_config()
+        values = {name: 0.25 + 0.125 * i for i, name in enumerate(names)}
+        ranges = dict.fromkeys(names, Uniform(0.1, 0.9))
+        config = "\n".join(line.strip() for line in KINDS[kind].splitlines())
+        parse_config([], [config, more, *make_bindings(values, ranges)])
+        driver = Experiment().make_driver()
+        found = find_tunables(driver.learner)
+        for name, value in values.items():
+            with subtests.test(name, algorithm=algorithm):
+                assert [tunable.value for tunable in found.get(name, [])] == [value]
+        driver.stop()
 
 
 def test_the_pattern_has_these_names_alone():

@@ -1,12 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Population based training in one process: copies, stale experience, runs that go on, each setting."""
 
+import contextlib
+import copy
 import csv
 import functools
+import itertools
 import json
+import logging
 import math
 import os
+import shutil
 import sys
+from typing import NamedTuple
 
 import gin
 import numpy as np
@@ -18,13 +24,16 @@ from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
 from alf.learner import LearnerGroup
 from alf.learner.learner_group import PolicyBatch
+from alf.population import policy_controller
+from alf.population.lineage import draw_lineage
 from alf.population.mutation import LogUniform, Mutation, Replacement, Uniform
 from alf.population.policy_population import PolicyPopulation
-from alf.schedules import find_tunables
+from alf.schedules import assign_tunables, find_tunables
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.config import parse_config, wrong_calls_are_config_errors
 from alf.training.stop_criteria import StopCriteria
+from tests.population.idle import learn_nothing
 from tests.population.member_test import read_checkpoint
 
 BATCH_SIZE, EPISODE_LENGTH = 6, 5
@@ -65,6 +74,12 @@ QValueNetwork.fc_layer_params = (8,)
 ActorCriticNetwork.fc_layer_params = None
 """
 ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
+
+
+@pytest.fixture(autouse=True)
+def _no_picture(monkeypatch):
+    """A run draws one at its end, which costs as much as the training of a policy here."""
+    monkeypatch.setattr(policy_controller, "draw_lineage", lambda *args: None)
 
 
 class Act(Callback):
@@ -124,130 +139,322 @@ def read_table(root_dir):
         return list(csv.DictReader(file))
 
 
-def stop_at_rows(number):
-    """An `act` that ends the run once the table has so many rows."""
-
-    def act(trainer, iteration):
-        if len(find_study(trainer).rows) >= number:
-            trainer.stop("enough")
-
-    return act
+# What a copy takes over, and how decisions are carried out: a run that is killed.
 
 
-# What a copy takes over.
+class Killed(BaseException):
+    pass
 
 
-@pytest.mark.parametrize("config", ["", DQN], ids=["ppo", "dqn"])
-def test_a_copy_is_the_same_bit_by_bit_but_for_counters(tmp_path, config):
-    seen = {}
+class Moment(NamedTuple):
+    """A run after a train iteration."""
 
-    def act(trainer, iteration):
-        learners = trainer.learner.learners
-        trained = all(int(learner.progress.updates) > 5 for learner in learners.values())
-        if not trained or seen:
-            return
-        for counter in learners["policy_2"].counters:
-            counter.assign_add(1000)
-        before = {name: counts(learner) for name, learner in learners.items()}
-        seen["before"] = read_policies(trainer.save())
-        trainer.learner.copy_policy("policy_2", "policy_0")
-        after = {name: counts(learner) for name, learner in learners.items()}
-        before["policy_0"][1] += 1  # the copy counts as an update
-        assert after == before
-        trainer._checkpointer.iterations += 1
-        seen["after"] = read_policies(trainer.save())
-        trainer.stop("enough")
+    num_copies: int  # as its metric says
+    num_copied: int  # calls of `LearnerGroup.copy_policy`
+    settings: list  # the study's
+    tunables: list
+    shown: list  # the settings as metrics show them
+    env_steps: list  # of each policy
+    updates: list
+    num_traces: int  # of the loss so far
 
-    # No intervals: nothing else copies.
-    trainer = make_trainer(tmp_path, config + "PolicyPopulation.interval = 1_000_000_000", act=act)
-    trainer.train()
-    before, after = seen["before"], seen["after"]
-    assert after["policy_0"].keys() == after["policy_2"].keys() and len(after["policy_0"]) > 12
-    kinds = ("optimizer", "OPTIMIZER_SLOT", "target_network" if config else "policy")
-    assert all(any(kind in name for name in after["policy_0"]) for kind in kinds)
-    for name, array in before["policy_2"].items():
-        np.testing.assert_array_equal(after["policy_0"][name], array)
-    assert any((array != before["policy_0"][name]).any() for name, array in after["policy_0"].items())
-    for policy in ("policy_1", "policy_2"):
+
+def list_trained(moments):
+    """Those in which the graphs of all policies are there."""
+    return [moment for moment in moments if min(moment.updates) > 5]
+
+
+class Copy(NamedTuple):
+    """A run before and after one policy has copied another one."""
+
+    before: dict  # of `read_policies`
+    after: dict
+    counts_before: dict
+    counts_after: dict
+
+
+def copy_by_hand(trainer, parent, child):
+    """Lets a policy copy another one of which the counters are others; returns a `Copy`."""
+    learners = trainer.learner.learners
+    for counter in learners[parent].counters:
+        counter.assign_add(1000)
+    counts_before = {name: counts(learner) for name, learner in learners.items()}
+    before = read_policies(trainer.save())
+    trainer.learner.copy_policy(parent, child)
+    counts_after = {name: counts(learner) for name, learner in learners.items()}
+    trainer._checkpointer.iterations += 1
+    return Copy(before, read_policies(trainer.save()), counts_before, counts_after)
+
+
+def check_copy(copy, parent, child, *kinds):
+    """Checks that the child has all that its parent has, bit by bit, and that nobody else has changed."""
+    before, after = copy.before, copy.after
+    expected = copy.counts_before | {child: list(copy.counts_before[child])}
+    expected[child][1] += 1  # the copy counts as an update
+    assert copy.counts_after == expected
+    assert after[child].keys() == after[parent].keys() and len(after[child]) > 12
+    assert all(any(kind in name for name in after[child]) for kind in kinds)
+    for name, array in before[parent].items():
+        np.testing.assert_array_equal(after[child][name], array)
+    assert any((array != before[child][name]).any() for name, array in after[child].items())
+    for policy in before.keys() - {child}:
         for name, array in before[policy].items():
             np.testing.assert_array_equal(after[policy][name], array)
 
 
-def test_decisions_are_carried_out(tmp_path, monkeypatch):
-    """After each copy the settings are those of the study, and the figures those of the parent."""
-    copied, copy_policy, steps, seen = [], LearnerGroup.copy_policy, {}, {"copied": 0}
+class First(NamedTuple):
+    """A run with three policies that learn; it makes a copy by hand, saves, and is killed five rows later."""
+
+    copied: list  # pairs of parent and child
+    moments: list
+    rows: list  # of the study at the last moment
+    copy: Copy
+    state: dict  # of the study, as in the last checkpoint
+    table: list
+
+
+@pytest.fixture(scope="module")
+def root_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("population") / "run"
+
+
+@pytest.fixture(scope="module")
+def first(root_dir):
+    copied, moments, traces, seen = [], [], [], {}
+    copy_policy, calc_loss = LearnerGroup.copy_policy, PPOAlgorithm.calc_loss
 
     def note(group, parent, child):
-        copied.append((parent, child, counts(group.learners[child])))
+        copied.append((parent, child))
         copy_policy(group, parent, child)
+
+    def look(trainer):
+        study, learners = find_study(trainer), trainer.learner.learners
+        shown = [
+            {name: trainer.metrics[f"population/{policy}/{name}"].result() for name in RANGES}
+            for policy in learners
+        ]
+        return Moment(
+            trainer.metrics["population/copies"].result(),
+            len(copied),
+            copy.deepcopy(study.settings),
+            read_tunables(trainer),
+            shown,
+            [int(learner.progress.env_steps) for learner in learners.values()],
+            [int(learner.progress.updates) for learner in learners.values()],
+            len(traces),
+        )
 
     def act(trainer, iteration):
         study = find_study(trainer)
-        assert trainer.metrics["population/copies"].result() == len(copied)
-        if iteration % 10 and len(copied) == seen["copied"]:
-            return  # to look costs time
-        seen["copied"] = len(copied)
-        assert read_tunables(trainer) == study.settings
-        for policy, settings in zip(trainer.learner.learners, study.settings, strict=True):
-            for name, value in settings.items():
-                assert trainer.metrics[f"population/{policy}/{name}"].result() == value
-        for name, learner in trainer.learner.learners.items():
-            env_steps = int(learner.progress.env_steps)
-            assert env_steps >= steps.get(name, 0)
-            steps[name] = env_steps
-        if len(copied) >= 3:
-            trainer.stop("enough")
+        if not seen:
+            if iteration % 10 and moments and len(copied) == moments[-1].num_copied:
+                return  # to look costs time
+            moments.append(look(trainer))
+            if is_enough():
+                seen["rows"] = copy.deepcopy(study.rows)
+                seen["copy"] = copy_by_hand(trainer, "policy_2", "policy_0")
+                assign_tunables(trainer.learner.learners["policy_0"], study.settings[0])
+        elif "state" not in seen:
+            seen["state"] = study.get_state()
+            trainer.save()
+        elif len(study.rows) >= len(seen["state"]["rows"]) + 5:
+            seen["table"] = read_table(root_dir)
+            raise Killed
 
-    monkeypatch.setattr(LearnerGroup, "copy_policy", note)
-    trainer = make_trainer(tmp_path, "Replacement.quantile = 0.5", 3000, act)
-    assert trainer.train() == (True, "enough")
-    assert all(parent != child for parent, child, _ in copied)
-    study = find_study(trainer)
-    ends = {name: int(learner.progress.env_steps) for name, learner in trainer.learner.learners.items()}
-    for member, name in enumerate(trainer.learner.learners):
-        rows = [row for row in study.rows if row["member"] == member]
+    def is_enough():
+        """Whether there were some copies, since which all policies have learned."""
+        trained, now = list_trained(moments), moments[-1]
+        last = next(moment for moment in moments if moment.num_copied == now.num_copied)
+        has_learned = all(a > b for a, b in zip(now.updates, last.updates, strict=True))
+        return has_learned and len(trained) > 1 and now.num_copied > trained[0].num_copied + 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LearnerGroup, "copy_policy", note)
+        patch.setattr(PPOAlgorithm, "calc_loss", lambda *args: traces.append(1) or calc_loss(*args))
+        patch.setattr(policy_controller, "draw_lineage", lambda *args: None)
+        with pytest.raises(Killed):
+            make_trainer(root_dir, "Replacement.quantile = 0.5", 5000, act).train()
+    return First(copied=copied[: moments[-1].num_copied], moments=moments, **seen)
+
+
+def test_a_copy_is_the_same_bit_by_bit_but_for_counters(first):
+    check_copy(first.copy, "policy_2", "policy_0", "optimizer", "OPTIMIZER_SLOT", "policy")
+
+
+def test_decisions_are_carried_out(first):
+    """After each copy the settings are those of the study."""
+    for moment in first.moments:
+        assert moment.num_copies == moment.num_copied
+        assert moment.tunables == moment.shown == moment.settings
+    for before, after in itertools.pairwise(first.moments):
+        assert all(b <= a for b, a in zip(before.env_steps, after.env_steps, strict=True))
+    assert len(first.copied) >= 3 and all(parent != child for parent, child in first.copied)
+    for member in range(3):
+        rows = [row for row in first.rows if row["member"] == member]
         numbers = [row["env_steps"] // INTERVAL for row in rows]
-        assert numbers == sorted(set(numbers)) and numbers[-1] == ends[name] // INTERVAL
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] == first.moments[-1].env_steps[member] // INTERVAL
 
 
-def test_settings_change_without_another_graph(tmp_path, monkeypatch):
-    traces, calc_loss, seen = [], PPOAlgorithm.calc_loss, {}
-    monkeypatch.setattr(PPOAlgorithm, "calc_loss", lambda *args: traces.append(1) or calc_loss(*args))
+def test_settings_change_without_another_graph(first):
+    trained = list_trained(first.moments)
+    assert trained[-1].settings != trained[0].settings and trained[-1].num_copies > trained[0].num_copies + 2
+    assert {moment.num_traces for moment in trained} == {trained[0].num_traces} and trained[0].num_traces > 0
+
+
+def test_a_trained_policy_can_be_used_without_this_module_being_imported(first, root_dir):
+    config = (root_dir / "operative_config.gin").read_text()
+    assert "import alf.population.policy_population\n" in config
+
+
+# The same run goes on.
+
+
+class Second(NamedTuple):
+    """The run from its checkpoint to its end, three rows later."""
+
+    trainer: Trainer
+    state: dict  # the study's before it began
+    tunables: list  # before it began
+    num_draws: int  # when it began
+    messages: list
+    end: tuple
+    table: list
+    status: str
+    picture: bytes
+
+
+@pytest.fixture(scope="module")
+def second(first, root_dir):
+    num_draws, num_rows = [], len(first.state["rows"])
+
+    class Begin(Callback):
+        def on_begin(self, trainer):
+            num_draws.append(find_study(trainer)._num_draws)
 
     def act(trainer, iteration):
-        copies = trainer.metrics["population/copies"].result()
-        if all(int(learner.progress.updates) > 2 for learner in trainer.learner.learners.values()):
-            seen[iteration] = copies, len(traces)
-        if seen and copies > min(seen.values())[0] + 2:
+        if len(find_study(trainer).rows) >= num_rows + 3:
             trainer.stop("enough")
 
-    make_trainer(tmp_path, "Replacement.quantile = 0.5", 3000, act).train()
-    copies, counts = zip(*seen.values(), strict=True)
-    assert max(copies) > min(copies) + 2 and set(counts) == {counts[0]} and counts[0] > 0
+    with pytest.MonkeyPatch.context() as patch, logged_messages() as messages:
+        learn_nothing(patch)
+        patch.chdir(root_dir.parent)
+        trainer = make_trainer(root_dir.name, "Replacement.quantile = 0.5", act=act)
+        patch.chdir("/")
+        state, tunables = find_study(trainer).get_state(), read_tunables(trainer)
+        trainer.add_callback(Begin())
+        end = trainer.train()
+    with open(root_dir / "done.json") as file:
+        status = json.load(file)["status"]
+    picture = (root_dir / "lineage.png").read_bytes()
+    return Second(
+        trainer, state, tunables, num_draws[0], messages, end, read_table(root_dir), status, picture
+    )
+
+
+@contextlib.contextmanager
+def logged_messages():
+    """Context of a list of what ALF logs."""
+    messages, logger = [], logging.getLogger("absl")
+    handler, level = logging.Handler(), logger.level
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger.addHandler(handler)
+    logger.setLevel("INFO")
+    try:
+        yield messages
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+
+
+def test_a_killed_run_goes_on_from_what_its_checkpoint_says(first, second):
+    """The table has more rows than the checkpoint then; those are forgotten."""
+    number = len(first.state["rows"])
+    assert len(first.table) == number + 5
+    assert second.state == first.state and second.tunables == first.state["settings"]
+    assert second.num_draws == first.state["num_draws"], "nothing was drawn anew"
+    rows = find_study(second.trainer).rows
+    assert rows[:number] == first.state["rows"] and len(second.table) == len(rows) >= number + 3
+    for member in "012":
+        steps = [int(row["env_steps"]) for row in second.table if row["member"] == member]
+        assert steps == sorted(set(steps))
+
+
+def test_a_run_leaves_a_table_and_a_picture(second):
+    assert second.end == (True, "enough") and second.status == "SUCCESS"
+    table, study = second.table, find_study(second.trainer)
+    assert list(table[0]) == ["member", "env_steps", "objective", "parent", "parent_env_steps", *RANGES]
+    assert [float(row["Adam.learning_rate"]) for row in table] == [
+        row["settings"]["Adam.learning_rate"] for row in study.rows
+    ]
+    assert {row["member"] for row in table} == {"0", "1", "2"}
+    assert second.picture.startswith(b"\x89PNG")
+    (line,) = [line for line in second.messages if "is the best" in line]
+    best = int(line.split()[0].removeprefix("policy_"))
+    assert line.startswith(f"policy_{best} is the best, AverageReturn")
+    assert study.objectives[best] == np.nanmax(study.objectives)  # several may have it
+
+
+def test_without_matplotlib_there_is_no_picture(second, root_dir, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(policy_controller, "draw_lineage", draw_lineage)
+    (root_dir / "lineage.png").unlink(missing_ok=True)
+    second.trainer.learner.callbacks[0].on_end(second.trainer, "it ends once more")
+    assert not (root_dir / "lineage.png").exists()
+    install = 'the package matplotlib is not installed: pip install "alf-tf[tune]"'
+    assert f"there is no picture of the population: {install}" in caplog.messages
+
+
+def test_a_run_may_go_on_with_other_rules_but_not_with_other_ranges(second, root_dir, tmp_path, monkeypatch):
+    learn_nothing(monkeypatch)
+    root_dir = shutil.copytree(root_dir, tmp_path / "run")
+    iterations = second.trainer.counters["iterations"]
+    rules = "PolicyPopulation.interval = 70\nReplacement.warm_up = 5\nMutation.rate = 0.9\n"
+    rules += "PolicyPopulation.seed = None\nPolicyPopulation.objective = 'AverageEpisodeLength'"
+    trainer = make_trainer(root_dir, rules, num_iterations=iterations + 1)
+    assert trainer.counters["iterations"] == iterations
+    trainer.train()
+    with pytest.raises(ConfigError, match="holds a run of another config .*rate/LogUniform.high"):
+        make_trainer(root_dir, "rate/LogUniform.high = 0.2")
+
+
+# Figures and replay buffers of a policy that copies another one.
 
 
 def test_a_copy_takes_over_the_figures_of_the_last_episodes(tmp_path):
+    trainer = make_trainer(tmp_path)
+    (controller,), study = trainer.learner.callbacks, find_study(trainer)
+    controller.on_begin(trainer)
+    for member, figures in enumerate([[1.0], [7.0, 8.0], [3.0]]):
+        for figure in ("AverageReturn", "AverageEpisodeLength"):
+            trainer.metrics[f"policies/policy_{member}/{figure}"].set_state(figures)
+    for member in (1, 2, 0):
+        controller._report(trainer, member, 70, None)
+    returns = [trainer.metrics[f"policies/policy_{i}/AverageReturn"].get_state() for i in range(3)]
+    assert returns == [[7.0, 8.0], [7.0, 8.0], [3.0]] and study.num_copies == 1
+    assert trainer.metrics["policies/policy_0/AverageEpisodeLength"].get_state() == [7.0, 8.0]
+    trainer.close()
+
+
+def test_a_copy_has_the_target_networks_of_its_parent_and_its_own_replay_buffer(tmp_path):
     seen = []
 
     def act(trainer, iteration):
-        study = find_study(trainer)
-        (name,) = [name for name, x in trainer.metrics.items() if name == "policies/policy_0/AverageReturn"]
-        if math.isnan(trainer.metrics[name].result()) or study.rows:
-            return
-        trainer.driver.stop()  # no episode ends any more
-        for member, figures in enumerate([[1.0], [7.0, 8.0], [3.0]]):
-            for figure in ("AverageReturn", "AverageEpisodeLength"):
-                trainer.metrics[f"policies/policy_{member}/{figure}"].set_state(figures)
-        controller = trainer.learner.callbacks[0]
-        for member in (1, 2, 0):
-            controller._report(trainer, member, 70, None)
-        copied = [trainer.metrics[f"policies/policy_{i}/AverageReturn"].get_state() for i in range(3)]
-        lengths = trainer.metrics["policies/policy_0/AverageEpisodeLength"].get_state()
-        seen.append((copied, lengths, study.num_copies))
-        trainer.stop("enough")
+        learners = trainer.learner.learners
+        replayer = learners["policy_0"].replayer
+        before = int(replayer.num_steps())
+        is_trained = all(int(learner.progress.updates) > 5 for learner in learners.values())
+        if before > 20 and is_trained and not seen:
+            copied = copy_by_hand(trainer, "policy_1", "policy_0")
+            seen.append((copied, before, int(replayer.num_steps())))
+            assert not trainer.learner._recent.oldest_versions
+            trainer.stop("enough")
 
-    make_trainer(tmp_path, "PolicyPopulation.interval = 1_000_000_000", act=act).train()
-    assert seen == [([[7.0, 8.0], [7.0, 8.0], [3.0]], [7.0, 8.0], 1)]
+    more = "PolicyPopulation.num_policies = 2\nPolicyPopulation.interval = 1_000_000_000"
+    make_trainer(tmp_path, DQN + more, act=act).train()  # there are no intervals: nothing else copies
+    ((copied, before, after),) = seen
+    check_copy(copied, "policy_1", "policy_0", "optimizer", "OPTIMIZER_SLOT", "target_network")
+    assert before == after
 
 
 # Experience of the weights from before.
@@ -255,52 +462,37 @@ def test_a_copy_takes_over_the_figures_of_the_last_episodes(tmp_path):
 KINDS = {
     "one_time": "",
     "mix_in": 'Experiment.exp_replayer = "mix_in"\nMixInReplayer.replay_proportion = 2.0\n',
-    "multi_pass": 'Experiment.exp_replayer = "multi_pass"\nMultiPassReplayer.num_passes = 4\n',
+    "multi_pass": 'Experiment.exp_replayer = "multi_pass"\nMultiPassReplayer.num_passes = 4\n'
+    "MultiPassReplayer.num_batches = 5\n",
     "copies": "AsyncOffPolicyDriver.parameter_update_period = 1_000_000_000\n",
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_copy_never_learns_from_the_weights_from_before(tmp_path, monkeypatch, kind):
-    """Each step has a version, and the lag of each update says which was the oldest one in it."""
-    bounds, learned, seen = {}, [], {"updates": 0}
+    """Each step has the version of the weights that it was collected with, whatever a replayer hands out."""
+    bounds, learned, versions = {}, [], []
     copy_policy = LearnerGroup.copy_policy
 
-    def note(group, parent, child):
+    def note_copy(group, parent, child):
         copy_policy(group, parent, child)
         bounds[child] = int(group.learners[child].progress.updates)
 
-    def act(trainer, iteration):
-        for name, bound in bounds.items():
-            learner = trainer.learner.learners[name]
-            if int(learner.progress.updates) > bound + 1:
-                learned.append(name)
+    def check(learner, experience):
+        (name,) = [name for name, one in trainer.learner.learners.items() if one is learner]
+        oldest = int(tf.reduce_min(experience.policy_version))
+        assert bounds.get(name, 0) <= oldest <= int(learner.progress.updates)
+        versions.append(oldest)
+        if int(learner.progress.updates) > bounds.get(name, math.inf) + 1:
+            learned.append(name)
         if len(learned) > 60:
             trainer.stop("enough")
 
-    monkeypatch.setattr(LearnerGroup, "copy_policy", note)
-    more = "Replacement.quantile = 0.5\nMutation.min_factor = 1.0\n"
-    trainer = make_trainer(tmp_path, KINDS[kind] + more, 4000, act, batches_per_train_iter=1)
-    for name, learner in trainer.learner.learners.items():
-
-        def prepare(batch, *args, name=name, learner=learner, prepare=learner.prepare):
-            oldest = tf.reduce_min(batch.policy_version)
-            oldest = tf.py_function(
-                functools.partial(check, name), [oldest, learner.progress.updates], tf.int64
-            )
-            with tf.control_dependencies([oldest]):
-                return prepare(batch, *args)
-
-        learner.prepare = prepare
-
-    def check(name, oldest, updates):
-        seen["updates"] += 1
-        assert int(oldest) >= bounds.get(name, 0)
-        assert int(oldest) <= int(updates)
-        return oldest
-
+    monkeypatch.setattr(LearnerGroup, "copy_policy", note_copy)
+    learn_nothing(monkeypatch, check)
+    more = "Replacement.quantile = 0.5\nPolicyPopulation.num_policies = 2\n"
+    trainer = make_trainer(tmp_path, KINDS[kind] + more, 4000, batches_per_train_iter=1)
     assert trainer.train() == (True, "enough"), "those that have copied others go on learning"
-    assert seen["updates"] > 60
 
 
 def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
@@ -329,86 +521,6 @@ def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
     trainer.close()
 
 
-def test_a_replay_buffer_stays(tmp_path):
-    seen = []
-
-    def act(trainer, iteration):
-        learner = trainer.learner.learners["policy_0"]
-        before = int(learner.replayer.num_steps())
-        if before > 20 and not seen:
-            trainer.learner.copy_policy("policy_1", "policy_0")
-            seen.append((before, int(learner.replayer.num_steps())))
-            assert not trainer.learner._recent.oldest_versions
-            trainer.stop("enough")
-
-    make_trainer(tmp_path, DQN, act=act).train()
-    assert seen[0][0] == seen[0][1]
-
-
-# Runs that go on.
-
-
-class Killed(BaseException):
-    pass
-
-
-def test_a_killed_run_goes_on_from_what_its_checkpoint_says(tmp_path):
-    """The table has more rows than the checkpoint then; those are forgotten."""
-    saved = {}
-
-    def act(trainer, iteration):
-        study = find_study(trainer)
-        if not saved and study.num_copies >= 2:
-            saved["state"] = study.get_state()
-            saved["arrays"] = read_policies(trainer.save())
-        if saved and len(study.rows) >= len(saved["state"]["rows"]) + 5:
-            raise Killed
-
-    with pytest.raises(Killed):
-        make_trainer(tmp_path, "Replacement.quantile = 0.5", act=act).train()
-    first_table = read_table(tmp_path)
-    assert len(first_table) == len(saved["state"]["rows"]) + 5
-    seen = []
-
-    def look(trainer, iteration):
-        study = find_study(trainer)
-        if not seen:
-            seen.append(study._num_draws)
-        if len(study.rows) >= len(saved["state"]["rows"]) + 3:
-            trainer.stop("enough")
-
-    again = make_trainer(tmp_path, "Replacement.quantile = 0.5", act=look)
-    study = find_study(again)
-    assert study.get_state() == saved["state"]
-    assert read_tunables(again) == saved["state"]["settings"]
-    again.train()
-    assert seen == [saved["state"]["num_draws"]], "nothing was drawn anew"
-    rows, number = study.rows, len(saved["state"]["rows"])
-    assert rows[:number] == saved["state"]["rows"]
-    table = read_table(tmp_path)
-    assert len(table) == len(rows)
-    for member in "012":
-        steps = [int(row["env_steps"]) for row in table if row["member"] == member]
-        assert steps == sorted(set(steps))
-
-
-def test_a_run_may_go_on_with_other_rules_but_not_with_other_ranges(tmp_path):
-    make_trainer(tmp_path, num_iterations=2).train()
-    rules = "PolicyPopulation.interval = 70\nReplacement.warm_up = 5\nMutation.rate = 0.9\n"
-    rules += "PolicyPopulation.seed = None\nPolicyPopulation.objective = 'AverageEpisodeLength'"
-    trainer = make_trainer(tmp_path, rules, num_iterations=3)
-    assert trainer.counters["iterations"] == 2
-    trainer.train()
-    with pytest.raises(ConfigError, match="holds a run of another config .*rate/LogUniform.high"):
-        make_trainer(tmp_path, "rate/LogUniform.high = 0.2")
-
-
-def test_a_trained_policy_can_be_used_without_this_module_being_imported(tmp_path):
-    make_trainer(tmp_path, num_iterations=2).train()
-    config = (tmp_path / "operative_config.gin").read_text()
-    assert "import alf.population.policy_population\n" in config
-
-
 # Policies that diverge.
 
 
@@ -430,7 +542,7 @@ def diverge(*members, after=1):
 
 
 WIDE = "rate/LogUniform.high = 1e38\nMutation.rate = 0.0\nMutation.resample_rate = 0.0\n"
-WIDE += "Replacement.quantile = 0.3\nReplacement.min_gap = 1e9\n"
+WIDE += "Replacement.quantile = 0.3\nReplacement.min_gap = 1e9\nPolicyPopulation.num_policies = 2\n"
 
 
 def draw_small(monkeypatch):
@@ -439,13 +551,12 @@ def draw_small(monkeypatch):
 
 def test_a_policy_that_has_diverged_copies_a_good_one_at_once(tmp_path, monkeypatch):
     draw_small(monkeypatch)
-    trainer = make_trainer(tmp_path, WIDE, 3000, diverge(1, after=6))
+    trainer = make_trainer(tmp_path, WIDE, 3000, diverge(1, after=4))
     assert trainer.train() == (True, "enough")
     study = find_study(trainer)
-    (index,) = [i for i, row in enumerate(study.rows) if row["member"] == 1 and row["objective"] is None]
-    parents = [(row["member"], row["parent"]) for row in study.rows if row["parent"] is not None]
-    assert len(parents) == 1 and parents[0][0] == 1 and parents[0][1] in (0, 2)
-    assert read_tunables(trainer)[1] == study.settings[parents[0][1]], "nothing mutates here"
+    assert [row["member"] for row in study.rows if row["objective"] is None] == [1]
+    assert [(row["member"], row["parent"]) for row in study.rows if row["parent"] is not None] == [(1, 0)]
+    assert read_tunables(trainer)[1] == study.settings[0], "nothing mutates here"
     for learner in trainer.learner.learners.values():
         assert all(np.isfinite(v.numpy()).all() for v in learner.list_learned() if v.dtype.is_floating)
 
@@ -470,12 +581,14 @@ def test_nobody_copies_one_that_has_diverged_in_the_same_train_iteration(tmp_pat
 
 
 def test_without_a_good_policy_the_run_ends_with_the_name_of_the_bad_one(tmp_path, monkeypatch):
-    draw_small(monkeypatch)
-    act = diverge(1, after=0)
-    trainer = make_trainer(tmp_path, WIDE + "PolicyPopulation.interval = 1_000_000_000", 3000, act)
-    with pytest.raises(
-        DivergedError, match="^policy_1: the loss or its gradient is not finite after .*lower"
-    ):
+    def diverge(learner, experience):
+        if learner is trainer.learner.learners["policy_1"]:
+            raise DivergedError("its loss is not finite")
+
+    learn_nothing(monkeypatch, diverge)
+    more = "PolicyPopulation.num_policies = 2\nPolicyPopulation.interval = 1_000_000_000"
+    trainer = make_trainer(tmp_path, more, 3000)
+    with pytest.raises(DivergedError, match="^policy_1: its loss is not finite"):
         trainer.train()
     with open(tmp_path / "done.json") as file:
         assert json.load(file)["status"] == "FAILURE"
@@ -514,9 +627,11 @@ def test_each_setting_has_its_effect(tmp_path):
     trainer.close()
 
 
-def test_the_objective_is_what_is_judged(tmp_path):
+def test_the_objective_is_what_is_judged(tmp_path, monkeypatch):
     """All episodes have the same length, so nobody is better."""
-    trainer = make_trainer(tmp_path, "PolicyPopulation.objective = 'AverageEpisodeLength'", 200)
+    learn_nothing(monkeypatch)
+    more = "PolicyPopulation.objective = 'AverageEpisodeLength'\nPolicyPopulation.num_policies = 2"
+    trainer = make_trainer(tmp_path, more, 200)
     trainer.train()
     rows = find_study(trainer).rows
     assert len(rows) > 10 and {row["objective"] for row in rows} == {float(EPISODE_LENGTH)}
@@ -643,40 +758,7 @@ def test_what_does_not_know_several_policies_names_them(tmp_path):
     trainer.close()
 
 
-# A whole run.
-
-
-def test_a_run_leaves_a_table_and_a_picture(tmp_path, caplog):
-    caplog.set_level("INFO", "absl")
-    trainer = make_trainer(tmp_path, act=stop_at_rows(9))
-    assert trainer.train() == (True, "enough")
-    table, rows = read_table(tmp_path), find_study(trainer).rows
-    assert list(table[0]) == ["member", "env_steps", "objective", "parent", "parent_env_steps", *RANGES]
-    assert [float(row["Adam.learning_rate"]) for row in table] == [
-        row["settings"]["Adam.learning_rate"] for row in rows
-    ]
-    assert {row["member"] for row in table} == {"0", "1", "2"}
-    assert (tmp_path / "lineage.png").read_bytes().startswith(b"\x89PNG")
-    (line,) = [line for line in caplog.messages if "is the best" in line]
-    objectives = find_study(trainer).objectives
-    best = int(line.split()[0].removeprefix("policy_"))
-    assert line.startswith(f"policy_{best} is the best, AverageReturn")
-    assert objectives[best] == np.nanmax(objectives)  # several may have it
-    with open(tmp_path / "done.json") as file:
-        assert json.load(file)["status"] == "SUCCESS"
-
-
-def test_without_matplotlib_there_is_no_picture(tmp_path, monkeypatch, caplog):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.chdir(tmp_path)
-    trainer = make_trainer("run", act=stop_at_rows(3))
-    monkeypatch.chdir("/")
-    trainer.train()
-    assert not (tmp_path / "run" / "lineage.png").exists() and len(read_table(tmp_path / "run")) >= 3
-    install = 'the package matplotlib is not installed: pip install "alf-tf[tune]"'
-    assert f"there is no picture of the population: {install}" in caplog.messages
-
-
-def test_a_population_that_ends_at_once_leaves_nothing(tmp_path):
-    make_trainer(tmp_path, num_iterations=1).train()
+def test_a_population_that_ends_at_once_leaves_nothing(tmp_path, monkeypatch):
+    learn_nothing(monkeypatch)
+    make_trainer(tmp_path, "PolicyPopulation.num_policies = 2", num_iterations=1).train()
     assert not (tmp_path / "population.csv").exists() and not (tmp_path / "lineage.png").exists()

@@ -11,8 +11,9 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from alf.population.member import Member
 from alf.population.mutation import Integers, Uniform
 from tests.bin.conftest import KINDS
+from tests.population.idle import learn_nothing
 
-SECONDS = 120.0
+SECONDS = 300.0
 LENGTH = "Experiment.unroll_length"
 
 
@@ -36,37 +37,35 @@ def make_order(number, unroll_length, member=0, parent=None):
     return dict(member=member, number=number, settings=settings, parent=parent)
 
 
+def list_graphs():
+    return [x for x in gc.get_objects() if isinstance(x, FuncGraph)]
+
+
 @pytest.mark.parametrize("kind", ["cartpole", "dqn"])
-def test_no_part_of_an_old_trainer_lives(make_member, kind):
-    member, old = make_member(kind), []
-    for number in range(3):
+def test_no_part_and_no_graph_of_an_old_trainer_lives(make_member, kind):
+    """TensorFlow may keep some graphs until it has others in their place: no more each time."""
+    member, old_parts, old_graphs, num_alive = make_member(kind), [], [], []
+    for number in range(3):  # the second one continues from a checkpoint
+        gc.collect()
+        before = weakref.WeakSet(list_graphs())
         member.follow(make_order(number, 3 + number), SECONDS)
         gc.collect()
-        assert [part() for part in old] == [None] * len(old)
+        assert [part() for part in old_parts] == [None] * len(old_parts)
+        num_alive.append([len(graphs) for graphs in old_graphs])
         trainer = member._trainer
         learner = trainer.learner
         parts = trainer, trainer.driver, learner, learner.policy, learner.algorithm, learner.replayer
-        old += map(weakref.ref, parts)
+        old_parts += map(weakref.ref, parts)
+        old_graphs.append(weakref.WeakSet(graph for graph in list_graphs() if graph not in before))
+        assert len(old_graphs[-1]) > 8
         del trainer, learner, parts
-    assert len(old) == 18
+    _, (of_first,), alive = num_alive
+    assert alive[0] == 0 and sum(alive) <= of_first < 8
 
 
-@pytest.mark.parametrize("kind", ["cartpole", "dqn"])
-def test_no_graph_of_an_old_trainer_lives(make_member, kind):
-    member, counts = make_member(kind), []
-    for number in range(3):
-        member.follow(make_order(number, 3 + number), SECONDS)
-        member.close("it is counted")
-        member._trainer = None
-        gc.collect()
-        counts.append(sum(isinstance(x, FuncGraph) for x in gc.get_objects()))
-    # Graphs of other tests may still go.
-    assert counts[0] >= counts[1] >= counts[2]
-
-
-@pytest.mark.parametrize("kind", ["dqn", "sac"])
-def test_a_member_with_a_replay_buffer_trains_and_copies(make_member, kind):
-    parent, child = make_member(kind), make_member(kind, 1)
+def test_a_member_with_a_replay_buffer_and_several_optimizers_copies(make_member, monkeypatch):
+    learn_nothing(monkeypatch)
+    parent, child = make_member("sac"), make_member("sac", 1)
     report = parent.follow(make_order(0, 4), SECONDS)
     parent.close("enough")
     child.follow(make_order(0, 4, member=1), SECONDS)

@@ -9,6 +9,7 @@ from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
 from alf.replay import HybridReplayer, Sequences, load_replayer, make_replayer
 from alf.schedules import Progress
+from tests.replay.streams import without_graphs
 
 T, B = 4, 2
 PROGRESS = Progress(tf.constant(0, tf.int64), tf.constant(0, tf.int64))
@@ -49,22 +50,23 @@ def fill(replayer, spec, observation, version=5):
 
 def make_hybrid(tmp_path, offline_proportion=0.25, online="uniform", offline_spec=None, online_spec=None):
     """A hybrid replayer whose online observations are 1 and whose offline ones are 2."""
-    spec = offline_spec or unroll_spec()
-    recorded = make_replayer("uniform", spec, 1)
-    fill(recorded, spec, 2.0)
-    recorded.save(str(tmp_path / "buffer.npz"))
-    spec = online_spec or unroll_spec()
-    fresh = make_replayer(online, spec, 1)
-    hybrid = HybridReplayer(fresh, load_replayer(str(tmp_path / "buffer.npz")), offline_proportion)
-    if hybrid.num_steps() == 0:
-        fill(hybrid, spec, 1.0)
-    return hybrid
+    with without_graphs():
+        spec = offline_spec or unroll_spec()
+        recorded = make_replayer("uniform", spec, 1)
+        fill(recorded, spec, 2.0)
+        recorded.save(str(tmp_path / "buffer.npz"))
+        spec = online_spec or unroll_spec()
+        fresh = make_replayer(online, spec, 1)
+        hybrid = HybridReplayer(fresh, load_replayer(str(tmp_path / "buffer.npz")), offline_proportion)
+        if hybrid.num_steps() == 0:
+            fill(hybrid, spec, 1.0)
+        return hybrid
 
 
 @pytest.mark.parametrize("proportion, num_offline", [(0.25, 2), (0.5, 4), (0.01, 1), (0.99, 7)])
 def test_a_batch_holds_the_proportion(tmp_path, proportion, num_offline):
     hybrid = make_hybrid(tmp_path, proportion)
-    batch, sequences, weight = tf.function(hybrid.sample)(8, 3, PROGRESS)
+    batch, sequences, weight = tf.function(hybrid.sample, autograph=False)(8, 3, PROGRESS)
     assert batch.observation.shape == (4, 8)
     np.testing.assert_array_equal(batch.observation[0], [1.0] * (8 - num_offline) + [2.0] * num_offline)
     np.testing.assert_array_equal(batch.policy_version[0], [5] * (8 - num_offline) + [0] * num_offline)
@@ -104,7 +106,7 @@ def test_all_sequences_are_those_of_both(tmp_path):
     order = tf.constant([6, 0, 11, 5, 7])  # of 6 sequences of each
     chosen = tf.nest.map_structure(lambda x: tf.gather(x, order), sequences)
     assert len(sequences.env) == 12
-    batch = tf.function(hybrid.gather)(chosen, T)
+    batch = tf.function(hybrid.gather, autograph=False)(chosen, T)
     np.testing.assert_array_equal(batch.observation[0], [2.0, 1.0, 2.0, 1.0, 2.0])
     assert batch.reward.shape == (T + 1, 5)
     _, sequences, _ = hybrid.sample(8, T, PROGRESS)

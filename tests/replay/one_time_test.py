@@ -169,7 +169,7 @@ def make_cyclic(max_unrolls):
     return CyclicOneTimeReplayer(Streams().unroll_spec, max_unrolls)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from([1, 4]),
     st.lists(st.one_of(st.integers(1, 7), st.sampled_from(["replay_all", "clear"])), max_size=12),

@@ -13,9 +13,18 @@ from alf.errors import ConfigError
 from alf.replay import PrioritizedReplayer, Sequences
 from alf.schedules import LinearSchedule, Progress
 from tests.replay.buffer_model import BufferModel
-from tests.replay.streams import Streams, chi_square_p
+from tests.replay.streams import Streams, check_content, chi_square_p, without_graphs
 
 NOW = Progress(tf.constant(0, tf.int64), tf.constant(0, tf.int64))
+
+
+@pytest.fixture
+def _without_graphs():
+    with without_graphs():
+        yield
+
+
+one_by_one = pytest.mark.usefixtures("_without_graphs")
 
 
 def make(num_envs=2, context=0, capacity=48, recurrent=False, **kwargs):
@@ -41,9 +50,10 @@ def probabilities(replayer):
 
 def drawn(replayer, num_samples=20_000, length=1):
     tf.random.set_seed(3)
-    return tf.function(lambda: replayer.sample(num_samples, length, NOW))()[1]
+    return replayer.sample(num_samples, length, NOW)[1]
 
 
+@one_by_one
 def test_draws_in_proportion_to_priorities():
     alpha, epsilon = 0.7, 0.5
     replayer, streams = make(alpha=alpha, epsilon=epsilon, context=1)
@@ -59,6 +69,7 @@ def test_draws_in_proportion_to_priorities():
     assert chi_square_p(counts, 20_000 * expected) > 1e-3
 
 
+@one_by_one
 def test_weights():
     beta = LinearSchedule(0.4, 1.0, over=100)
     replayer, streams = make(beta=beta)
@@ -73,6 +84,7 @@ def test_weights():
         np.testing.assert_allclose(weight, weights / weights.max(), rtol=1e-5)
 
 
+@one_by_one
 def test_new_sequences_get_the_largest_priority_so_far():
     replayer, streams = make(num_envs=1, alpha=1, epsilon=0.5)
     replayer.observe(streams.next_unrolls([0]))
@@ -85,6 +97,7 @@ def test_new_sequences_get_the_largest_priority_so_far():
     np.testing.assert_allclose(list(probabilities(replayer).values()), expected / expected.sum())
 
 
+@one_by_one
 def test_what_was_overwritten_keeps_its_priority():
     replayer, streams = make(num_envs=1, capacity=2 * 4, alpha=1)
     replayer.observe(streams.next_unrolls([0]))
@@ -96,14 +109,16 @@ def test_what_was_overwritten_keeps_its_priority():
 
 def test_bad_priorities_are_refused():
     replayer, streams = make(num_envs=1)
-    replayer.observe(streams.next_unrolls([0]))
-    update = tf.function(lambda p: replayer.update_priorities(replayer.all_sequences(3), p))
+    with without_graphs():
+        replayer.observe(streams.next_unrolls([0]))
+    update = tf.function(lambda p: replayer.update_priorities(replayer.all_sequences(3), p), autograph=False)
     for bad in (-1.0, np.nan, np.inf):
         with pytest.raises(tf.errors.InvalidArgumentError, match="a priority is negative or not finite"):
             update(tf.constant([0.0, bad]))
     np.testing.assert_allclose(list(probabilities(replayer).values()), 1 / 6)
 
 
+@one_by_one
 def test_another_length_keeps_priorities():
     replayer, streams = make(num_envs=1, alpha=1, epsilon=1)
     replayer.observe(streams.next_unrolls([0]))
@@ -157,7 +172,9 @@ def test_priorities_are_those_of_the_model(recurrent, actions):
         total = sum(priorities.values())
         assert probabilities(replayer) == pytest.approx({k: p / total for k, p in priorities.items()})
         if priorities:
-            assert set(as_tuples(draw())) <= set(priorities)
+            experience, sequences = draw()
+            assert set(as_tuples(sequences)) <= set(priorities)
+            check_content(experience, sequences, streams, 1, 3)
 
 
 ONCE = {}
@@ -166,7 +183,7 @@ ONCE = {}
 def make_once(recurrent):
     if recurrent not in ONCE:
         replayer, streams = make(context=1, capacity=46, recurrent=recurrent, alpha=1, epsilon=1)
-        draw = tf.function(lambda: replayer.sample(5, 3, NOW)[1])
+        draw = tf.function(lambda: replayer.sample(5, 3, NOW)[:2], autograph=False)
         with pytest.raises(tf.errors.InvalidArgumentError):
             draw()
         ONCE[recurrent] = replayer, streams, draw

@@ -1,11 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Experience to put into replayers, of which every row can be told from all others."""
 
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
 from alf.nest_utils import add_leading_dims
+from alf.testing.fakes import assert_equal_nests
 
 LENGTH = 400  # time steps of each environment's stream
 
@@ -103,8 +106,24 @@ class Streams:
         return rows._replace(state=state._replace(transformer=transformer))
 
 
+@contextlib.contextmanager
+def without_graphs():
+    """Runs every `tf.function` one operation after another: cheaper if it is called once or twice."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 def to_numpy(nest):
     return tf.nest.map_structure(lambda x: x.numpy(), nest)
+
+
+def check_content(experience, sequences, streams, context, length):
+    """Checks that an `Experience` is that of `Sequences` of the streams."""
+    expected = streams.sequences(*to_numpy(sequences), context, length)
+    assert_equal_nests(to_numpy(experience), expected)
 
 
 def chi_square_p(counts, expected=None):

@@ -34,36 +34,40 @@ def make_cluster(ray, *limits, **more):
     return Cluster(ray, *limits, **more)
 
 
-@pytest.mark.parametrize(
-    "limits, most",
-    [
-        ((1,), 3),
-        ((2,), 1),
-        ((1, None, 2), 2),
-        ((1, 2.0), 2),
-        ((1, 1.0, None, 1.5), 1),
-        ((1, None, None, None, 1), 2),
-    ],
-    ids=["three", "two cores each", "max_cores", "memory of the node", "max_memory", "a GPU each"],
-)
-def test_each_run_is_made_once_and_no_more_at_a_time_than_have_room(ray, tmp_path, limits, most):
-    sweeping = Sweeping(tmp_path, place=make_cluster(ray, *limits), seconds=0.5)
-    assert sweeping.runner._place._max == most
+# By what limits them: the limits, and how many runs have room at a time.
+LIMITS = {
+    "cores": ((1,), 3),
+    "two cores each": ((2,), 1),
+    "max_cores": ((1, None, 2), 2),
+    "memory of the node": ((1, 2.0), 2),
+    "max_memory": ((1, 1.0, None, 1.5), 1),
+    "a GPU each": ((1, None, None, None, 1), 2),
+}
+
+
+def test_as_many_runs_have_room_as_the_limits_allow(ray, subtests):
+    for name, (limits, most) in LIMITS.items():
+        with subtests.test(name):
+            assert make_cluster(ray, *limits)._max == most
+
+
+def test_each_run_is_made_once_and_as_many_at_a_time_as_have_room(ray, tmp_path):
+    sweeping = Sweeping(tmp_path, seeds=(0, 1), place=make_cluster(ray, 1, None, 2), together=2)
     sweeping.runner.run()
     events = read_events(tmp_path)
     assert {status for _, _, status in sweeping.statuses()} == {"finished"}
-    assert len(events) == 12 and count_most_at_a_time(events) <= most
+    assert len(events) == 8 and count_most_at_a_time(events) == 2
 
 
 def test_each_run_has_gpus_of_its_own(ray, tmp_path):
-    Sweeping(tmp_path, seeds=(0,), place=make_cluster(ray, 1, run_gpus=1), seconds=1.0).runner.run()
+    Sweeping(tmp_path, seeds=(0,), place=make_cluster(ray, 1, run_gpus=1), together=2).runner.run()
     assert sorted(log.split("GPUs ")[1] for log in read_logs(tmp_path)) == ["0\n", "1\n"]
 
 
 def test_runs_that_fail_are_one_line(ray, tmp_path):
-    sweeping = Sweeping(tmp_path, place=make_cluster(ray, 1), ends={1: "fails", 2: "dies"})
+    sweeping = Sweeping(tmp_path, (1, 2), make_cluster(ray, 1), ends={1: "fails", 2: "dies"})
     sweeping.runner.run()
-    errors = ["", "the simulator broke", "its process was ended by SIGKILL"]
+    errors = ["the simulator broke", "its process was ended by SIGKILL"]
     assert [outcome.error for outcome in sweeping.study.outcomes.values()] == errors * 2
 
 
@@ -71,7 +75,7 @@ def test_a_run_ends_and_is_reported_as_lost_when_its_actor_dies(ray, tmp_path):
     sweeping = Sweeping(tmp_path, seeds=(0,))
     run = sweeping.study.next_run()
     place = make_cluster(ray, 1)
-    process = place.start(make_arguments(60.0)(run), os.path.join(run.path, "log.txt"))
+    process = place.start(make_arguments(600.0)(run), os.path.join(run.path, "log.txt"))
     wait_until(lambda: len(read_events(tmp_path)) == 1)
     assert process.poll() is None and any(run.path in command for command in list_commands())
     ray.kill(process._actor)
@@ -86,7 +90,7 @@ def list_commands():
 
 
 def test_a_stop_saves_the_runs(ray, tmp_path):
-    sweeping = Sweeping(tmp_path, place=make_cluster(ray, 1, None, 2), seconds=60.0)
+    sweeping = Sweeping(tmp_path, place=make_cluster(ray, 1, None, 2), seconds=600.0)
     stop_when(sweeping, lambda: len(read_events(tmp_path)) == 2)
     sweeping.runner.run()
     assert [status for _, _, status in sweeping.statuses()] == ["interrupted"] * 2 + ["waiting"]

@@ -29,12 +29,12 @@ TRIALS = [{"a.b": "1"}, {"a.b": "2"}]
 class Sweeping:
     """A sweep of `TRIALS` and some seeds in a folder, with the stand-in program."""
 
-    def __init__(self, folder, seeds=(0, 1, 2), place=None, seconds=0.0, ends=None, **settings):
+    def __init__(self, folder, seeds=(0, 1, 2), place=None, seconds=0.0, ends=None, together=1, **settings):
         search = FixedSearch(TRIALS)
         self.study = SweepStudy(str(folder), {"a.b": "0"}, list(seeds), search, "AverageReturn", "last")
         self.study.open()
         self.lines, self.changes = [], 0
-        arguments = make_arguments(seconds, ends)
+        arguments = make_arguments(seconds, ends, together)
         place = place or Machine([CORE] * 3, 1)
         self.runner = Runner(self.study, place, arguments, [], self.lines.append, self._on_change, **settings)
 
@@ -76,7 +76,7 @@ def test_every_run_is_made_once_and_never_again(tmp_path):
     ids=["one core", "five cores by two", "three cores", "memory", "five GPUs by two"],
 )
 def test_as_many_runs_at_a_time_as_have_room_and_no_more(tmp_path, place, most):
-    Sweeping(tmp_path, place=place(), seconds=0.3).runner.run()
+    Sweeping(tmp_path, place=place(), together=most).runner.run()
     events = read_events(tmp_path)
     assert len(events) == 12 and count_most_at_a_time(events) == most
 
@@ -94,7 +94,7 @@ def test_each_run_has_cores_of_its_own_and_the_sweep_keeps_its_own(tmp_path, mon
 
 def test_each_run_has_gpus_of_its_own(tmp_path):
     place = Machine([CORE] * 9, 1, gpus=["GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-e"], run_gpus=2)
-    Sweeping(tmp_path, seeds=range(4), place=place, seconds=0.2).runner.run()
+    Sweeping(tmp_path, seeds=range(4), place=place, together=2).runner.run()
     seen = {frozenset(log.split("GPUs ")[1].strip().split(",")) for log in read_logs(tmp_path)}
     assert len(read_logs(tmp_path)) == 8 and {len(gpus) for gpus in seen} == {2}
     assert frozenset(("GPU-a", "GPU-b")) in seen and frozenset(("GPU-c", "GPU-d")) in seen
@@ -152,7 +152,7 @@ def stop_when(sweeping, done):
 
 
 def test_a_stop_saves_the_runs_and_the_same_sweep_goes_on(tmp_path):
-    sweeping = Sweeping(tmp_path, place=Machine([CORE] * 2, 1), seconds=60.0)
+    sweeping = Sweeping(tmp_path, place=Machine([CORE] * 2, 1), seconds=600.0)
     stop_when(sweeping, lambda: len(read_events(tmp_path)) == 2)
     sweeping.runner.run()
     events = read_events(tmp_path)
@@ -166,7 +166,7 @@ def test_a_stop_saves_the_runs_and_the_same_sweep_goes_on(tmp_path):
 
 def test_a_run_that_does_not_stop_is_killed(tmp_path):
     ends = {0: "ignores", 1: "ignores", 2: "ignores"}
-    sweeping = Sweeping(tmp_path, place=Machine([CORE], 1), seconds=60.0, ends=ends, stop_seconds=0.5)
+    sweeping = Sweeping(tmp_path, place=Machine([CORE], 1), seconds=600.0, ends=ends, stop_seconds=0.5)
     stop_when(sweeping, lambda: len(read_events(tmp_path)) == 1)
     sweeping.runner.run()
     assert sweeping.lines[-1] == "a.b=1, seed 0 has not ended after 0.5 s: it is killed"
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
 def test_what_runs_in_a_node_does_without_tensorflow():
     code = "import sys, alf.sweep.cluster, alf.sweep.searches; assert 'tensorflow' not in sys.modules"
     subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": ROOT}, check=True, timeout=120
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": ROOT}, check=True, timeout=300
     )
 
 
@@ -191,8 +191,8 @@ import sys, time
 from alf.sweep.processes import RunProcess
 from tests.sweep.stand_ins import PROGRAM
 
-process = RunProcess(["-c", PROGRAM, sys.argv[1], "60", "0", "well"], sys.argv[1] + "/log.txt")
-time.sleep(60)
+process = RunProcess(["-c", PROGRAM, sys.argv[1], "600", "0", "well", "1"], sys.argv[1] + "/log.txt")
+time.sleep(600)
 """
 
 

@@ -8,11 +8,18 @@ PROGRAM = """
 import json, os, signal, sys, time
 
 path, seconds, seed, end = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+together = int(sys.argv[5])
+events = os.path.join(path, "..", "..", "..", "events")
 
 
 def note(text):
-    with open(os.path.join(path, "..", "..", "..", "events"), "a") as file:
+    with open(events, "a") as file:
         file.write(f"{text} {path}\\n")
+
+
+def count_starts():
+    with open(events) as file:
+        return sum(line.startswith("starts") for line in file)
 
 
 def finish(status, returned):
@@ -34,6 +41,10 @@ signal.signal(signal.SIGTERM, save)
 note("starts")
 print("cores", sorted(os.sched_getaffinity(0)), "GPUs", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
 time.sleep(seconds)
+while count_starts() < together:
+    time.sleep(0.02)
+if together > 1:
+    time.sleep(0.2)  # for those who should not be there
 if end == "fails":
     note("ends")
     print("error: the simulator broke\\nand more")
@@ -45,10 +56,21 @@ finish("SUCCESS", 10 * seed)
 """
 
 
-def make_arguments(seconds=0.0, ends=None):
-    """A function (run) -> arguments of Python; `ends` is a dict from seeds to how their runs end."""
+def make_arguments(seconds=0.0, ends=None, together=1):
+    """A function (run) -> arguments of Python.
+
+    Args:
+        seconds: how long each run takes.
+        ends: dict from seeds to how their runs end.
+        together: each run waits until so many have started.
+    """
     ends = ends or {}
-    return lambda run: ["-c", PROGRAM, run.path, str(seconds), str(run.seed), ends.get(run.seed, "well")]
+
+    def arguments(run):
+        end = ends.get(run.seed, "well")
+        return ["-c", PROGRAM, run.path, str(seconds), str(run.seed), end, str(together)]
+
+    return arguments
 
 
 def read_events(folder):
@@ -69,7 +91,7 @@ def count_most_at_a_time(events):
     return most
 
 
-def wait_until(done, seconds=60.0):
+def wait_until(done, seconds=300.0):
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline

@@ -17,11 +17,11 @@ from alf.errors import ConfigError, EnvError
 from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
-from alf.training import Experiment, load_behavior
+from alf.training import Experiment, Trainer, load_behavior
 from alf.training.config import own_config, parse_config
 from alf.training.evaluation import evaluate
 from alf.training.saved_run import make_env
-from tests.training.saved_run_test import CONFIG, train
+from tests.training.counting_parts import WeightDecay
 
 BOTH = pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
 
@@ -33,8 +33,8 @@ class Script:
         return (time_step.observation[:, 2] % 3 == 0).astype(np.int64), state
 
 
-class CheckingDqn(DqnAlgorithm):
-    """Fails unless all actions in the experience are those of `Script`."""
+class CheckingDqn(WeightDecay, DqnAlgorithm):
+    """Fails in the graph unless all actions in the experience are those of `Script`."""
 
     def __init__(self, policy):
         super().__init__(policy)
@@ -113,10 +113,35 @@ def test_dqn_learns_from_a_script():
     assert evaluate(Agent(driver.learner.policy), env, num_episodes=8).returns.mean() > 9
 
 
-def test_another_runs_agent_acts_and_carries_its_state(tmp_path):
-    train(tmp_path / "expert", iterations=2)  # with a GRU
+EXPERT = """
+Experiment.num_envs = 1
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 2
+ActorCriticNetwork.fc_layer_params = (8,)
+ActorCriticNetwork.rnn_ctor = @GRU
+GRU.units = 4
+alf.Learner.optimizer = @SGD()
+"""
+
+
+@pytest.fixture(scope="module")
+def expert(tmp_path_factory):
+    """The directory of a run, with a checkpoint 0 of weights by which both actions occur."""
+    root_dir = tmp_path_factory.mktemp("expert")
     with own_config():
-        parse_config([], CONFIG.format(iterations=1, interval=1))
+        parse_config([], EXPERT)
+        trainer = Trainer(str(root_dir), Experiment().make_driver())
+        rng = np.random.default_rng(0)
+        for variable in trainer.learner.policy.trainable_variables:
+            variable.assign(rng.normal(size=variable.shape).astype(np.float32))
+        trainer.interrupt("it is saved, and not trained")
+        trainer.train()
+    return str(root_dir)
+
+
+def test_another_runs_agent_acts_and_carries_its_state(expert):
+    with own_config():
+        parse_config([], EXPERT)
         parse_config(
             [],
             [
@@ -124,7 +149,7 @@ def test_another_runs_agent_acts_and_carries_its_state(tmp_path):
                 "Experiment.algorithm_ctor = @DqnAlgorithm",
                 "Experiment.exp_replayer = 'uniform'",
                 "Experiment.behavior_ctor = @load_behavior",
-                f"load_behavior.root_dir = {str(tmp_path / 'expert')!r}",
+                f"load_behavior.root_dir = {expert!r}",
                 "Experiment.driver_ctor = @SyncOffPolicyDriver",
                 "Experiment.unroll_length = 40",
                 "alf.environments.load.max_episode_steps = 15",
@@ -141,18 +166,18 @@ def test_another_runs_agent_acts_and_carries_its_state(tmp_path):
     finally:
         driver.stop()
     rows = tf.nest.map_structure(lambda x: x[0].numpy(), unroll._replace(info=(), state=()))
-    agent, state = alf.load_agent(str(tmp_path / "expert")), None
+    agent, state = alf.load_agent(expert), None
     assert np.any(rows.step_type[1:] == FIRST), "the state begins anew with an episode"
     for t in range(40):
         action, state = agent.predict(rows.observation[t], state, episode_start=rows.step_type[t] == FIRST)
         leads_on = rows.step_type[t + 1] != FIRST
         np.testing.assert_array_equal(rows.action[t][leads_on], action[leads_on])
+    assert set(rows.action.ravel()) == {0, 1}
 
 
-def test_an_agent_of_other_observations(tmp_path):
-    train(tmp_path, iterations=1)
+def test_an_agent_of_other_observations(expert):
     env_ctor = lambda seed: CountingEnvironment(2)  # noqa: E731
-    behavior_ctor = functools.partial(load_behavior, str(tmp_path))
+    behavior_ctor = functools.partial(load_behavior, expert)
     driver = make_experiment(env_ctor, behavior_ctor=behavior_ctor).make_driver()
     with pytest.raises(ConfigError, match=r"load_behavior.root_dir is .* other observations: .*\(2, 3\)"):
         run(driver, 1)
@@ -201,11 +226,10 @@ def test_a_run_that_is_missing(tmp_path):
         load_behavior(str(tmp_path), deterministic=1)
 
 
-def test_the_checkpoint_can_be_named(tmp_path):
-    train(tmp_path, iterations=2)
-    assert callable(load_behavior(str(tmp_path), checkpoint=2))
+def test_the_checkpoint_can_be_named(expert):
+    assert callable(load_behavior(expert, checkpoint=0))
     with pytest.raises(ConfigError, match="there is no checkpoint 1; "):
-        load_behavior(str(tmp_path), checkpoint=1)
+        load_behavior(expert, checkpoint=1)
 
 
 def test_it_acts_in_the_environments_of_collectors():

@@ -14,7 +14,13 @@ from alf.bin import train
 from alf.errors import ConfigError
 from alf.training import Callback, Evaluator
 from tests.example_runs import EXAMPLES
-from tests.training.trainer_test import EPISODE_LENGTH, Environment, checkpoints, fail, make_trainer
+from tests.training.trainer_test import (
+    EPISODE_LENGTH,
+    Environment,
+    checkpoints,
+    fail,
+    make_counting_trainer,
+)
 
 EXAMPLE = EXAMPLES / "own_callback.gin"
 
@@ -57,7 +63,7 @@ class Recorder(Callback):
 def test_every_method_is_called_at_its_moment(tmp_path):
     callbacks = [Recorder(), Callback(), Recorder()]
     stop = {"num_iterations": 3}
-    trainer = make_trainer(tmp_path, stop=stop, callbacks=callbacks, checkpoint_interval=0.0)
+    trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=callbacks, checkpoint_interval=0.0)
     assert trainer.train() == (True, "num_iterations=3 reached")
     assert callbacks[0].calls == callbacks[2].calls
     assert callbacks[0].calls == [
@@ -76,7 +82,7 @@ def test_every_method_is_called_at_its_moment(tmp_path):
 @pytest.mark.parametrize("method", ["on_train_iter", "on_checkpoint"])
 def test_a_callback_ends_a_run_well(tmp_path, method):
     callback = Recorder(method, lambda trainer: trainer.stop("good enough"))
-    trainer = make_trainer(tmp_path, callbacks=[callback], checkpoint_interval=0.0)
+    trainer = make_counting_trainer(tmp_path, callbacks=[callback], checkpoint_interval=0.0)
     assert trainer.train() == (True, "good enough")
     assert callback.calls[-1] == ("on_end", 1, "good enough")
     assert "ckpt-1.complete" in checkpoints(tmp_path)
@@ -88,7 +94,7 @@ def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
     settings = dict(interval_steps=1, num_episodes=3, env_ctor=lambda seed: Environment(seed=seed))
     evaluator_ctor = functools.partial(Evaluator, **settings)
     stop = {"max_seconds": 60.0}
-    trainer = make_trainer(tmp_path, stop=stop, callbacks=[callback], evaluator_ctor=evaluator_ctor)
+    trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=[callback], evaluator_ctor=evaluator_ctor)
     assert trainer.train() == (True, "evaluated")
     (evaluation,) = [call[2] for call in callback.calls if call[0] == "on_evaluation"][:1]
     assert 0 <= evaluation.figures["return"]["mean"] <= EPISODE_LENGTH
@@ -111,7 +117,7 @@ def test_the_command_prints_why_a_callback_has_ended_the_run(tmp_path, monkeypat
 
 def test_an_interrupted_run_calls_on_end(tmp_path):
     callback = Recorder("on_train_iter", lambda trainer: trainer.interrupt("enough"))
-    assert make_trainer(tmp_path, callbacks=[callback]).train() == (False, "enough")
+    assert make_counting_trainer(tmp_path, callbacks=[callback]).train() == (False, "enough")
     assert [call[0] for call in callback.calls] == ["on_begin", "on_train_iter", "on_checkpoint", "on_end"]
     assert callback.calls[-1][2] == "enough"
 
@@ -128,21 +134,22 @@ def raise_error(_):
 def test_an_error_of_a_callback_ends_the_run_and_is_named(tmp_path, caplog, method):
     made = []
     callbacks = [Recorder(method, raise_error), Recorder()]
-    trainer = make_trainer(tmp_path, env={"made": made}, callbacks=callbacks, checkpoint_interval=0.0)
+    settings = dict(callbacks=callbacks, checkpoint_interval=0.0)
+    trainer = make_counting_trainer(tmp_path, env={"made": made}, **settings)
     with pytest.raises(CallbackError, match="out of paper"):
         trainer.train()
     assert [env.closed for env in made] == [1, 1]
     assert f"Recorder.{method} of Trainer.callbacks raised an error" in caplog.text
     for callback in callbacks:
         assert callback.calls[-1] == ("on_end", 1, "CallbackError: out of paper")
-    assert make_trainer(tmp_path, callbacks=()).counters["iterations"] == (
+    assert make_counting_trainer(tmp_path, callbacks=()).counters["iterations"] == (
         1 if method == "on_checkpoint" else 0
     )
 
 
 def test_after_an_error_of_the_run_on_end_gets_it_and_cannot_hide_it(tmp_path, caplog):
     callbacks = [Recorder("on_end", raise_error), Recorder()]
-    trainer = make_trainer(tmp_path, env={"special": fail}, callbacks=callbacks)
+    trainer = make_counting_trainer(tmp_path, env={"special": fail}, callbacks=callbacks)
     with pytest.raises(Exception, match="the simulator crashed"):
         trainer.train()
     assert "Recorder.on_end of Trainer.callbacks raised CallbackError('out of paper')" in caplog.text
@@ -154,12 +161,12 @@ def test_an_error_in_on_end_fails_a_run_that_is_saved(tmp_path):
     made = []
     callbacks = [Recorder("on_end", raise_error), Recorder()]
     stop = {"num_iterations": 2}
-    trainer = make_trainer(tmp_path, env={"made": made}, stop=stop, callbacks=callbacks)
+    trainer = make_counting_trainer(tmp_path, env={"made": made}, stop=stop, callbacks=callbacks)
     with pytest.raises(CallbackError):
         trainer.train()
     assert [[call[0] for call in callback.calls].count("on_end") for callback in callbacks] == [1, 1]
     assert [env.closed for env in made] == [1, 1]
-    assert make_trainer(tmp_path, callbacks=()).counters["iterations"] == 2
+    assert make_counting_trainer(tmp_path, callbacks=()).counters["iterations"] == 2
 
 
 @pytest.mark.parametrize("callbacks", [Recorder, [Recorder], [Recorder(), None], "abc", {"a": Recorder()}])
@@ -167,4 +174,4 @@ def test_what_is_no_callback_is_refused(tmp_path, callbacks):
     with pytest.raises(
         ConfigError, match=r"Trainer.callbacks is .*must be a list of `Callback`s; in gin, \(@"
     ):
-        make_trainer(tmp_path, callbacks=callbacks)
+        make_counting_trainer(tmp_path, callbacks=callbacks)

@@ -3,9 +3,11 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import re
+import shutil
 import threading
 
 import numpy as np
@@ -72,13 +74,32 @@ def state(driver):
     return [v.numpy() for v in variables]
 
 
+def change(driver):
+    """Stands for an update: moves every variable of the learner, also its counters, and Adam's."""
+    for variable in [*driver.learner.variables, *driver.optimizer.variables()]:
+        variable.assign_add(tf.ones_like(variable))
+
+
 def metrics(driver):
     return {metric.name: metric for metric in driver.get_metrics()}
 
 
-def test_a_checkpoint_brings_everything_back(tmp_path):
-    driver = make_driver(seed=0)
-    saved = Checkpointer(str(tmp_path), driver)
+def copy_of(folder, tmp_path, name):
+    shutil.copytree(folder, tmp_path / name)
+    return tmp_path / name
+
+
+@pytest.fixture(scope="module")
+def other():
+    """A driver to restore into, whatever it holds."""
+    return make_driver(seed=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the checkpoint 3, the driver that made it in three updates, and its state then."""
+    folder, driver = tmp_path_factory.mktemp("trained"), make_driver(seed=0)
+    saved = Checkpointer(str(folder), driver)
     assert saved.restore() is None
     for seed in range(3):
         train(driver, seed)
@@ -86,37 +107,50 @@ def test_a_checkpoint_brings_everything_back(tmp_path):
     driver.learner.progress.env_steps.assign(77)
     metrics(driver)["NumberOfEpisodes"].set_state(5)
     metrics(driver)["AverageReturn"].set_state([1.0, 2.0, 3.5])
-    path = saved.save()
-    assert path.endswith("ckpt-3")
+    assert saved.save() == str(folder / "ckpt-3")
+    return folder, driver, state(driver)
 
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A folder with the checkpoints 1 and 2, and the weights of 1."""
+    folder, driver = tmp_path_factory.mktemp("two"), make_driver()
+    save(folder, driver, 1)
+    weights = [v.numpy() for v in driver.learner.trainable_variables]
+    change(driver)
+    save(folder, driver, 2)
+    return folder, weights
+
+
+def assert_same(xs, ys):
+    for x, y in zip(xs, ys, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_checkpoint_brings_everything_back(trained):
+    folder, _, saved = trained
     other = make_driver(seed=1)
-    restored = Checkpointer(str(tmp_path), other)
+    restored = Checkpointer(str(folder), other)
     assert restored.iterations == other.learner.progress.env_steps == 0
-    assert restored.restore() == path
+    assert restored.restore() == str(folder / "ckpt-3")
     assert restored.iterations == 3 and other.learner.progress.env_steps == 77
     assert metrics(other)["NumberOfEpisodes"].get_state() == 5
     assert metrics(other)["AverageReturn"].get_state() == [1.0, 2.0, 3.5]
-    for a, b in zip(state(driver), state(other), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same(saved, state(other))
     # Adam's iterations, m and v among them, and not zeros.
     assert other.learner.train_step_counter.numpy() == other.optimizer.iterations.numpy() == 3
     assert all(slot.any() for slot in state(other)[-8:])
-    # Both go on in the same way.
-    train(driver, 9)
-    train(other, 9)
-    for a, b in zip(state(driver), state(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
-def test_restoring_before_the_slots_exist_is_enough(tmp_path):
-    driver, other = make_driver(seed=0), make_driver(seed=1)
-    train(driver)
-    Checkpointer(str(tmp_path), driver).save()
-    Checkpointer(str(tmp_path), other).restore()
-    for x in (driver, other):
-        train(x, 1)  # makes other's slots inside the graph
-    for a, b in zip(state(driver), state(other), strict=True):
-        np.testing.assert_array_equal(a, b)
+def test_training_goes_on_in_the_same_way(trained):
+    """Also where the optimizer's variables do not exist before the first update makes them in its graph."""
+    folder, driver, saved = trained
+    other = make_driver(seed=1)
+    Checkpointer(str(folder), other).restore()
+    for each in (driver, other):
+        train(each, 9)
+    assert_same(state(driver), state(other))
+    assert any(np.any(x != y) for x, y in zip(saved, state(other), strict=True))
 
 
 def test_keeps_the_newest(tmp_path):
@@ -129,18 +163,14 @@ def test_keeps_the_newest(tmp_path):
     assert Checkpointer(str(tmp_path), make_driver()).restore().endswith("ckpt-9")
 
 
-def test_a_checkpoint_of_another_network_is_refused(tmp_path):
-    saved = make_driver(units=8)
-    train(saved)  # so that the optimizer has variables
-    Checkpointer(str(tmp_path), saved).save()
+def test_a_checkpoint_of_another_network_is_refused(trained):
     driver = make_driver(units=9)
     before = [variable.numpy() for variable in driver.learner.variables]
-    with pytest.raises(ConfigError, match="ckpt-0 does not fit this algorithm") as caught:
-        Checkpointer(str(tmp_path), driver).restore()
+    with pytest.raises(ConfigError, match="ckpt-3 does not fit this algorithm") as caught:
+        Checkpointer(str(trained[0]), driver).restore()
     assert "policy/network/head/kernel is float32 [8, 3] there, float32 [9, 3] here" in str(caught.value)
     assert str(caught.value).endswith(" and 1 more") and len(str(caught.value)) < 1000
-    for old, variable in zip(before, driver.learner.variables, strict=True):
-        np.testing.assert_array_equal(variable, old)
+    assert_same(before, driver.learner.variables)
 
 
 def test_a_variable_that_the_checkpoint_lacks(tmp_path):
@@ -173,18 +203,22 @@ def save(path, driver, iterations):
     return checkpointer.save()
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\x00garbage"], ids=["missing", "empty", "garbage"])
-def test_checkpoints_are_found_by_their_files(tmp_path, content):
+def test_checkpoints_are_found_by_their_files(tmp_path, subtests, other):
+    """What TensorFlow keeps a list in, the file "checkpoint", may be missing or damaged."""
     driver = make_driver()
     for iterations in (3, 20, 100):  # 20 is not after 100
-        train(driver)
+        change(driver)
         save(tmp_path, driver, iterations)
     os.remove(tmp_path / "checkpoint")
-    if content is not None:
-        (tmp_path / "checkpoint").write_bytes(content)
-    restored = Checkpointer(str(tmp_path), make_driver(seed=1))
-    assert restored.restore() == str(tmp_path / "ckpt-100")
-    assert restored.iterations == 100
+    for content in (None, b"", b"\x00garbage"):
+        if content is not None:
+            (tmp_path / "checkpoint").write_bytes(content)
+        with subtests.test(msg=str(content)):
+            change(other)
+            restored = Checkpointer(str(tmp_path), other)
+            assert restored.restore() == str(tmp_path / "ckpt-100")
+            assert restored.iterations == 100
+            assert_same(driver.learner.variables, other.learner.variables)
 
 
 def flip(path, position=-20):
@@ -209,41 +243,39 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, caplog, damage):
-    end, break_file, text = DAMAGES[damage]
-    driver = make_driver()
-    save(tmp_path, driver, 1)
-    weights = [v.numpy() for v in driver.learner.trainable_variables]
-    train(driver)
-    save(tmp_path, driver, 2)
-    break_file(tmp_path / f"ckpt-2.{end}")
-    other = make_driver(seed=1)
-    restored = Checkpointer(str(tmp_path), other)
-    assert restored.restore() == str(tmp_path / "ckpt-1")
-    assert restored.iterations == 1
-    for a, b in zip(weights, other.learner.trainable_variables, strict=True):
-        np.testing.assert_array_equal(a, b.numpy())
-    (message,) = [r.getMessage() for r in caplog.records if "ckpt-2" in r.getMessage()]
-    assert message.startswith(f"{tmp_path}/ckpt-2 is damaged: ")
-    assert message.endswith(f"; {tmp_path}/ckpt-1 is restored in its place")
-    assert re.search(text, message)
-    # The run replaces the damaged one when it comes to the same number.
-    train(other)
-    restored.iterations = 2
-    restored.save()
-    assert Checkpointer(str(tmp_path), make_driver()).restore() == str(tmp_path / "ckpt-2")
+def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog, subtests):
+    folder, weights = two
+    for number, (damage, (end, break_file, text)) in enumerate(DAMAGES.items()):
+        path = copy_of(folder, tmp_path, str(number))
+        break_file(path / f"ckpt-2.{end}")
+        with subtests.test(msg=damage):
+            caplog.clear()
+            restored = Checkpointer(str(path), other)
+            assert restored.restore() == str(path / "ckpt-1")
+            assert restored.iterations == 1
+            assert_same(weights, other.learner.trainable_variables)
+            (message,) = [r.getMessage() for r in caplog.records if "ckpt-2" in r.getMessage()]
+            assert message.startswith(f"{path}/ckpt-2 is damaged: ")
+            assert message.endswith(f"; {path}/ckpt-1 is restored in its place")
+            assert re.search(text, message)
+            # The run replaces the damaged one when it comes to the same number.
+            change(other)
+            saved = [v.numpy() for v in other.learner.trainable_variables]
+            restored.iterations = 2
+            restored.save()
+            change(other)
+            assert Checkpointer(str(path), other).restore() == str(path / "ckpt-2")
+            assert_same(saved, other.learner.trainable_variables)
 
 
-def test_damaged_checkpoints_alone_are_an_error(tmp_path):
-    driver = make_driver()
+def test_damaged_checkpoints_alone_are_an_error(tmp_path, two, other):
+    folder = copy_of(two[0], tmp_path, "damaged")
     for iterations in (1, 2):
-        save(tmp_path, driver, iterations)
-        flip(tmp_path / f"ckpt-{iterations}.{DATA}")
-    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+        flip(folder / f"ckpt-{iterations}.{DATA}")
+    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
     with pytest.raises(ConfigError, match=r"no checkpoint is whole: .*ckpt-2 is .*; .*ckpt-1 is damaged"):
-        Checkpointer(str(tmp_path), driver).restore()
-    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+        Checkpointer(str(folder), other).restore()
+    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
 
 
 CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
@@ -255,37 +287,47 @@ CUT_OFF = {  # what there may be when the process is killed while it saves, in t
 }
 
 
-@pytest.mark.parametrize("cut_off", CUT_OFF)
-@pytest.mark.parametrize("next_number", [2, 3])
-def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, cut_off, next_number):
-    driver = make_driver()
-    save(tmp_path, driver, 1)
-    for name in CUT_OFF[cut_off]:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"half of")
-    restored = Checkpointer(str(tmp_path), make_driver(seed=1))
-    assert restored.restore() == str(tmp_path / "ckpt-1")
-    restored.iterations = next_number
-    newest = restored.save()  # removes what is left
-    names = [f"ckpt-{n}.{end}" for n in (1, next_number) for end in ("complete", DATA, "index")]
-    assert sorted(os.listdir(tmp_path)) == ["checkpoint", *names]
-    assert Checkpointer(str(tmp_path), make_driver(seed=1)).restore() == newest
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """A folder with the checkpoint 1."""
+    folder = tmp_path_factory.mktemp("one")
+    save(folder, make_driver(), 1)
+    return folder
 
 
-def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch):
+def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, one, other, subtests):
+    for (cut_off, left), next_number in itertools.product(CUT_OFF.items(), (2, 3)):
+        folder = copy_of(one, tmp_path, f"{cut_off} {next_number}")
+        for name in left:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(b"half of")
+        with subtests.test(msg=folder.name):
+            restored = Checkpointer(str(folder), other)
+            assert restored.restore() == str(folder / "ckpt-1")
+            restored.iterations = next_number
+            newest = restored.save()  # removes what is left
+            names = [f"ckpt-{n}.{end}" for n in (1, next_number) for end in ("complete", DATA, "index")]
+            assert sorted(os.listdir(folder)) == ["checkpoint", *names]
+            assert Checkpointer(str(folder), other).restore() == newest
+
+
+def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch, other):
     """Each file operation of Python in a save fails in turn, as if the process ended there."""
     driver = make_driver()
     newest = save(tmp_path, driver, 1)
+    weights = {newest: [v.numpy() for v in driver.learner.trainable_variables]}
     for fails_at in range(100):
-        train(driver)
+        change(driver)
         path = str(tmp_path / f"ckpt-{2 + fails_at}")
+        weights[path] = [v.numpy() for v in driver.learner.trainable_variables]
         with monkeypatch.context() as patch, contextlib.suppress(Killed):
             calls = []
             for name in ("replace", "remove", "fsync"):
                 patch.setattr(os, name, functools.partial(_count, calls, getattr(os, name), fails_at))
             assert save(tmp_path, driver, 2 + fails_at) == path
         newest = path if os.path.exists(path + ".complete") else newest
-        assert Checkpointer(str(tmp_path), make_driver(seed=1)).restore() == newest
+        assert Checkpointer(str(tmp_path), other).restore() == newest
+        assert_same(weights[newest], other.learner.trainable_variables)
         if len(calls) <= fails_at:
             break
     assert 3 <= fails_at < 99 and newest == path
@@ -302,31 +344,26 @@ def _count(calls, function, fails_at, *args):
     return function(*args)
 
 
-def test_a_checkpoint_of_the_same_state_is_not_written_again(tmp_path):
-    driver = make_driver()
-    train(driver)
-    save(tmp_path, driver, 1)
-    before = {name: os.stat(tmp_path / name) for name in os.listdir(tmp_path)}
-    again = Checkpointer(str(tmp_path), make_driver(seed=1))
+def test_a_checkpoint_of_the_same_state_is_not_written_again(trained, other):
+    folder = trained[0]
+    before = {name: os.stat(folder / name) for name in os.listdir(folder)}
+    again = Checkpointer(str(folder), other)
     again.restore()
-    assert again.save() == str(tmp_path / "ckpt-1")
-    after = {name: os.stat(tmp_path / name) for name in os.listdir(tmp_path)}
+    assert again.save() == str(folder / "ckpt-3")
+    after = {name: os.stat(folder / name) for name in os.listdir(folder)}
     assert {k: (v.st_ino, v.st_mtime_ns) for k, v in after.items()} == {
         k: (v.st_ino, v.st_mtime_ns) for k, v in before.items()
     }
 
 
-def test_a_save_before_the_first_update_keeps_the_state_of_the_optimizer(tmp_path):
-    driver, other, third = make_driver(seed=0), make_driver(seed=1), make_driver(seed=2)
-    train(driver)
-    save(tmp_path, driver, 1)
-    again = Checkpointer(str(tmp_path), other)
+def test_a_save_before_the_first_update_keeps_the_state_of_the_optimizer(tmp_path, trained):
+    folder, (fresh, third) = copy_of(trained[0], tmp_path, "run"), (make_driver(seed=1), make_driver(seed=2))
+    again = Checkpointer(str(folder), fresh)
     again.restore()
-    again.iterations = 2  # experience was collected, no update was due
+    again.iterations = 4  # experience was collected, no update was due
     again.save()
-    assert Checkpointer(str(tmp_path), third).restore() == str(tmp_path / "ckpt-2")
-    for a, b in zip(state(driver), state(third), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert Checkpointer(str(folder), third).restore() == str(folder / "ckpt-4")
+    assert_same(trained[2], state(third))
 
 
 def test_statistics_that_are_not_finite_are_not_saved(tmp_path):
@@ -341,7 +378,7 @@ def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
     driver = make_driver()
     checkpointer = Checkpointer(str(tmp_path), driver)
     for iterations in (1, 2):
-        train(driver)
+        change(driver)
         checkpointer.iterations = iterations
         checkpointer.save()
     assert checkpointer.discard_diverged() == "; ckpt-2 has these weights and is set aside"
@@ -349,8 +386,8 @@ def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
     again = Checkpointer(str(tmp_path), driver)
     assert again.restore() == str(tmp_path / "ckpt-1")
     assert driver.learner.progress.updates == 1
-    train(driver)
-    train(driver)  # no checkpoint has these weights
+    change(driver)
+    change(driver)  # no checkpoint has these weights
     assert again.discard_diverged() == ""
     for iterations in (3, 4, 5, 6):
         again.iterations = iterations
@@ -416,12 +453,10 @@ def test_a_replay_buffer_that_cannot_be_written_does_not_keep_the_weights_from_i
     checkpointer.wait_for_replay_buffer()
 
 
-def test_what_a_complete_file_holds(tmp_path):
-    driver = make_driver()
-    train(driver)
-    path = save(tmp_path, driver, 7)
+def test_what_a_complete_file_holds(trained):
+    path = str(trained[0] / "ckpt-3")
     with open(path + ".complete") as file:
         complete = json.load(file)
-    assert complete["updates"] == 1
-    assert sorted(complete["crc32"]) == [f"ckpt-7.{DATA}", "ckpt-7.index"]
+    assert complete["updates"] == 3
+    assert sorted(complete["crc32"]) == [f"ckpt-3.{DATA}", "ckpt-3.index"]
     assert tf.train.load_checkpoint(path).get_variable_to_shape_map()

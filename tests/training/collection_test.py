@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Collection that begins after training, or ends before it: counts, checkpoints, what is refused."""
+"""Collection that begins after training, or ends before it: counts, checkpoints, what is refused.
+
+Drivers and replay buffers are real. Updates are counted alone, except where a test says that it learns.
+"""
 
 import functools
 import math
@@ -19,9 +22,12 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.progress_bar import ProgressBar
 from alf.training.stop_criteria import StopCriteria
+from tests.training.counting_parts import make_counting_replay_learner
 
 BATCH = 2 * 5 * 4  # rows of a call of `collect` of the synchronous driver
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
+# One of the two learns, where both learning and collecting are the subject.
+LEARNERS = {SyncOffPolicyDriver: Learner, AsyncOffPolicyDriver: make_counting_replay_learner}
 
 
 class Environment(MatchObservationEnvironment):
@@ -50,7 +56,16 @@ class Watch(Callback):
         self.seen.append(self._look(trainer))
 
 
-def make_trainer(root_dir, num_iterations=None, look=None, made=None, experiment=None, stop=None, **kwargs):
+def make_trainer(
+    root_dir,
+    num_iterations=None,
+    look=None,
+    made=None,
+    experiment=None,
+    stop=None,
+    learner=make_counting_replay_learner,
+    **kwargs,
+):
     """A trainer of DQN in two environments. `experiment`, `stop`: arguments of their constructors."""
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
     parts = {
@@ -58,13 +73,14 @@ def make_trainer(root_dir, num_iterations=None, look=None, made=None, experiment
         "policy_ctor": EpsilonGreedyPolicy,
         "algorithm_ctor": DqnAlgorithm,
         "exp_replayer": "uniform",
-        "learner_ctor": functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
+        "learner_ctor": functools.partial(learner, optimizer=optimizer),
         "driver_ctor": SyncOffPolicyDriver,
         "unroll_length": 5,
         "seed": 0,
         **(experiment or {}),
     }
     criteria = {"num_iterations": num_iterations, **(stop or {})}
+    kwargs = {"save_git_state": False, **kwargs}
     watch = Watch(look or count)
     trainer = Trainer(
         str(root_dir),
@@ -102,7 +118,7 @@ def test_training_goes_on_after_the_end_of_collection(tmp_path, driver):
     def look(trainer):
         return (*count(trainer), sum(env.num_closed for env in made), sum(env.num_steps for env in made))
 
-    trainer = make_trainer(tmp_path, 40, look, made, {"driver_ctor": driver})
+    trainer = make_trainer(tmp_path, 40, look, made, {"driver_ctor": driver}, learner=LEARNERS[driver])
     assert trainer.train() == (True, "num_iterations=40 reached")
     steps, updates, closed, env_steps = zip(*trainer.seen, strict=True)
     num_during = 1 + next(i for i, n in enumerate(steps) if n >= 150)
@@ -134,7 +150,7 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
     experiment = {"driver_ctor": driver, "offline_buffer": recorded}
     if driver is AsyncOffPolicyDriver:
         experiment["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
-    trainer = make_trainer(tmp_path, 20, look, made, experiment)
+    trainer = make_trainer(tmp_path, 20, look, made, experiment, learner=LEARNERS[driver])
     replayer, mixed = trainer.learner.replayer, []
     sample = replayer.sample
     replayer.sample = lambda *args: mixed.append(len(trainer.seen)) or sample(*args)  # traced once
@@ -147,7 +163,11 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
     for n, done in zip(steps[6:], updates[6:], strict=True):
         assert done == 6 + max(0, math.floor(Fraction("0.3") * (n - start_steps)))
     assert updates[-1] > 6
-    assert mixed[0] > 6, "a mixed batch before anything was collected"
+    if LEARNERS[driver] is Learner:
+        assert mixed[0] > 6, "a mixed batch before anything was collected"
+    else:
+        sources = trainer.learner._training.sources
+        assert sources[:6] == [replayer.offline] * 6 and set(sources[6:]) == {replayer}
     online = replayer._online
     versions = online.gather(online.all_sequences(1), 1).policy_version
     assert versions.numpy().min() >= 6, "the environments wait for the weights that were learned offline"
@@ -176,24 +196,36 @@ def test_the_two_together_with_passes_over_the_buffer(tmp_path, recorded, monkey
     assert updates == (8, 16, 26, 38, 50, 62)
 
 
-@pytest.mark.parametrize("stop", [3, 7, 12], ids=["before", "during", "after"])
-def test_a_run_continues_in_each_phase(tmp_path, recorded, stop):
+def make_phased_trainer(root_dir, num_iterations, recorded, made=None):
     gin.parse_config("""
         Trainer.collect_from_iteration = 5
         Trainer.collect_until_env_steps = 150
         ReplayTraining.replay_ratio = 0.3
     """)
     kwargs = dict(experiment={"offline_buffer": recorded}, checkpoint_replay_buffer=True)
-    whole = make_trainer(tmp_path / "whole", 16, **kwargs)
-    whole.train()
-    first = make_trainer(tmp_path / "run", stop, **kwargs)
+    trainer = make_trainer(root_dir, num_iterations, made=made, **kwargs)
+    gin.clear_config()  # it is locked
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, recorded):
+    """What a run of all three phases has seen."""
+    trainer = make_phased_trainer(tmp_path_factory.mktemp("whole"), 16, recorded)
+    trainer.train()
+    return trainer.seen
+
+
+@pytest.mark.parametrize("stop", [3, 7, 12], ids=["before", "during", "after"])
+def test_a_run_continues_in_each_phase(tmp_path, recorded, whole, stop):
+    first = make_phased_trainer(tmp_path, stop, recorded)
     first.train()
     made = []
-    again = make_trainer(tmp_path / "run", 16, made=made, **kwargs)
+    again = make_phased_trainer(tmp_path, 16, recorded, made)
     again.train()
     seen = first.seen + again.seen
     assert len(seen) == 16
-    assert [n > 0 for n, _ in seen] == [n > 0 for n, _ in whole.seen]
+    assert [n > 0 for n, _ in seen] == [n > 0 for n, _ in whole]
     collected = [b - a for (a, _), (b, _) in zip([(0, 0), *seen], seen)]
     assert [n > 0 for n in collected] == [False] * 5 + [True] * 5 + [False] * 6
     assert [n for _, n in seen][:5] == [1, 2, 3, 4, 5]

@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluator: when it evaluates, what it evaluates, what it keeps, and how it ends."""
+"""Evaluator: when it evaluates, what it evaluates, what it keeps, and how it ends.
+
+That in another process is in evaluator_program_test.py.
+"""
 
 import errno
 import functools
@@ -7,7 +10,6 @@ import glob
 import json
 import os
 import re
-import signal
 import threading
 import time
 
@@ -18,20 +20,29 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
-from alf.drivers import SyncOffPolicyDriver
+from alf.algorithms import ImpalaAlgorithm
+from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, EnvError
 from alf.learner import Learner
+from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, Trainer
 from alf.training import checkpoint_files as files
+from alf.training.checkpointer import Checkpointer
 from alf.training.config import own_config
 from alf.training.evaluator import Evaluation
 from alf.training.saved_run import SavedRun, load_agent
 from alf.training.stop_criteria import StopCriteria
+from tests.training import small_runs
+from tests.training.small_runs import EPISODE_LENGTH
 
-EPISODE_LENGTH = 5
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch):
+    """The interval of a mean takes most of a short evaluation; evaluation_test.py is about it."""
+    monkeypatch.setattr("alf.training.evaluation._NUM_RESAMPLES", 10)
 
 
 class EvaluationEnvironment(MatchObservationEnvironment):
@@ -59,29 +70,17 @@ class EvaluationEnvironment(MatchObservationEnvironment):
 
 def make_trainer(root_dir, made=None, step=lambda env: None, stop=None, **kwargs):
     """A trainer whose evaluation environments are appended to `made`; kwargs: of `Evaluator`."""
-
-    def make_env(seed, batch_size=2):
-        env = EvaluationEnvironment(step, seed, batch_size)
-        if made is not None:
-            made.append(env)
-        return env
-
-    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
-    experiment = Experiment(
-        env_ctor=lambda seed: MatchObservationEnvironment(4, episode_length=EPISODE_LENGTH, seed=seed),
-        num_envs=1,
-        policy_ctor=functools.partial(ActorCriticPolicy, network_ctor=network),
-        learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(0.01)),
-        driver_ctor=SyncOffPolicyDriver,
-        unroll_length=4,
-        seed=0,
+    env_ctor = functools.partial(make_env, [] if made is None else made, step)
+    return small_runs.make_trainer(
+        root_dir,
+        stop or {"num_iterations": 5},
+        evaluator_ctor=functools.partial(Evaluator, env_ctor=env_ctor, **kwargs),
     )
-    return Trainer(
-        str(root_dir),
-        experiment.make_driver(),
-        lambda: StopCriteria(**(stop or {"num_iterations": 5})),
-        evaluator_ctor=functools.partial(Evaluator, env_ctor=make_env, **kwargs),
-    )
+
+
+def make_env(made, step, seed, batch_size=2):
+    made.append(EvaluationEnvironment(step, seed, batch_size))
+    return made[-1]
 
 
 def read_scalars(root_dir, tag):
@@ -92,7 +91,7 @@ def read_scalars(root_dir, tag):
     return [(step, float(tf.make_ndarray(value.tensor))) for step, value in found]
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -101,9 +100,8 @@ def wait_until(condition, seconds=60):
 
 def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
     made = []
-    trainer = make_trainer(
-        tmp_path, made, stop={"num_env_steps": 450}, interval_steps=100, num_episodes=3, batch_size=2
-    )
+    intervals = {"interval_steps": 100, "num_episodes": 3, "batch_size": 2, "seed": 7}
+    trainer = make_trainer(tmp_path, made, stop={"num_env_steps": 450}, **intervals)
     evaluator, due = trainer._evaluator, []
     is_due = evaluator.is_due
     evaluator.is_due = lambda steps: is_due(steps) and not due.append(steps)
@@ -119,79 +117,88 @@ def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
     assert env.num_resets == 4 and env.num_steps == 4 * (2 * EPISODE_LENGTH + 1)  # 3 episodes of 2
     lengths = [value for _, value in read_scalars(tmp_path, "eval/length_mean")]
     assert lengths == [EPISODE_LENGTH] * 4
+    assert env.seeds == [7] * 5, "each evaluation has the same"
 
 
 def test_an_interval_in_seconds():
-    evaluator = Evaluator(interval_seconds=0.2, env_ctor=EvaluationEnvironment)
+    evaluator = Evaluator(interval_seconds=1000.0, env_ctor=EvaluationEnvironment)
     evaluator._last_steps, evaluator._last_time = 0, time.monotonic()
     assert not evaluator.is_due(10**9)
-    time.sleep(0.25)
+    evaluator._last_time -= 1000.0
     assert evaluator.is_due(0)
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({}, "interval_steps and interval_seconds are None: set one"),
-        ({"interval_steps": 0}, "Evaluator.interval_steps is 0"),
-        ({"interval_seconds": -1}, "Evaluator.interval_seconds is -1"),
-        ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
-        ({"interval_steps": 1, "batch_size": 1.5}, "Evaluator.batch_size is 1.5"),
-        ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
-        (
-            {"interval_steps": 1.5},
-            "Evaluator.interval_steps is 1.5: it must be a whole number above 0, or None",
-        ),
-        ({"interval_steps": 1, "place": ["thread"]}, r"Evaluator.place is \['thread'\]: it must be one of"),
-        ({"interval_steps": 1, "place": "moon"}, "Evaluator.place is 'moon': it must be one of"),
-        ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
-        (
-            {"interval_steps": 1, "place": "process", "env_ctor": int},
-            "with the place 'process' env",
-        ),
-        (
-            {"interval_steps": 1, "place": "cluster", "env_ctor": int},
-            "with the place 'cluster' env",
-        ),
-    ],
-)
-def test_wrong_settings(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        Evaluator(**settings)
+WRONG_SETTINGS = [
+    ({}, "interval_steps and interval_seconds are None: set one"),
+    ({"interval_steps": 0}, "Evaluator.interval_steps is 0"),
+    ({"interval_seconds": -1}, "Evaluator.interval_seconds is -1"),
+    ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
+    ({"interval_steps": 1, "batch_size": 1.5}, "Evaluator.batch_size is 1.5"),
+    ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
+    ({"interval_steps": 1.5}, "Evaluator.interval_steps is 1.5: it must be a whole number above 0, or None"),
+    ({"interval_steps": 1, "place": ["thread"]}, r"Evaluator.place is \['thread'\]: it must be one of"),
+    ({"interval_steps": 1, "place": "moon"}, "Evaluator.place is 'moon': it must be one of"),
+    ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
+    ({"interval_steps": 1, "place": "process", "env_ctor": int}, "with the place 'process' env"),
+    ({"interval_steps": 1, "place": "cluster", "env_ctor": int}, "with the place 'cluster' env"),
+]
 
 
-@pytest.mark.parametrize("seed, expected", [(7, [7, 7, 7]), (None, [None])])
-def test_every_evaluation_has_the_same_seed_if_there_is_one(tmp_path, seed, expected):
-    made = []
-    trainer = make_trainer(tmp_path, made, interval_steps=1, seed=seed, num_episodes=1)
-    poll = trainer._evaluator.poll
-    trainer._evaluator.poll = lambda timeout=0.0: poll(60.0)
-    trainer.train()
-    seeds = made[0].seeds
-    assert seeds[: len(expected)] == expected and set(seeds) == {seed}
-    assert len(seeds) == (1 if seed is None else 1 + 5)
+def test_a_wrong_setting_is_named(subtests):
+    for settings, message in WRONG_SETTINGS:
+        with subtests.test(msg=str(settings)), pytest.raises(ConfigError, match=message):
+            Evaluator(**settings)
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_it_acts_greedily_or_explores(tmp_path, deterministic):
-    """The weights are zero but for a small preference: the greedy policy always repeats one action."""
-    trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=40, deterministic=deterministic)
-    session, seen = trainer._evaluator._session, []
-    choose = session._agent.act
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A policy, and the path of a checkpoint of it."""
+    env = MatchObservationEnvironment(1)
+    specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    policy = ActorCriticPolicy(*specs, functools.partial(ActorCriticNetwork, fc_layer_params=(8,), seed=0))
+    learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.SGD())
+    return policy, Checkpointer(str(tmp_path_factory.mktemp("saved")), OfflineDriver(learner)).save()
+
+
+def run_evaluations(saved, count, **settings):
+    """Evaluates a checkpoint several times; returns the environment, and a list of (observation, action)."""
+    policy, path = saved
+    made, seen = [], []
+    env_ctor = functools.partial(make_env, made, lambda env: None)
+    evaluator = Evaluator(interval_steps=1, env_ctor=env_ctor, **settings)
+    evaluator.open(policy)
+    choose = evaluator._session._agent.act
 
     def act(*args):
         action, state = choose(*args)
         seen.append((args[3].copy(), action))
         return action, state
 
-    session._agent.act = act
-    trainer.train()
+    evaluator._session._agent.act = act
+    evaluator.run("nowhere", 0)
+    try:
+        for _ in range(count):
+            evaluator.start(path, 0)
+            assert evaluator.poll(60.0) is not None
+    finally:
+        evaluator.close()
+    return made[0], seen
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_it_acts_greedily_or_explores(saved, deterministic):
+    _, seen = run_evaluations(saved, 1, num_episodes=40, deterministic=deterministic)
     actions_of = {}
     for observation, action in seen:
         for row, chosen in zip(observation, action):
             actions_of.setdefault(row.tobytes(), set()).add(int(chosen))
     is_certain = all(len(actions) == 1 for actions in actions_of.values())
     assert is_certain == deterministic
+
+
+def test_without_a_seed_evaluations_differ(saved):
+    env, _ = run_evaluations(saved, 3, num_episodes=1)
+    assert env.seeds == [None], "that of the constructor: it is not seeded again"
 
 
 def test_training_goes_on_while_an_evaluation_takes_its_time(tmp_path):
@@ -222,8 +229,7 @@ def make_evaluation(path, mean, env_steps=1):
 
 
 def test_the_best_checkpoint_is_kept(tmp_path):
-    trainer = make_trainer(tmp_path, interval_steps=10**9, stop={"num_iterations": 1})
-    trainer.train()
+    trainer = make_trainer(tmp_path, interval_steps=10**9)
     checkpointer, best = trainer._checkpointer, tmp_path / "checkpoints" / "best"
     policies = {}
     for number, mean, is_best in ((2, 1.0, True), (3, 0.5, False), (4, 1.0, False), (5, 2.0, True)):
@@ -245,15 +251,16 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+    trainer.close()
 
 
-@pytest.mark.parametrize("folder", ["evaluated", "best"])
-def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog, folder):
+def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog):
+    """First no checkpoint can be kept for an evaluation, then not the best one."""
     keep, calls = files.keep, []
 
     def fail(path, target):
         calls.append(os.path.basename(target))
-        if calls[-1] == folder:
+        if calls[-1] == "best" or len(calls) <= 2:
             raise OSError(errno.ENOSPC, "No space left on device")
         return keep(path, target)
 
@@ -262,16 +269,17 @@ def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplo
     poll = trainer._evaluator.poll
     trainer._evaluator.poll = lambda timeout=0.0: poll(60.0)
     assert trainer.train() == (True, "num_iterations=5 reached")
-    assert calls.count(folder) >= 4 and caplog.text.count("No space left on device") == calls.count(folder)
+    assert calls == ["evaluated"] * 2 + ["evaluated", "best"] * 3
+    assert caplog.text.count("No space left on device") == 2 + 3
 
 
 def test_a_nan_is_never_the_best(tmp_path):
-    trainer = make_trainer(tmp_path, interval_steps=10**9, stop={"num_iterations": 1})
-    trainer.train()
+    trainer = make_trainer(tmp_path, interval_steps=10**9)
     checkpointer = trainer._checkpointer
     path = checkpointer.save_for_evaluation()
     assert checkpointer.keep_best(make_evaluation(path, -5.0))
     assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
+    trainer.close()
 
 
 def test_an_evaluation_can_end_training(tmp_path):
@@ -296,7 +304,7 @@ def test_an_error_of_the_evaluation_ends_the_run(tmp_path):
     def fail(env):
         raise KeyError("my own bug")
 
-    trainer = make_trainer(tmp_path, made, fail, interval_steps=1, stop={"max_seconds": 60})
+    trainer = make_trainer(tmp_path, made, fail, interval_steps=1, stop={"max_seconds": 300})
     with pytest.raises(KeyError, match="my own bug"):
         trainer.train()
     wait_until(lambda: made[0].closed)
@@ -306,15 +314,17 @@ def test_sys_exit_of_an_evaluation_environment_is_an_error(tmp_path):
     def leave(env):
         raise SystemExit(3)
 
-    trainer = make_trainer(tmp_path, step=leave, interval_steps=1, stop={"max_seconds": 60})
+    trainer = make_trainer(tmp_path, step=leave, interval_steps=1, stop={"max_seconds": 300})
     with pytest.raises(EnvError, match=r"an environment of the evaluation raised SystemExit\(3\)"):
         trainer.train()
 
 
-def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog):
-    go_on = threading.Event()
-    trainer = make_trainer(tmp_path, step=lambda env: go_on.wait(120), interval_steps=1, num_episodes=1)
-    trainer._stop_criteria = StopCriteria(num_iterations=10**9)
+def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("alf.training.evaluator._CLOSE_SECONDS", 0.5)
+    go_on, stop = threading.Event(), {"num_iterations": 10**9}
+    trainer = make_trainer(
+        tmp_path, step=lambda env: go_on.wait(300), stop=stop, interval_steps=1, num_episodes=1
+    )
     train, interrupted = trainer.learner.train, []
 
     def interrupt_and_train():
@@ -325,8 +335,10 @@ def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog):
 
     trainer.learner.train = interrupt_and_train
     assert trainer.train() == (False, "enough")
-    assert time.monotonic() - interrupted[0] < 30  # 5 for the evaluation, 5 for the driver, times three
-    assert "the environments of the evaluation did not close" in caplog.text
+    assert not go_on.is_set() and time.monotonic() - interrupted[0] < 300, (
+        "it did not wait for the evaluation"
+    )
+    assert "the environments of the evaluation did not close within 0.5 s" in caplog.text
     go_on.set()
 
 
@@ -343,49 +355,34 @@ Evaluator.interval_steps = 20
 Evaluator.num_episodes = 3
 Evaluator.place = "{place}"
 Trainer.evaluator_ctor = @Evaluator
-StopCriteria.target_eval_return = 7.0
-StopCriteria.max_seconds = 120
+StopCriteria.target_eval_return = {target}
+StopCriteria.max_seconds = 300
 """
 
 
-@pytest.mark.parametrize("place", ["thread", "process"])
-def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, place, capfd):
+def make_configured(root_dir, place, target=7.0):
+    """A trainer of `CONFIG`, in the present configuration. It learns nothing, and waits for evaluations."""
+    gin.parse_config(CONFIG.format(place=place, target=target))
+    driver = Experiment().make_driver()
+    driver.learner._training = small_runs.IdleTraining(driver.learner.replayer)
+    trainer = Trainer(str(root_dir), driver)
+    poll = trainer._evaluator.poll
+    trainer._evaluator.poll = lambda timeout=0.0: poll(300.0)
+    return trainer
+
+
+def check_scope(root_dir, place):
     """Episodes of at most 7 steps: only the evaluation's environments have that limit."""
     with own_config():
-        gin.parse_config(CONFIG.format(place=place))
-        trainer = Trainer(str(tmp_path), Experiment().make_driver())
+        trainer = make_configured(root_dir, place)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         finished, reason = trainer.train()
-    assert reason == "target_eval_return=7.0 reached: 7"
-    assert "absl::InitializeLog" not in capfd.readouterr().err
-    assert [value for _, value in read_scalars(tmp_path, "eval/length_max")][-1] == 7
+    assert finished and reason == "target_eval_return=7.0 reached: 7"
+    assert [value for _, value in read_scalars(root_dir, "eval/length_max")][-1] == 7
     wait_until(lambda: {c.pid for c in psutil.Process().children(recursive=True)} <= before)
-    config = (tmp_path / "operative_config.gin").read_text()
+    config = (root_dir / "operative_config.gin").read_text()
     assert re.search(r"^eval/\S*load\.max_episode_steps = 7$", config, re.MULTILINE)
 
 
-def test_a_process_that_dies_ends_the_run(tmp_path):
-    with own_config():
-        gin.parse_config(CONFIG.format(place="process"))
-        gin.parse_config("StopCriteria.target_eval_return = 1000.0")
-        trainer = Trainer(str(tmp_path), Experiment().make_driver())
-        train, killed = trainer.learner.train, []
-
-        def kill_and_train():
-            session = trainer._evaluator._session
-            if trainer._evaluator._is_busy and not killed:
-                killed.append(os.kill(session._process.pid, signal.SIGKILL))
-            return train()
-
-        trainer.learner.train = kill_and_train
-        with pytest.raises(EnvError, match="the process of the evaluation has ended with status -9"):
-            trainer.train()
-
-
-def test_an_error_in_the_process_is_told(tmp_path):
-    with own_config():
-        gin.parse_config(CONFIG.format(place="process"))
-        trainer = Trainer(str(tmp_path), Experiment().make_driver())
-        (tmp_path / "run.json").write_text("{}")
-        with pytest.raises(EnvError, match=r"the evaluation failed: ConfigError: .*run\.json cannot be read"):
-            trainer.train()
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path):
+    check_scope(tmp_path, "thread")

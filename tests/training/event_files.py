@@ -24,3 +24,14 @@ def read_kinds(folder):
     return {
         tag: values[0][1].metadata.plugin_data.plugin_name for tag, values in read_summaries(folder).items()
     }
+
+
+def read_events(folder):
+    """Returns {tag: [(step, value), ...]} of the scalars and texts."""
+    read = {"scalars": float, "text": lambda array: array.item().decode()}
+    found = {}
+    for tag, values in read_summaries(folder).items():
+        kind = values[0][1].metadata.plugin_data.plugin_name
+        if kind in read:
+            found[tag] = [(step, read[kind](tf.make_ndarray(value.tensor))) for step, value in values]
+    return found

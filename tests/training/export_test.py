@@ -1,13 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""export: without ALF it acts as the agent does; files are there as a whole or not at all."""
+"""export: what is written, and that files are there as a whole or not at all.
 
-import functools
+That they act as the agent does is in export_program_test.py.
+"""
+
 import importlib.util
 import json
-import os
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,19 +17,10 @@ from alf.data_structures import PolicyStep
 from alf.errors import ConfigError
 from alf.policies import Agent, Policy
 from alf.training import export as export_module
-from alf.training.export import export, onnx_command
-from tests.training.export_cases import CASES, actor_critic, make_case, write_case
+from alf.training.export import export
+from tests.training.export_cases import CASES, actor_critic, make_case
 
-PROGRAM = str(Path(__file__).with_name("run_exported.py"))
 VECTOR = tf.TensorSpec((2,), tf.float32)
-# One process for all: TensorFlow takes seconds to import.
-CONVERT_ALL = """
-import json, sys
-from tf2onnx import convert
-for command in json.loads(sys.argv[1]):
-    sys.argv = command[2:]
-    convert.main()
-"""
 FILES = {"fingerprint.pb", "policy_specs.pbtxt", "saved_model.pb", "signature.json", "variables"}
 
 
@@ -44,53 +33,6 @@ class EchoPolicy(Policy):
 
     def rollout_step(self, time_step, state):
         return PolicyStep(self._change(time_step.observation), state)
-
-
-def run_without_alf(python, *args):
-    env = {k: v for k, v in os.environ.items() if k not in ("TF_USE_LEGACY_KERAS", "PYTHONPATH")}
-    env["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    done = subprocess.run([python, *map(str, args)], env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
-def assert_same_actions(folder, kinds, expected):
-    """Compares what `run_exported.py` has written for each case with the actions of the agent."""
-    assert len(expected) == len(CASES)
-    for case, actions in expected.items():
-        for kind in kinds:
-            found = pickle.loads((folder / case / f"{kind}.pickle").read_bytes())
-            for leaf, (xs, ys) in enumerate(zip(zip(*found), zip(*actions), strict=True)):
-                assert xs[0].dtype == ys[0].dtype, (case, kind)
-                text = f"{case} {kind} {leaf}"
-                np.testing.assert_allclose(np.stack(xs), np.stack(ys), rtol=1e-4, atol=1e-5, err_msg=text)
-
-
-def test_an_interpreter_without_alf_acts_as_the_agent(tmp_path):
-    """Over whole episodes: recurrent states, transformers, parts of observations and actions."""
-    kinds = ("saved_model", "serving_default", "tflite")
-    write = functools.partial(export, tflite=True)
-    expected = {name: write_case(tmp_path / name, case, write) for name, case in CASES.items()}
-    for actions in expected.values():
-        assert all(len(np.unique(leaf)) > 1 for leaf in zip(*actions))  # they do depend on something
-    run_without_alf(sys.executable, PROGRAM, tmp_path, *kinds)
-    assert_same_actions(tmp_path, kinds, expected)
-
-
-def find_onnx_python():
-    """An interpreter that has tf2onnx and onnxruntime: this one, or that of ALF_ONNX_PYTHON; None without."""
-    if all(importlib.util.find_spec(name) for name in ("tf2onnx", "onnxruntime")):
-        return sys.executable
-    return os.environ.get("ALF_ONNX_PYTHON")
-
-
-@pytest.mark.skipif(find_onnx_python() is None, reason="there is no tf2onnx here, nor ALF_ONNX_PYTHON")
-def test_onnx_acts_as_the_agent(tmp_path):
-    python = find_onnx_python()
-    expected = {name: write_case(tmp_path / name, case, export) for name, case in CASES.items()}
-    commands = [onnx_command(str(tmp_path / name / "export")) for name in CASES]
-    run_without_alf(python, "-c", CONVERT_ALL, json.dumps(commands))
-    run_without_alf(python, PROGRAM, tmp_path, "onnx")
-    assert_same_actions(tmp_path, ["onnx"], expected)
 
 
 def read_signature(path):
@@ -221,12 +163,3 @@ def test_bfloat16(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
     with pytest.raises(ConfigError, match=r"onnx: the policy computes in bfloat16.* bind compute_dtype"):
         export(policy, str(tmp_path / "onnx"), onnx=True)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("tf2onnx") is None, reason="there is no tf2onnx here")
-def test_writes_onnx(tmp_path):
-    export(EchoPolicy(), str(tmp_path / "policy"), onnx=True)
-    assert {path.name for path in (tmp_path / "policy").iterdir()} - {"assets"} == FILES | {"policy.onnx"}
-    sampled = EchoPolicy(lambda x: x + tf.random.gamma((), tf.ones_like(x)))
-    with pytest.raises(ConfigError, match=r"onnx: tf2onnx does not know the operations .*RandomGamma"):
-        export(sampled, str(tmp_path / "sampled"), onnx=True)

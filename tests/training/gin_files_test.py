@@ -2,6 +2,7 @@
 """Gin files that include others: from the current directory, or else from beside the file that includes."""
 
 import builtins
+import re
 import sys
 
 import gin
@@ -129,27 +130,49 @@ def test_what_a_file_imports_may_be_named_twice_with_the_same_text(tmp_path):
         read(other)
 
 
-@pytest.mark.parametrize(
-    "lines, message",
-    [
-        (
-            ["include 'nope.gin'"],
-            r"there is no file 'nope.gin' in the current directory or '.*/runs' In file",
-        ),
-        (["include 'wrong.gin'"], "wrong.gin, line 1"),
-        (["include 'top.gin'"], "top.gin: the file includes itself"),
-    ],
-    ids=["missing", "wrong", "itself"],
-)
-def test_what_is_wrong_is_said_and_the_next_file_is_read(tmp_path, lines, message):
-    write(tmp_path / "runs" / "wrong.gin", "settings.x = = 1")
-    top = write(tmp_path / "runs" / "top.gin", *lines)
-    with pytest.raises(ConfigError, match=f"--gin_file=.*{message}"):
-        read(top)
-    # Not beside the file of before.
-    with pytest.raises(ConfigError, match="c.gin"):
-        read(write(tmp_path / "others" / "top.gin", "include 'c.gin'"))
-    assert read(write(tmp_path / "runs" / "c.gin", "settings.c = 4")) == dict(c=4)
+LOAD = "alf.environments.load.name"
+# The lines of top.gin, and what its error says after the name of the source.
+WRONG = {
+    ("settings.x = 1", "include 'nope.gin'"): (
+        r".*there is no file 'nope.gin' in the current directory or '.*/runs' "
+        r"In file .*top.gin\", line 2 include 'nope.gin'$"
+    ),
+    ("include 'wrong.gin'",): r".*wrong.gin, line 1\): settings.x = = 1",
+    ("include 'top.gin'",): r"the file includes itself$",
+    ("settings.x = 1", "settings.y = = 1"): r".*\(top.gin, line 2\): settings.y = = 1$",
+    ("settings.x = (1,",): r"{top}: a bracket or a quotation mark is not closed$",
+    ("settings.x = 1", "settings.y = ('a',"): (
+        r"{top}: a bracket or a quotation mark is not closed, which is opened after line 1$"
+    ),
+    (
+        "settings.x = ('a',",
+        "settings.y = 2",
+    ): (r".*\(top.gin, line 2\): a bracket above this line is not closed$"),
+    (f'{LOAD} = "CartPole-v1', "settings.y = 2"): rf'.*\(top.gin, line 1\): {LOAD} = "CartPole-v1$',
+    ("settings.x = '\udcff\udcfe'",): r".*'utf-8' codec can't decode byte",
+    ("import no_such_module",): r".*No module named 'no_such_module'",
+    ("import refuses",): r"error: mine In file",
+}
+
+
+def test_what_is_wrong_is_one_line_and_the_next_file_is_read(tmp_path, subtests):
+    runs = tmp_path / "runs"
+    write(runs / "wrong.gin", "settings.x = = 1")
+    write(runs / "refuses.py", "from alf.errors import ConfigError", "raise ConfigError('error: mine')")
+    top, right = runs / "top.gin", write(runs / "c.gin", "settings.c = 4")
+    for lines, message in WRONG.items():
+        top.write_text("\n".join(lines) + "\n", errors="surrogateescape")
+        with subtests.test(lines):
+            with pytest.raises(ConfigError) as caught:
+                read(top)
+            expected = f"--gin_file={re.escape(str(top))}: {message.replace('{top}', re.escape(str(top)))}"
+            assert re.match(expected, str(caught.value)), caught.value
+            # Not beside the file of before.
+            with pytest.raises(ConfigError, match="c.gin"):
+                read(write(tmp_path / "others" / "top.gin", "include 'c.gin'"))
+            assert read(right) == dict(c=4)
+    with pytest.raises(ConfigError, match="^--gin_file: there is no file 'nope.gin'$"):
+        read("nope.gin")
 
 
 def test_a_home_directory_and_the_mark_of_some_editors(tmp_path, monkeypatch):
@@ -171,33 +194,22 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("error", ERRORS)
-def test_what_a_module_raises_keeps_its_traceback(tmp_path, error):
-    write(tmp_path / "runs" / f"raises_{error}.py", ERRORS[error])
-    top = write(tmp_path / "runs" / "top.gin", f"import raises_{error}")
-    with pytest.raises(getattr(builtins, error)) as caught:
-        read(top)
-    assert not isinstance(caught.value, ConfigError)
-    assert any(f"raises_{error}.py" in str(entry.path) for entry in caught.traceback)
+def test_an_error_of_a_module_keeps_its_traceback(tmp_path, subtests):
+    for error, code in ERRORS.items():
+        write(tmp_path / "runs" / f"raises_{error}.py", code)
+        top = write(tmp_path / "runs" / "top.gin", f"import raises_{error}")
+        with subtests.test(error):
+            with pytest.raises(getattr(builtins, error)) as caught:
+                read(top)
+            assert not isinstance(caught.value, ConfigError)
+            assert any(f"raises_{error}.py" in str(entry.path) for entry in caught.traceback)
 
 
-@pytest.mark.parametrize(
-    "line, message",
-    [("import no_such_module", "No module named 'no_such_module'"), ("import refuses", "error: mine")],
-)
-def test_what_gin_cannot_import_is_one_line(tmp_path, line, message):
-    code = "from alf.errors import ConfigError", "raise ConfigError('error: mine')"
-    write(tmp_path / "runs" / "refuses.py", *code)
-    with pytest.raises(ConfigError, match=f"--gin_file=.*: {message}"):
-        read(write(tmp_path / "runs" / "top.gin", line))
-
-
-@pytest.mark.parametrize(
-    "path",
-    sorted(path for path in EXAMPLES.glob("**/*.gin") if "\ninclude " in path.read_text()),
-    ids=lambda path: path.stem,
-)
-def test_an_example_with_includes_is_read_from_any_directory(path):
-    gin.clear_config()
-    parse_config([str(path)], [])
-    assert gin.query_parameter("alf.environments.load.name")
+def test_an_example_with_includes_is_read_from_any_directory(subtests):
+    paths = [path for path in EXAMPLES.glob("**/*.gin") if "\ninclude " in path.read_text()]
+    assert paths
+    for path in paths:
+        with subtests.test(path.stem):
+            gin.clear_config()
+            parse_config([str(path)], [])
+            assert gin.query_parameter("alf.environments.load.name")

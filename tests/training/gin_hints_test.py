@@ -43,7 +43,8 @@ def summarize_mine(trainer, limit=1):
 
 
 def error_of(*params, **kwargs):
-    with pytest.raises(ConfigError) as caught:
+    """The one line of the error of bindings; gin's configuration is empty before and after."""
+    with own_config(), pytest.raises(ConfigError) as caught:
         parse_config([], list(params), **kwargs)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -67,10 +68,10 @@ WRONG_NAMES = {
 }
 
 
-@pytest.mark.parametrize("line", WRONG_NAMES)
-def test_a_misspelt_name_is_answered_by_the_line_to_write(line):
-    # Other tests register names that may be near, too.
-    assert f"; did you mean {WRONG_NAMES[line]} " in error_of(line)
+def test_a_misspelt_name_is_answered_by_the_line_to_write(subtests):
+    for line, right in WRONG_NAMES.items():
+        with subtests.test(line):  # other tests register names that may be near, too
+            assert f"; did you mean {right} " in error_of(line)
 
 
 def test_several_names_may_be_meant():
@@ -87,12 +88,22 @@ def test_a_parameter_of_another_configurable():
     assert one.endswith("; did you mean PPOAlgorithm.entropy_weight = 0.1 ?")
 
 
-@pytest.mark.parametrize("line", ["Qqq.x = 1", "Trainer.qqq = 1", "Experiment.env_ctor = @qqq"])
-def test_what_is_like_nothing(line):
-    assert error_of(line).endswith(f"{line}; alf-train --list_settings prints all settings")
+LIKE_NOTHING = {
+    "Qqq.x = 1": "--gin_param: No configurable matching 'Qqq'",
+    "Trainer.qqq = 1": "--gin_param: Configurable 'Trainer' doesn't have a parameter named 'qqq'",
+    "Experiment.env_ctor = @qqq": "--gin_param: No configurable matching reference '@qqq'",
+}
 
 
-def test_the_line_of_a_gin_file(tmp_path):
+def test_a_name_that_is_like_nothing_is_answered_by_where_all_names_are(subtests):
+    for line, beginning in LIKE_NOTHING.items():
+        with subtests.test(line):
+            error = error_of(line)
+            assert error.startswith(beginning)
+            assert error.endswith(f"{line}; alf-train --list_settings prints all settings")
+
+
+def test_the_line_of_a_gin_file(tmp_path, subtests):
     path = tmp_path / "mine.gin"
     for text, right in (
         ("Trainer:\n  max_to_kep = 3\n", "max_to_keep = 3"),
@@ -100,23 +111,26 @@ def test_the_line_of_a_gin_file(tmp_path):
         ("Experiment.exp_replayer = uniform  # a buffer\n", 'Experiment.exp_replayer = "uniform"'),
     ):
         path.write_text(f"Experiment.seed = 1\n{text}")
-        with pytest.raises(ConfigError) as caught:
-            parse_config([str(path)], [])
-        assert re.search(r"mine\.gin\"?, line [23]\b", str(caught.value))
-        assert str(caught.value).removesuffix(" ?").endswith(right)
+        with subtests.test(text), own_config():
+            with pytest.raises(ConfigError) as caught:
+                parse_config([str(path)], [])
+            assert re.search(r"mine\.gin\"?, line [23]\b", str(caught.value))
+            assert str(caught.value).removesuffix(" ?").endswith(right)
 
 
-@pytest.mark.parametrize(
-    "line, right",
-    [
-        ("Experiment.algorithm_ctor = PPOAlgorithm", "Experiment.algorithm_ctor = @PPOAlgorithm"),
-        ("Experiment.algorithm_ctor = 'PPOAlgorithm'", "Experiment.algorithm_ctor = @PPOAlgorithm"),
-        ("alf.Learner.optimizer = Adam", "alf.Learner.optimizer = @Adam()"),
-        ("alf.Learner.optimizer = 'Adam'", "alf.Learner.optimizer = @Adam()"),
-    ],
-)
-def test_a_name_in_place_of_a_reference(line, right):
-    assert error_of(line, params_name="").endswith(f": write {right}")
+def test_a_name_in_place_of_a_reference(subtests):
+    for value in ("PPOAlgorithm", "'PPOAlgorithm'"):
+        with subtests.test(value):
+            error = error_of(f"Experiment.algorithm_ctor = {value}", params_name="")
+            assert error.endswith(": write Experiment.algorithm_ctor = @PPOAlgorithm")
+    for value in ("Adam", "'Adam'"):
+        with subtests.test(value):
+            error = error_of(f"alf.Learner.optimizer = {value}", params_name="")
+            assert error.endswith(": write alf.Learner.optimizer = @Adam()")
+    for value in ("Adam", "Adam()"):
+        with subtests.test(value, source="--gin_param"):
+            error = error_of(f"alf.Learner.optimizer = {value}")
+            assert error.endswith(f"write --gin_param={'alf.Learner.optimizer = @Adam()'!r}")
 
 
 def test_a_text_that_names_nothing():
@@ -124,18 +138,18 @@ def test_a_text_that_names_nothing():
     assert error == "Experiment.algorithm_ctor = 'Nothing' is a text, and no class or function"
 
 
-@pytest.mark.parametrize("value", ["1.5", "True", "('a', 1)", "[@PPOAlgorithm]", "{'a': 3}", "None"])
-def test_what_is_no_class_or_function(value):
-    error = error_of(f"Experiment.algorithm_ctor = {value}")
-    assert error.startswith("Experiment.algorithm_ctor = ")
-    assert error.endswith(" is no class or function: it must be @NAME")
+def test_a_value_that_is_no_class_or_function(subtests):
+    for value in ("1.5", "True", "('a', 1)", "[@PPOAlgorithm]", "{'a': 3}", "None"):
+        with subtests.test(value):
+            error = error_of(f"Experiment.algorithm_ctor = {value}")
+            assert error.startswith("Experiment.algorithm_ctor = ")
+            assert error.endswith(" is no class or function: it must be @NAME")
 
 
 def test_a_class_or_function_that_may_be_left_out():
     assert error_of("main/ActorCriticNetwork.rnn_ctor = 3") == (
         "main/ActorCriticNetwork.rnn_ctor = 3 is no class or function: it must be @NAME, or None"
     )
-    gin.clear_config()
     parse_config([], ["ActorCriticNetwork.rnn_ctor = None", "Experiment.algorithm_ctor = @PPOAlgorithm"])
     parse_config([], ["alf.environments.load.name = 'CartPole-v1'"])  # a text or a callable
     parse_config([], ["Experiment.policy_ctor = {'a': @ActorCriticPolicy, 'b': @ActorCriticPolicy}"])
@@ -157,10 +171,11 @@ UNQUOTED = {
 }
 
 
-@pytest.mark.parametrize("line", UNQUOTED)
-def test_a_text_without_quotation_marks(line):
-    assert error_of(line).endswith(f": write {UNQUOTED[line]}")
-    assert ("a text needs quotation marks" in error_of(line)) == ('"' in UNQUOTED[line])
+def test_a_text_without_quotation_marks(subtests):
+    for line, right in UNQUOTED.items():
+        with subtests.test(line):
+            assert error_of(line).endswith(f": write {right}")
+            assert ("a text needs quotation marks" in error_of(line)) == ('"' in right)
 
 
 PARENTHESES = {
@@ -186,59 +201,63 @@ PARENTHESES = {
 }
 
 
-@pytest.mark.parametrize("line", PARENTHESES)
-def test_parentheses_that_are_missing_or_too_many(line):
-    words = "with parentheses" if "()" in PARENTHESES[line].replace("@Adam(),", "") else "without parentheses"
-    assert error_of(line) == f"{line} must be {words}: write {PARENTHESES[line]}"
-    gin.clear_config()
-    parse_config([], [PARENTHESES[line]])
+def test_parentheses_that_are_missing_or_too_many(subtests):
+    for line, right in PARENTHESES.items():
+        words = "with parentheses" if "()" in right.replace("@Adam(),", "") else "without parentheses"
+        with subtests.test(line):
+            assert error_of(line) == f"{line} must be {words}: write {right}"
+            with own_config():
+                parse_config([], [right])
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_line_that_may_be_meant_is_left_alone(subtests):
+    for line in (
         "Experiment.env_ctor = @MakesMine()",
         "Experiment.strategy_ctor = @MultiWorkerMirroredStrategy",
         "Population.mutation_ctor = @Mutation",
         "Mine.limit = @Adam",
         "Adam.clipnorm = 1.0",
         "Adam.epsilon = 1e-5",
-    ],
-)
-def test_what_may_be_meant_is_left_alone(line):
-    parse_config([], [line])
-    assert line.partition(" = ")[0] in gin.config_str().replace("alf.optimizers.", "")
+    ):
+        with subtests.test(line), own_config():
+            parse_config([], [line])
+            assert line.partition(" = ")[0] in gin.config_str().replace("alf.optimizers.", "")
 
 
 def test_a_call_that_has_all_its_arguments_may_return_something_callable():
     parse_config([], ["a/summarize_mine.trainer = 1", "Trainer.custom_summary = @a/summarize_mine()"])
 
 
-@pytest.mark.parametrize("value", ["Adam", "Adam()"])
-def test_an_optimizer_without_its_sign(value):
-    line = "alf.Learner.optimizer = @Adam()"
-    assert error_of(f"alf.Learner.optimizer = {value}").endswith(f"write --gin_param={line!r}")
+def test_what_gin_cannot_read_is_named(subtests):
+    for line, words in {
+        "Experiment.num_envs": "Couldn't parse statement",
+        "Experiment.seed = = 1": "line 1): Experiment.seed = = 1",
+        "Experiment.seed = (1,": "--gin_param: a bracket or a quotation mark is not closed",
+    }.items():
+        with subtests.test(line):
+            error = error_of(line)
+            assert error.startswith("--gin_param: ") and words in error
 
 
-@pytest.mark.parametrize("value", ["inf", "nan", "np.inf", "float('inf')", "-inf"])
-def test_gin_has_no_word_for_infinity(value):
-    assert "gin has no infinite numbers: write a finite number" in error_of(
-        f"alf.Learner.max_grad_norm = {value}"
-    )
+def test_no_number_is_infinite(subtests):
+    for value in ("inf", "nan", "np.inf", "float('inf')", "-inf"):  # gin has no word for it
+        with subtests.test(value):
+            error = error_of(f"alf.Learner.max_grad_norm = {value}")
+            assert "gin has no infinite numbers: write a finite number" in error
+    # It would be lost from the operative config.
+    for value in ("1e999", "-1e999", "(1, [2, 1e999])", "{'a': 1e999}", "{1e999: 1}"):
+        for name in ("alf.Learner.max_grad_norm", "a/Mine.limit", "macro"):
+            with subtests.test(value, name=name):
+                error = error_of(f"{name} = {value}")
+                assert error.startswith(f"{name} = ") and "inf" in error
+                assert "must be a finite number" in error
 
 
-@pytest.mark.parametrize("value", ["1e999", "-1e999", "(1, [2, 1e999])", "{'a': 1e999}", "{1e999: 1}"])
-def test_infinity_would_be_lost_from_the_operative_config(value):
-    for name in ("alf.Learner.max_grad_norm", "a/Mine.limit", "macro"):
-        with own_config():
-            message = error_of(f"{name} = {value}")
-        assert message.startswith(f"{name} = ") and "inf" in message and "must be a finite number" in message
-
-
-@pytest.mark.parametrize("lines", [("a = %a",), ("a = %b", "b = (1, %a)"), ("a = %b", "b = %c", "c = %b")])
-def test_a_macro_that_depends_on_itself(lines):
-    message = error_of("Mine.limit = %a", *lines)
-    assert re.fullmatch(r"(\w) = .*: the value of \1 depends on \1 itself", message)
+def test_a_macro_that_depends_on_itself(subtests):
+    for lines in (("a = %a",), ("a = %b", "b = (1, %a)"), ("a = %b", "b = %c", "c = %b")):
+        with subtests.test(lines):
+            error = error_of("Mine.limit = %a", *lines)
+            assert re.fullmatch(r"(\w) = .*: the value of \1 depends on \1 itself", error)
 
 
 def test_macros_may_use_each_other():
@@ -250,9 +269,7 @@ def test_a_macro_that_nothing_uses():
     lines = ["ImpalaAlgorithm.discount = 0.9", "entropy_weight = 0.1"]
     right = "ImpalaAlgorithm.entropy_weight = 0.1"
     assert error_of(*lines) == f"entropy_weight = 0.1 is a macro, which nothing uses; did you mean {right} ?"
-    gin.clear_config()
     assert error_of(lines[0], "entropy_weigt = 0.1").endswith(f"; did you mean {right} ?")
-    gin.clear_config()
     end = "; the name of a setting has a dot, see alf-train --list_settings"
     assert error_of("a/qqq = (1, 2)") == f"a/qqq = (1, 2) is a macro, which nothing uses{end}"
 
@@ -281,30 +298,29 @@ def test_a_macro_goes_with_the_bindings_that_used_it():
     ]
 
 
-def make_with_missing_package():
+def fail_to_import():
     importlib.import_module("no_such_package")
 
 
 def test_an_import_error_of_the_users_code_keeps_its_traceback():
     with pytest.raises(ModuleNotFoundError, match="no_such_package"), wrong_calls_are_config_errors():
-        make_with_missing_package()
+        fail_to_import()
     with pytest.raises(ConfigError, match="no_such_package"), wrong_calls_are_config_errors():
         importlib.import_module("no_such_package")  # as load does for "MODULE:ID"
 
 
-def make_with_mistake():
-    return 1 / 0
-
-
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [(make_with_missing_package, ModuleNotFoundError), (make_with_mistake, ZeroDivisionError)],
-)
-def test_the_traceback_of_a_worker_process_is_not_lost(make, error):
+def test_the_traceback_of_a_worker_process_is_not_lost(tmp_path, monkeypatch, subtests):
     """Gin raises an error again without its cause, which holds that traceback."""
-    with pytest.raises(error) as caught, wrong_calls_are_config_errors():
-        PythonEnvironment([make], seed=0, num_workers=1)
-    assert f", in {make.__name__}\n" in str(caught.value.__cause__)
+    (tmp_path / "hints_failing_envs.py").write_text(
+        "def divide():\n    return 1 / 0\n\n\ndef need_package():\n    import no_such_package\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    hints_failing_envs = importlib.import_module("hints_failing_envs")
+    for name, error in {"divide": ZeroDivisionError, "need_package": ModuleNotFoundError}.items():
+        with subtests.test(name):
+            with pytest.raises(error) as caught, wrong_calls_are_config_errors():
+                PythonEnvironment([getattr(hints_failing_envs, name)], seed=0, num_workers=1)
+            assert f", in {name}\n" in str(caught.value.__cause__)
 
 
 def test_a_call_says_what_it_lacks():
@@ -355,9 +371,10 @@ UNREAD = {
 }
 
 
-@pytest.mark.parametrize("line", UNREAD)
-def test_a_binding_that_nothing_reads_is_answered_by_the_line_to_write(line):
-    assert unread(line) == UNREAD[line]
+def test_a_binding_that_nothing_reads_is_answered_by_the_line_to_write(subtests):
+    for line, end in UNREAD.items():
+        with subtests.test(line), own_config():
+            assert unread(line) == end
 
 
 def test_the_nearest_line_comes_first():

@@ -15,17 +15,19 @@ from alf.environments import load
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.policies import EpsilonGreedyPolicy
+from alf.replay import HybridReplayer
 from alf.training import Experiment, Trainer
 from alf.training.config import own_config
 from alf.training.stop_criteria import StopCriteria
-from tests.training.trainer_test import read_events
+from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
+from tests.training.event_files import read_events
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
 NUMBER, EPISODE = 1, 2  # of the observation
 
 
-class InfoDqn(DqnAlgorithm):
-    """Fails unless the info of each row is that of its observation."""
+class InfoDqn(WeightDecay, DqnAlgorithm):
+    """Fails in the graph unless the info of each row is that of its observation."""
 
     uses_env_info = True
 
@@ -46,7 +48,15 @@ def make_env_by_gin(seed):
     return load(functools.partial(InfoEnv, 3), 4, seed, num_workers=0)
 
 
-def make_trainer(root_dir, algorithm_ctor=InfoDqn, num_iterations=10, env_ctor=make_env, **kwargs):
+def make_trainer(
+    root_dir,
+    algorithm_ctor=InfoDqn,
+    num_iterations=10,
+    env_ctor=make_env,
+    learner=make_counting_replay_learner,
+    **kwargs,
+):
+    """A trainer whose updates are counted alone, but for another `learner`."""
     optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
     experiment = Experiment(
         **{
@@ -54,31 +64,37 @@ def make_trainer(root_dir, algorithm_ctor=InfoDqn, num_iterations=10, env_ctor=m
             "policy_ctor": EpsilonGreedyPolicy,
             "algorithm_ctor": algorithm_ctor,
             "exp_replayer": "uniform",
-            "learner_ctor": functools.partial(Learner, optimizer=optimizer),
+            "learner_ctor": functools.partial(learner, optimizer=optimizer),
             "driver_ctor": SyncOffPolicyDriver,
             "unroll_length": 5,
             **kwargs,
         }
     )
     stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
-    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, checkpoint_replay_buffer=True)
+    settings = dict(checkpoint_replay_buffer=True, save_git_state=False)
+    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **settings)
 
 
 def buffer_file(root_dir):
     return str(root_dir / "checkpoints" / "replay_buffer.npz")
 
 
-@pytest.mark.parametrize(
-    "driver_ctor, replayer", [(SyncOffPolicyDriver, "prioritized"), (AsyncOffPolicyDriver, "uniform")]
-)
-def test_an_algorithm_that_uses_info_gets_it_from_buffer_and_file(tmp_path, driver_ctor, replayer):
-    kwargs = dict(driver_ctor=driver_ctor, exp_replayer=replayer)
-    make_trainer(tmp_path / "run", **kwargs).train()
-    make_trainer(tmp_path / "run", num_iterations=15, **kwargs).train()  # continued
-    with np.load(buffer_file(tmp_path / "run")) as file:
+def test_an_algorithm_that_uses_info_gets_it_after_a_restart(tmp_path):
+    make_trainer(tmp_path, driver_ctor=AsyncOffPolicyDriver).train()
+    trainer = make_trainer(tmp_path, num_iterations=15, driver_ctor=AsyncOffPolicyDriver, learner=Learner)
+    held = int(trainer.learner.replayer.num_steps())
+    trainer.train()
+    assert 0 < held < trainer.learner.replayer.num_steps(), "it learned from what was saved, and from more"
+    with np.load(buffer_file(tmp_path)) as file:
         assert file["env_info/deep/even"].shape == file["reward"].shape
-    offline = dict(offline_buffer=buffer_file(tmp_path / "run"))
-    make_trainer(tmp_path / "mixed", **offline, **kwargs).train()
+
+
+def test_an_algorithm_that_uses_info_gets_it_in_mixed_batches(tmp_path):
+    make_trainer(tmp_path / "first", exp_replayer="prioritized").train()
+    kwargs = dict(offline_buffer=buffer_file(tmp_path / "first"), exp_replayer="prioritized")
+    trainer = make_trainer(tmp_path / "mixed", learner=Learner, **kwargs)
+    trainer.train()
+    assert isinstance(trainer.learner.replayer, HybridReplayer) and trainer.learner.train_step_counter == 10
 
 
 def test_an_algorithm_that_uses_info_needs_it_in_an_offline_buffer(tmp_path):

@@ -1,8 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""League: who plays whom, which versions are kept, which weights opponents have, and how a run continues."""
+"""League: who plays whom, which versions are kept, which weights opponents have, and how a run continues.
+
+Here "main" gets better by itself; a league in which it learns is in policies_learning_test.py.
+"""
 
 import functools
 import os
+import shutil
+import types
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,20 +16,21 @@ import tensorflow as tf
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
-from alf.data_structures import FIRST, LAST
+from alf.algorithms import Algorithm
+from alf.data_structures import FIRST, LAST, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import BatchedEnvironment
 from alf.environments.policy_mapping import Episode
 from alf.errors import ConfigError
-from alf.learner import Learner
 from alf.nest_utils import to_tensor_spec
 from alf.networks import ActorCriticNetwork
-from alf.policies import ActorCriticPolicy
+from alf.policies import ActorCriticPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Callback, Experiment, League, Trainer
+from alf.training import Callback, League
 from alf.training.elo import EloRating, expect_score
 from alf.training.league import Versions, find_crowded, share_games
-from alf.training.stop_criteria import StopCriteria
+from tests.training import small_runs
+from tests.training.small_runs import make_idle_learner
 
 GAMES = 8
 
@@ -73,33 +80,50 @@ class Records:
         return np.concatenate([getattr(record, name) for record in self.records])
 
 
+class Improving(Policy):
+    """Its only weight counts its updates; the action is that number / 20, at most 2."""
+
+    def __init__(self, observation_spec, action_spec, data_transformer=None):
+        super().__init__(observation_spec, action_spec, data_transformer=data_transformer)
+        self.weight = tf.Variable(0.0)
+
+    def rollout_step(self, time_step, state):
+        action = tf.minimum(tf.cast(self.weight, tf.int64) // 20, 2)
+        return PolicyStep(tf.fill(tf.shape(time_step.step_type), action))
+
+
+class NoAlgorithm(Algorithm):
+    def train_step(self, experience, state):
+        raise NotImplementedError
+
+    calc_loss = train_step
+
+
+def improve(learner):
+    learner.policy.weight.assign_add(1.0)
+
+
 def make_trainer(
     root_dir,
     league,
     num_iterations,
     observers=(),
     env_ctor=Duel,
-    rate=0.01,
     parameter_update_period=None,
     **kwargs,
 ):
-    optimizer = tf.keras.optimizers.legacy.Adam(rate)
-    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
-    experiment = Experiment(
-        env_ctor=env_ctor,
-        policy_ctor=functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        learner_ctor=functools.partial(Learner, optimizer=optimizer),
-        driver_ctor=functools.partial(
-            AsyncOffPolicyDriver,
-            observers=observers,
-            parameter_update_period=parameter_update_period,
-        ),
-        unroll_length=4,
-        seed=0,
-        policies=league,
+    driver_ctor = functools.partial(
+        AsyncOffPolicyDriver, observers=observers, parameter_update_period=parameter_update_period
     )
-    stop = functools.partial(StopCriteria, num_iterations=num_iterations)
-    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor=stop, **kwargs)
+    experiment = {
+        "env_ctor": env_ctor,
+        "policy_ctor": Improving,
+        "algorithm_ctor": NoAlgorithm,
+        "learner_ctor": functools.partial(make_idle_learner, move=improve),
+        "driver_ctor": driver_ctor,
+        "policies": league,
+    }
+    return small_runs.make_trainer(root_dir, {"num_iterations": num_iterations}, experiment, **kwargs)
 
 
 def values(policy):
@@ -129,12 +153,29 @@ class Witness(Callback):
         self.opponents.append({name: values(policy) for name, policy in policies.items() if name != "main"})
 
 
-def test_versions_are_what_main_was_and_what_opponents_are(tmp_path):
-    witness, records = Witness(), Records()
-    league = League(num_opponents=3, snapshot_interval=7, draw_interval=3)
-    trainer = make_trainer(tmp_path, league, 60, [records], callbacks=[witness])
+SETTINGS = dict(num_opponents=3, snapshot_interval=7, draw_interval=3, num_sequences=3)
+
+
+class Run(NamedTuple):
+    """A run of 60 train iterations with `SETTINGS`."""
+
+    root_dir: Any
+    trainer: Any
+    witness: Witness
+    records: Records
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root_dir, witness, records = tmp_path_factory.mktemp("run"), Witness(), Records()
+    trainer = make_trainer(root_dir, League(**SETTINGS), 60, [records], callbacks=[witness])
+    assert trainer.learner.shapes["main"].num_sequences == 3
     trainer.train()
-    versions = versions_in(tmp_path)
+    return Run(root_dir, trainer, witness, records)
+
+
+def test_versions_are_what_main_was_and_what_opponents_are(run):
+    versions, witness = versions_in(run.root_dir), run.witness
     assert versions[0] == 0
     assert len(versions) >= 8
     steps = np.diff(versions)
@@ -143,30 +184,31 @@ def test_versions_are_what_main_was_and_what_opponents_are(tmp_path):
     for weights in witness.opponents:
         for value in weights.values():
             assert any(are_equal(value, witness.main[version]) for version in versions)
-    owner, version = records.join("owner"), records.join("policy_version")
+    owner, version = run.records.join("owner"), run.records.join("policy_version")
     assert set(owner.ravel().tolist()) == {0, 1, 2, 3}
     assert set(version[owner > 0].tolist()) <= set(versions)
     assert len(set(version[owner > 0].tolist())) > 3
 
 
-def test_the_rating_of_a_policy_that_learns_rises_and_shows(tmp_path):
-    league = League(num_opponents=2, snapshot_interval=10, draw_interval=5)
-    trainer = make_trainer(tmp_path, league, 300, rate=0.03)
-    trainer.train()
-    metrics = trainer.metrics
-    # The first version has every result with the probability 1/3; the best action never loses.
+def test_main_has_all_seats_or_one(run):
+    seats = run.records.join("owner").reshape(-1, 2)
+    assert set((seats == 0).sum(axis=1).tolist()) == {1, 2}
+
+
+def test_the_rating_of_a_policy_that_gets_better_rises_and_shows(run):
+    metrics = run.trainer.metrics
+    # Its action is never lower than that of a version of it.
     assert metrics["league/Elo"].result() > 1200.0
     assert 0.5 <= metrics["league/Score"].result() <= 1.0
-    assert "metrics/league/Elo" in trainer._values({})
+    assert "metrics/league/Elo" in run.trainer._values({})
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=str)
-def test_main_has_all_seats_or_one(tmp_path, share):
-    records = Records()
-    make_trainer(tmp_path, League(self_play=share), 5, [records]).train()
-    seats = records.join("owner").reshape(-1, 2)
-    num_main = (seats == 0).sum(axis=1)
-    assert (num_main == (2 if share else 1)).all()
+def test_self_play_is_never_or_always(share):
+    league, rng = League(num_opponents=2, self_play=share), np.random.default_rng(0)
+    for i in range(100):
+        seats = league._draw_seats(Episode(("a", "b", "c"), 0, i, rng))
+        assert list(seats).count("main") == (3 if share else 1)
 
 
 def test_seats_are_drawn_with_the_same_probability():
@@ -184,21 +226,50 @@ def test_seats_are_drawn_with_the_same_probability():
             assert abs(share - 2 / 9) < 0.06
 
 
+class Watched:
+    """Has the place of a `Trainer` for the callback of a league: "main" makes updates, and nobody plays."""
+
+    def __init__(self, root_dir, league, updates=0):
+        self.root_dir = str(root_dir)
+        spec = (
+            tf.TensorSpec((1,), tf.float32),
+            to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 2)),
+        )
+        self.policies = {name: Improving(*spec) for name in league.names}
+        self.main = self.policies["main"]
+        self.driver = types.SimpleNamespace(publish_soon=lambda: None)
+        self.learner = types.SimpleNamespace(policy=types.SimpleNamespace(policies=self.policies))
+        (self.elo, _), (self.callback,) = league.make_watchers(("left", "right"))
+        self._set(updates)
+
+    def _set(self, updates):
+        self.main.weight.assign(updates)
+        self.main.progress.updates.assign(updates)
+
+    def train(self, num_updates):
+        """Returns a list: the versions of all opponents after each update."""
+        versions = []
+        self.callback.on_begin(self)
+        for _ in range(num_updates):
+            self._set(int(self.main.progress.updates) + 1)
+            self.callback.on_train_iter(self, {})
+            opponents = [policy for policy in self.policies.values() if policy is not self.main]
+            versions.append([int(policy.progress.updates) for policy in opponents])
+            assert [int(policy.weight) for policy in opponents] == versions[-1]
+        return versions
+
+
 def test_the_latest_version_plays(tmp_path):
-    witness = Witness()
     league = League(num_opponents=2, snapshot_interval=4, draw_interval=1, sampling="latest")
-    make_trainer(tmp_path, league, 30, callbacks=[witness]).train()
-    last = witness.main[versions_in(tmp_path)[-1]]
-    assert all(are_equal(value, last) for value in witness.opponents[-1].values())
+    opponents = Watched(tmp_path, league).train(30)
+    assert opponents == [[n // 4 * 4] * 2 for n in range(1, 31)]
 
 
 def test_opponents_keep_their_version_until_they_are_drawn(tmp_path):
-    witness = Witness()
-    league = League(num_opponents=2, snapshot_interval=2, draw_interval=10**6)
-    make_trainer(tmp_path, league, 20, callbacks=[witness]).train()
-    assert len(versions_in(tmp_path)) > 5
-    for weights in witness.opponents:
-        assert all(are_equal(value, witness.main[0]) for value in weights.values())
+    league = League(num_opponents=2, snapshot_interval=2, draw_interval=15, sampling="latest")
+    opponents = Watched(tmp_path, league).train(29)
+    assert len(versions_in(tmp_path)) == 15
+    assert opponents == [[0, 0]] * 14 + [[14, 14]] * 15
 
 
 def test_those_who_act_with_a_copy_get_other_opponents(tmp_path):
@@ -211,45 +282,38 @@ def test_those_who_act_with_a_copy_get_other_opponents(tmp_path):
 
 
 def test_so_many_versions_are_kept(tmp_path):
-    league = League(snapshot_interval=1, draw_interval=1, max_versions=4)
-    trainer = make_trainer(tmp_path, league, 40)
-    trainer.train()
+    watched = Watched(tmp_path, League(snapshot_interval=1, draw_interval=1, max_versions=4))
+    watched.train(40)
     versions = versions_in(tmp_path)
     assert len(versions) == 4
-    assert versions[0] == 0
-    assert versions[-1] == int(trainer.learner.progress.updates)
-    ratings = dict(trainer.metrics["league/Elo"].get_state()["versions"])
+    assert versions[0] == 0 and versions[-1] == 40
+    ratings = dict(watched.elo.get_state()["versions"])
     assert set(versions) <= set(ratings)
 
 
 def test_a_league_that_is_too_large_shrinks(tmp_path):
-    make_trainer(tmp_path, League(snapshot_interval=1, max_versions=8), 20).train()
+    Watched(tmp_path, League(snapshot_interval=1, max_versions=8)).train(20)
     assert len(versions_in(tmp_path)) == 8
-    trainer = make_trainer(tmp_path, League(snapshot_interval=1, max_versions=3), 22)
-    trainer.train()
+    Watched(tmp_path, League(snapshot_interval=1, max_versions=3), updates=20).train(2)
     versions = versions_in(tmp_path)
-    assert len(versions) == 3 and versions[0] == 0
-    assert versions[-1] == int(trainer.learner.progress.updates)
+    assert len(versions) == 3 and versions[0] == 0 and versions[-1] == 22
 
 
-def test_a_run_continues_with_its_league(tmp_path):
-    settings = dict(num_opponents=2, snapshot_interval=5, draw_interval=2)
-    first = make_trainer(tmp_path, League(**settings), 40)
-    first.train()
-    elo, versions = first.metrics["league/Elo"], versions_in(tmp_path)
-    updates = int(first.learner.progress.updates)
+def test_a_run_continues_with_its_league(tmp_path, run):
+    root_dir = tmp_path / "run"
+    shutil.copytree(run.root_dir, root_dir)
+    versions, updates = versions_in(root_dir), int(run.trainer.learner.progress.updates)
     # As if a kill had lost what came after the checkpoint.
-    late = tmp_path / "league" / f"{updates + 3}.npz"
-    late.write_bytes((tmp_path / "league" / "0.npz").read_bytes())
+    late = root_dir / "league" / f"{updates + 3}.npz"
+    late.write_bytes((root_dir / "league" / "0.npz").read_bytes())
     witness = Witness()
-    trainer = make_trainer(tmp_path, League(**settings), 41, callbacks=[witness])
-    again = trainer.metrics["league/Elo"]
-    assert again.get_state() == elo.get_state()
+    trainer = make_trainer(root_dir, League(**SETTINGS), 61, callbacks=[witness])
+    assert trainer.metrics["league/Elo"].get_state() == run.trainer.metrics["league/Elo"].get_state()
     trainer.train()
     assert min(witness.main) == updates
     assert not late.exists()
-    assert set(versions) <= set(versions_in(tmp_path))
-    saved = {version: load(tmp_path, version) for version in versions}
+    assert set(versions) <= set(versions_in(root_dir))
+    saved = {version: load(root_dir, version) for version in versions}
     for value in witness.opponents[0].values():
         assert any(are_equal(value, weights) for weights in saved.values())
 
@@ -268,18 +332,17 @@ def test_a_full_disk_ends_no_run(tmp_path, monkeypatch, caplog):
         save(self, policy)
 
     monkeypatch.setattr(Versions, "save", fail_later)
-    make_trainer(tmp_path, League(snapshot_interval=2), 10).train()
+    Watched(tmp_path, League(snapshot_interval=2)).train(10)
     assert versions_in(tmp_path) == [0]
     assert "the league has no new version: [Errno 28]" in caplog.text
 
 
 def test_a_damaged_version_is_named(tmp_path):
-    make_trainer(tmp_path, League(), 2).train()
+    Watched(tmp_path, League()).train(2)
     path = tmp_path / "league" / "0.npz"
     path.write_bytes(path.read_bytes()[:100])
-    trainer = make_trainer(tmp_path, League(), 4)
     with pytest.raises(ConfigError, match=r"league/0\.npz' cannot be read: .*; delete it"):
-        trainer.train()
+        Watched(tmp_path, League(), updates=2).train(2)
 
 
 def test_versions_of_another_network_are_refused(tmp_path):
@@ -317,21 +380,18 @@ def test_the_version_that_is_deleted_is_in_the_densest_place():
     assert find_crowded([0, 10, 20, 30]) == 10
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("num_opponents", 0),
-        ("self_play", 1.5),
-        ("snapshot_interval", 0),
-        ("draw_interval", 0.5),
-        ("sampling", "best"),
-        ("max_versions", 1),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_named(name, value):
-    with pytest.raises(ConfigError, match=f"League.{name} is {value!r}"):
-        League(**{name: value})
+def test_a_wrong_setting_is_named(subtests):
+    wrong = {
+        "num_opponents": 0,
+        "self_play": 1.5,
+        "snapshot_interval": 0,
+        "draw_interval": 0.5,
+        "sampling": "best",
+        "max_versions": 1,
+    }
+    for name, value in wrong.items():
+        with subtests.test(msg=name), pytest.raises(ConfigError, match=f"League.{name} is {value!r}"):
+            League(**{name: value})
 
 
 def test_a_league_needs_an_opponent_seat(tmp_path):
@@ -344,9 +404,3 @@ def test_the_elo_of_the_experiment_is_the_one_that_is_asked_for(tmp_path):
     trainer = make_trainer(tmp_path, League(elo_ctor=elo_ctor), 1)
     assert trainer.metrics["league/Elo"].result() == 500.0
     trainer.close()
-
-
-def test_so_many_sequences_are_a_batch(tmp_path):
-    trainer = make_trainer(tmp_path, League(num_opponents=1, num_sequences=3), 1)
-    assert trainer.learner.shapes["main"].num_sequences == 3
-    trainer.train()

@@ -21,6 +21,7 @@ from alf.population.policy_population import PolicyPopulation
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, League, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
 from tests.training.league_test import Duel
 
@@ -91,6 +92,14 @@ def make_match(seed, batch_size=4, continuous=False):
     return MatchObservationEnvironment(batch_size, episode_length=3, seed=seed, continuous=continuous)
 
 
+class DecayingImpala(WeightDecay, ImpalaAlgorithm):
+    pass
+
+
+class DecayingPPO(WeightDecay, PPOAlgorithm):
+    pass
+
+
 def run_impala(root_dir):
     """With all that is shown on demand."""
     gin.bind_parameter("EpisodeStatistics.first_value", True)
@@ -154,10 +163,9 @@ def run_league(root_dir):
     learner = dict(optimizer=Adam(), debug_summaries=True, summarize_grads_and_vars=True)
     train(
         root_dir,
-        num_iterations=20,
         env_ctor=RichDuel,
         policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
-        exp_replayer="cyclic_one_time",
+        algorithm_ctor=DecayingImpala,
         learner_ctor=functools.partial(Learner, **learner),
         policies=League(),
         evaluator_ctor=functools.partial(Evaluator, interval_steps=1, num_episodes=8),
@@ -171,12 +179,14 @@ def run_population(root_dir):
     train(
         root_dir,
         policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
-        algorithm_ctor=PPOAlgorithm,
+        algorithm_ctor=DecayingPPO,
+        exp_replayer="cyclic_one_time",
         learner_ctor=lambda algorithm, training: Learner(algorithm, Adam(), training),
         policies=population,
     )
 
 
+# What algorithms show is the same where several policies learn: the last two need none.
 RUNS = [run_impala, run_ppo, run_dqn, run_sac, run_league, run_population]
 
 

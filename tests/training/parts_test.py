@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Parts of an experiment that do not fit each other: one line names the setting and what it needs."""
+"""An experiment that cannot be built: one line names the setting, and what is wrong with it or missing."""
 
 import pytest
 
@@ -109,13 +109,53 @@ def make_no_envs(seed):
     return []
 
 
-@pytest.mark.parametrize(("example", "binding"), OTHER_PARTS)
-def test_a_part_that_does_not_fit(example, binding):
+def build_error(example, *bindings):
+    """The line of the error of an example with some bindings, once its driver is made."""
     with own_config():
-        parse_config([f"alf:{example}.gin"], [*SMALL, binding])
+        parse_config([f"alf:{example}.gin"], [*SMALL, *bindings])
         with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
-            Experiment().make_driver()
-    assert OTHER_PARTS[example, binding] in first_line(caught.value)
+            Experiment().make_driver().stop()
+    return first_line(caught.value)
+
+
+def test_a_part_that_does_not_fit(subtests):
+    for (example, binding), message in OTHER_PARTS.items():
+        with subtests.test(binding, example=example):
+            assert message in build_error(example, binding)
+
+
+LOAD = "alf.environments.load"
+SGD = ("alf.Learner.optimizer = @SGD()", "SGD.learning_rate = 0.1")
+WRONG_VALUES = {
+    ("Experiment.num_envs = 0",): "Experiment.num_envs is 0",
+    ("Experiment.num_envs = '2'",): "Experiment.num_envs is '2'",
+    ("Experiment.seed = 1.5",): "Experiment.seed is 1.5",
+    ("Experiment.unroll_length = 'x'",): "unroll_length is 'x'",
+    ("Experiment.unroll_length = 2.5",): "unroll_length is 2.5, no integer above 0",
+    ("Experiment.exp_replayer = 'x'",): "exp_replayer is 'x'",
+    ("AsyncOffPolicyDriver.learn_queue_cap = 3",): "learn_queue_cap is 3, more than",
+    (f"{LOAD}.siz = 1",): "load: the constructor of 'CartPole-v1' got an unexpected keyword argument 'siz'",
+    (f"{LOAD}.name = 'Nope-v0'",): "load.name: no Gymnasium environment 'Nope-v0'",
+    (f"{LOAD}.name = 'nope:Nope-v0'",): "load: No module named 'nope'",
+    (f"{LOAD}.batch_size = 0",): "load.batch_size is 0: it must be an integer",
+    ("ImpalaAlgorithm.discount = 2.0",): "ImpalaAlgorithm.discount is 2.0",
+    ("ImpalaAlgorithm.discount = '1'",): "ImpalaAlgorithm.discount is '1'",
+    ("alf.Learner.max_grad_norm = 0",): "max_grad_norm is 0",
+    ("alf.Learner.optimizer = None",): "Learner.optimizer is None: ImpalaAlgorithm needs an optimizer",
+    ("alf.Learner.optimizer = {'a': @Adam()}",): "Learner.optimizer has the keys ['a']",
+    (*SGD, "SGD.momentum = -5.0"): "SGD.momentum is -5.0: it must be a number at least 0",
+    (*SGD, "SGD.momentum = 'bad'"): "SGD.momentum is 'bad': it must be a number",
+    (*SGD, "SGD.nesterov = 'no'"): "SGD.nesterov is 'no': it must be True or",
+    ("ActorCriticNetwork.activation = 'nope'",): "activation is 'nope'",
+    ("ActorCriticNetwork.fc_layer_params = 64",): "fc_layer_params is 64",
+    ("ActorCriticNetwork.fc_layer_params = (64, 0)",): "a size in fc_layer_params is 0: it must be",
+}
+
+
+def test_a_value_that_is_wrong(subtests):
+    for bindings, message in WRONG_VALUES.items():
+        with subtests.test(bindings[-1]):
+            assert message in build_error("impala_cartpole", *bindings)
 
 
 def test_parts_of_a_program_that_do_not_fit():

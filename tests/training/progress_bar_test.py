@@ -15,6 +15,7 @@ from alf.training.collection import Phase
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_report import EpisodeFigures
 from alf.training.stop_criteria import Position, StopCriteria
+from tests.training.counting_parts import logged
 
 SUMMARY = {"policy_lag_min": 0.0, "policy_lag_mean": 1.26, "policy_lag_max": 3.0}
 
@@ -93,18 +94,8 @@ def clock(monkeypatch):
 @pytest.fixture
 def lines():
     """The lines that are logged."""
-    found = []
-
-    class Handler(std_logging.Handler):
-        def emit(self, record):
-            found.append(record.getMessage())
-
-    handler, verbosity = Handler(), logging.get_verbosity()
-    logging.set_verbosity(logging.INFO)
-    logging.get_absl_logger().addHandler(handler)
-    yield found
-    logging.get_absl_logger().removeHandler(handler)
-    logging.set_verbosity(verbosity)
+    with logged() as found:
+        yield found
 
 
 class Metric:

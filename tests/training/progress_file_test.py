@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from alf.training.progress_file import ProgressFile, read_rows
-from tests.training.trainer_test import make_trainer, read_events
+from tests.training.event_files import read_events
+from tests.training.trainer_test import make_counting_trainer
 
 
 def read(path):
@@ -103,7 +104,7 @@ def test_a_file_of_something_else_is_an_error(path):
 
 
 def test_a_run_has_a_row_for_each_summary(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 20}, summary_interval=0.0)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 20}, summary_interval=0.0)
     trainer.train()
     columns, rows = read_rows(tmp_path / "progress.csv")
     events = read_events(tmp_path / "train")
@@ -123,9 +124,9 @@ def test_a_run_has_a_row_for_each_summary(tmp_path):
 
 
 def test_a_continued_run_goes_on_in_its_file(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 5}, summary_interval=0.0).train()
+    make_counting_trainer(tmp_path, stop={"num_iterations": 5}, summary_interval=0.0).train()
     before = read_rows(tmp_path / "progress.csv")[1]
-    make_trainer(tmp_path, stop={"num_iterations": 8}, summary_interval=0.0).train()
+    make_counting_trainer(tmp_path, stop={"num_iterations": 8}, summary_interval=0.0).train()
     columns, rows = read_rows(tmp_path / "progress.csv")
     assert [row[: len(before[0])] for row in rows[:5]] == before
     iterations = columns.index("train/iterations")

@@ -3,9 +3,11 @@
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
+from typing import Any, NamedTuple
 
 import gin
 import numpy as np
@@ -14,10 +16,13 @@ import tensorflow as tf
 
 import alf
 from alf.errors import ConfigError
+from alf.policies.agent import Agent
 from alf.training import Experiment, Trainer
 from alf.training import checkpoint_files as files
+from alf.training.callback import Callback
 from alf.training.config import own_config
 from alf.training.saved_run import SavedRun, load_agent, make_env
+from tests.training.small_runs import IdleTraining, add_to_weights
 
 CONFIG = """
 import alf.learner.optimizers
@@ -38,18 +43,57 @@ StopCriteria.num_iterations = {iterations}
 """
 
 
-def train(root_dir, iterations=3, interval=300.0, config=CONFIG):
+class KeepAndSave(Callback):
+    """Saves after train iteration 2; `policies` has copies of what the policy was after each one."""
+
+    def __init__(self):
+        self.policies = {}
+
+    def on_train_iter(self, trainer, summary):
+        number = trainer.counters["iterations"]
+        self.policies[number] = trainer.learner.policy.copy()
+        if number == 2:
+            trainer.save()
+
+
+def make_trainer(root_dir, iterations, interval=300.0):
+    """A trainer of `CONFIG`, whose weights move without learning; within `own_config`."""
+    gin.parse_config(CONFIG.format(iterations=iterations, interval=interval))
+    driver = Experiment().make_driver()
+    driver.learner._training = IdleTraining(driver.learner.replayer, add_to_weights)
+    return Trainer(str(root_dir), driver)
+
+
+class Run(NamedTuple):
+    """A run with the checkpoints 2 and 5; `policies` are what was saved there."""
+
+    root_dir: Any
+    policies: dict
+
+    def copy(self, tmp_path):
+        """Returns a copy of the run's directory, to change it."""
+        shutil.copytree(self.root_dir, tmp_path / "run")
+        return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root_dir, keep = tmp_path_factory.mktemp("run"), KeepAndSave()
     with own_config():
-        gin.parse_config(config.format(iterations=iterations, interval=interval))
-        trainer = Trainer(str(root_dir), Experiment().make_driver())
+        trainer = make_trainer(root_dir, 5)
+        trainer.add_callback(keep)
         trainer.train()
-    return trainer
+    assert files.list_numbers(str(root_dir / "checkpoints")) == [2, 5]
+    return Run(root_dir, keep.policies)
+
+
+def assert_same(policy, other):
+    for x, y in zip(policy.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def assert_same_actions(agent, policy):
     """Both act the same over a few steps."""
-    from alf.policies.agent import Agent
-
     other, states = Agent(policy), (None, None)
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -68,31 +112,36 @@ def snapshot(root_dir):
     return {path: (os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in paths}
 
 
-def test_an_agent_acts_as_the_policy_that_was_saved(tmp_path):
-    trainer = train(tmp_path)
-    before, config = snapshot(tmp_path), gin.config_str()
-    agent = alf.load_agent(str(tmp_path))
-    assert snapshot(tmp_path) == before and gin.config_str() == config
-    assert_same_actions(agent, trainer.learner.policy)
+def test_an_agent_acts_as_the_policy_that_was_saved(run):
+    before, config = snapshot(run.root_dir), gin.config_str()
+    agent = alf.load_agent(str(run.root_dir))
+    assert snapshot(run.root_dir) == before and gin.config_str() == config
+    assert_same_actions(agent, run.policies[5])
     assert agent.observation_spec.shape == (4,) and agent.action_spec.maximum == 1
-    assert int(agent.policy.progress.updates) == 3
+    assert int(agent.policy.progress.updates) == 5
 
 
-def test_checkpoints_by_name(tmp_path, monkeypatch):
-    first = train(tmp_path, iterations=2)
-    old = first.learner.policy.copy()
-    second = train(tmp_path, iterations=5)
-    folder = tmp_path / "checkpoints"
-    assert_same_actions(load_agent(tmp_path, 2), old)
-    assert_same_actions(load_agent(tmp_path, str(folder / "ckpt-2")), old)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert_same_actions(load_agent("~", "~/checkpoints/ckpt-2"), old)
-    assert_same_actions(load_agent(tmp_path, "5"), second.learner.policy)
-    assert_same_actions(load_agent(tmp_path), second.learner.policy)
+def test_checkpoints_by_name(run, monkeypatch):
+    root_dir, folder = run.root_dir, run.root_dir / "checkpoints"
+    monkeypatch.setenv("HOME", str(root_dir))
+    assert_same(load_agent(root_dir, 2).policy, run.policies[2])
+    assert_same(load_agent("~", "5").policy, run.policies[5])
+    with own_config():
+        saved = SavedRun(root_dir)
+        saved.read_config()
+        policy = saved.make_policy()
+    for checkpoint, number in (
+        (str(folder / "ckpt-2"), 2),
+        ("newest", 5),
+        ("~/checkpoints/ckpt-2", 2),
+        (folder / "ckpt-5", 5),
+    ):
+        assert saved.restore(policy, checkpoint) == str(folder / f"ckpt-{number}")
+        assert_same(policy, run.policies[number])
     with pytest.raises(ConfigError, match=r"there is no checkpoint 3; .*checkpoints' has 2, 5"):
-        load_agent(tmp_path, 3)
+        load_agent(root_dir, 3, policy)
     with pytest.raises(ConfigError, match=r"there is no best checkpoint in"):
-        load_agent(tmp_path, "best")
+        load_agent(root_dir, "best", policy)
 
 
 @pytest.mark.parametrize("root_dir", [None, 1.5, ("a", 1)])
@@ -102,91 +151,76 @@ def test_what_is_no_path_is_named(root_dir):
 
 
 @pytest.mark.parametrize("checkpoint", [None, 1.5, (), -1, True])
-def test_what_names_no_checkpoint(tmp_path, checkpoint):
-    train(tmp_path, iterations=1)
+def test_what_names_no_checkpoint(run, checkpoint):
     with pytest.raises(
         ConfigError, match='checkpoint is .*: it must be "newest", "best", a number or a path'
     ):
-        SavedRun(str(tmp_path)).find_checkpoint(checkpoint)
+        SavedRun(str(run.root_dir)).find_checkpoint(checkpoint)
 
 
-def test_a_damaged_checkpoint_is_skipped_unless_it_is_named(tmp_path):
-    old = train(tmp_path, iterations=2).learner.policy.copy()
-    train(tmp_path, iterations=5)
-    path = tmp_path / "checkpoints" / "ckpt-5.index"
+def test_a_damaged_checkpoint_is_skipped_unless_it_is_named(tmp_path, run):
+    root_dir, policy = run.copy(tmp_path), run.policies[5].copy()
+    path = root_dir / "checkpoints" / "ckpt-5.index"
     path.write_bytes(path.read_bytes()[:-9])
-    assert_same_actions(load_agent(tmp_path), old)
+    assert_same(load_agent(root_dir, policy=policy).policy, run.policies[2])
     with pytest.raises(ConfigError, match=r"ckpt-5 is damaged: ckpt-5\.index has another checksum"):
-        load_agent(tmp_path, 5)
+        load_agent(root_dir, 5, policy)
 
 
-def test_what_is_no_run(tmp_path):
+def test_what_is_no_run(tmp_path, run):
     with pytest.raises(ConfigError, match=r"holds no run: there is no run\.json"):
         load_agent(tmp_path)
-    train(tmp_path)
-    right = json.loads((tmp_path / "run.json").read_text())
-    (tmp_path / "run.json").write_text("{}")
+    root_dir, policy = run.copy(tmp_path), run.policies[5].copy()
+    right = json.loads((root_dir / "run.json").read_text())
+    (root_dir / "run.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"run\.json cannot be read"):
-        load_agent(tmp_path)
+        load_agent(root_dir)
     for wrong in ({"import_paths": [3]}, {"import_paths": "a"}, {"versions": []}, {"git": "a"}):
-        (tmp_path / "run.json").write_text(json.dumps({**right, **wrong}))
+        (root_dir / "run.json").write_text(json.dumps({**right, **wrong}))
         with pytest.raises(ConfigError, match=rf"run\.json cannot be read: TypeError.*{min(wrong)} is"):
-            load_agent(tmp_path)
+            load_agent(root_dir)
     del right["git"]  # it came later than the others
-    (tmp_path / "run.json").write_text(json.dumps(right))
-    load_agent(tmp_path)
+    (root_dir / "run.json").write_text(json.dumps(right))
+    load_agent(root_dir, policy=policy)
     with pytest.raises(ConfigError, match="policy is 3: it must be a Policy or a PolicyGroup"):
-        load_agent(tmp_path, policy=3)
+        load_agent(root_dir, policy=3)
 
 
-def test_a_checkpoint_of_another_policy(tmp_path):
-    train(tmp_path)
-    path = tmp_path / "operative_config.gin"
+def test_a_checkpoint_of_another_policy(tmp_path, run):
+    path = run.copy(tmp_path) / "operative_config.gin"
     path.write_text(path.read_text().replace("GRU.units = 4", "GRU.units = 5"))
-    message = r"ckpt-3 does not fit this policy: learner/policy/.* is float32 \[4\] there, float32 \[5\] here"
+    message = r"ckpt-5 does not fit this policy: learner/policy/.* is float32 \[4\] there, float32 \[5\] here"
     with pytest.raises(ConfigError, match=message):
-        load_agent(tmp_path)
+        load_agent(tmp_path / "run")
 
 
 def test_agents_of_a_run_that_goes_on_can_be_loaded_at_any_moment(tmp_path):
-    train(tmp_path, iterations=1)
-    thread = threading.Thread(
-        target=train, args=(tmp_path, 10**9, 0.0), kwargs={"config": CONFIG}, daemon=True
-    )
-    trainer = []
-
-    def keep_training():
-        with own_config():
-            gin.parse_config(CONFIG.format(iterations=10**9, interval=0.0))
-            trainer.append(Trainer(str(tmp_path), Experiment().make_driver()))
-        trainer[0].train()
-
-    thread = threading.Thread(target=keep_training)
+    with own_config():
+        trainer = make_trainer(tmp_path, 10**9, interval=0.0)
+    thread = threading.Thread(target=trainer.train)
     thread.start()
     try:
-        deadline = time.monotonic() + 60
-        while not trainer and time.monotonic() < deadline:
-            time.sleep(0.01)
+        deadline = time.monotonic() + 300
         run, seen = SavedRun(tmp_path), set()
         with own_config():
             run.read_config()
             policy = run.make_policy()
-            while len(seen) < 5 and time.monotonic() < deadline:
-                path = run.restore(policy)
-                seen.add(path)
-                assert path.endswith(f"-{int(policy.progress.updates)}")
+        while not files.list_numbers(str(tmp_path / "checkpoints")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        while len(seen) < 5 and time.monotonic() < deadline:
+            path = run.restore(policy)
+            seen.add(path)
+            assert path.endswith(f"-{int(policy.progress.updates)}")
     finally:
-        trainer[0].interrupt("enough")
-        thread.join(60)
+        trainer.interrupt("enough")
+        thread.join(300)
     assert len(seen) >= 5 and not thread.is_alive()
 
 
-def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, monkeypatch):
+def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, run, monkeypatch):
     """The run goes on: the newest checkpoint disappears after it was found, and there is a newer one."""
-    train(tmp_path, iterations=2)
-    trainer = train(tmp_path, iterations=3)
-    run, folder, found = SavedRun(tmp_path), str(tmp_path / "checkpoints"), []
-    find = run.find_checkpoint
+    saved, policy, found = SavedRun(run.copy(tmp_path)), run.policies[2].copy(), []
+    folder, find = str(tmp_path / "run" / "checkpoints"), saved.find_checkpoint
 
     def find_and_remove(checkpoint):
         path = files.path_of(folder, 2) if not found else find(checkpoint)
@@ -195,13 +229,10 @@ def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, monkeypatch):
         found.append(path)
         return path
 
-    monkeypatch.setattr(run, "find_checkpoint", find_and_remove)
-    with own_config():
-        run.read_config()
-        policy = run.make_policy()
-        path = run.restore(policy)
-    assert len(found) == 2 and path == files.path_of(folder, 3)
-    assert int(policy.progress.updates) == int(trainer.learner.progress.updates)
+    monkeypatch.setattr(saved, "find_checkpoint", find_and_remove)
+    path = saved.restore(policy)
+    assert len(found) == 2 and path == files.path_of(folder, 5)
+    assert_same(policy, run.policies[5])
 
 
 def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch):

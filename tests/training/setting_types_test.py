@@ -68,53 +68,50 @@ def test_each_default_is_of_its_type():
     assert wrong == [] and count > 350
 
 
-@pytest.mark.parametrize(
-    "path", sorted(EXAMPLES.glob("**/*.gin")), ids=lambda path: str(path.relative_to(EXAMPLES))
-)
-def test_what_examples_bind_is_of_its_type(path):
-    types = list_types()
-    with own_config():
-        parse_config([str(path)], [])
-        for (_, selector), values in gin.config._CONFIG.items():
-            for parameter, value in values.items():
-                kind = types.get(f"{selector}.{parameter}")
-                if kind and not isinstance(value, gin.config.ConfigurableReference):
-                    assert is_of(value, kind), (selector, parameter, value, kind)
-                elif kind and not value.evaluate:
-                    assert is_of(len, kind), (selector, parameter, value, kind)
+def test_what_examples_bind_is_of_its_type(subtests):
+    types, count = list_types(), 0
+    for path in sorted(EXAMPLES.glob("**/*.gin")):
+        with subtests.test(str(path.relative_to(EXAMPLES))), own_config():
+            parse_config([str(path)], [])
+            for (_, selector), values in gin.config._CONFIG.items():
+                for parameter, value in values.items():
+                    kind = types.get(f"{selector}.{parameter}")
+                    if kind and not isinstance(value, gin.config.ConfigurableReference):
+                        count += 1
+                        assert is_of(value, kind), (selector, parameter, value, kind)
+                    elif kind and not value.evaluate:
+                        assert is_of(len, kind), (selector, parameter, value, kind)
+    assert count > 300
 
 
-@pytest.mark.parametrize(
-    "name, given",
-    [
-        ("StopCriteria", {}),
-        ("Mutation", {}),
-        ("Replacement", {}),
-        ("UnrollTraining", {}),
-        ("Evaluator", {"interval_steps": 1}),
-        ("LinearSchedule", {"start": 0, "end": 1, "over": 10}),
-        ("PiecewiseSchedule", {"boundaries": [0, 1], "values": [0, 1]}),
-        ("Uniform", {"low": 0, "high": 1}),
-        ("LogUniform", {"low": 1, "high": 2}),
-        ("Discount", {"low": 0.1, "high": 0.2}),
-        ("Integers", {"low": 0, "high": 1}),
-        ("RewardClipping", {"observation_spec": None, "reward_spec": None}),
-        ("EpisodeStep", {"observation_spec": None, "reward_spec": None}),
-    ],
-    ids=lambda x: x if isinstance(x, str) else "",
-)
-def test_a_text_is_refused_where_a_number_is_shown(name, given):
+# What is needed beside the numbers.
+NUMERIC = {
+    "StopCriteria": {},
+    "Mutation": {},
+    "Replacement": {},
+    "UnrollTraining": {},
+    "Evaluator": {"interval_steps": 1},
+    "LinearSchedule": {"start": 0, "end": 1, "over": 10},
+    "PiecewiseSchedule": {"boundaries": [0, 1], "values": [0, 1]},
+    "Uniform": {"low": 0, "high": 1},
+    "LogUniform": {"low": 1, "high": 2},
+    "Discount": {"low": 0.1, "high": 0.2},
+    "Integers": {"low": 0, "high": 1},
+    "RewardClipping": {"observation_spec": None, "reward_spec": None},
+    "EpisodeStep": {"observation_spec": None, "reward_spec": None},
+}
+
+
+def test_a_text_is_refused_where_a_number_is_shown(subtests):
     """So "int" is not what the code takes as anything."""
-    (found,) = [x for x in list_settings(name) if x.name == name]
-    numeric = [
-        x
-        for x in found.parameters
-        if x.type and set(x.type.split(" or ")) <= {"int", "float", "bool", "None"}
-    ]
-    assert numeric
-    for parameter in numeric:
-        with pytest.raises(ConfigError, match=parameter.name):
-            gin.get_configurable(name)(**{**given, parameter.name: "text"})
+    for name, given in NUMERIC.items():
+        (found,) = [x for x in list_settings(name) if x.name == name]
+        kinds = {x.name: set(x.type.split(" or ")) for x in found.parameters if x.type}
+        numeric = [x for x, kind in kinds.items() if kind <= {"int", "float", "bool", "None"}]
+        assert numeric, name
+        for parameter in numeric:
+            with subtests.test(f"{name}.{parameter}"), pytest.raises(ConfigError, match=parameter):
+                gin.get_configurable(name)(**{**given, parameter: "text"})
 
 
 class Base:
@@ -200,9 +197,8 @@ def in_alf(monkeypatch):
         monkeypatch.setattr(each.__init__, "__module__", "alf.stand_in")
 
 
-@pytest.mark.parametrize(
-    "name, kind",
-    {
+def test_each_source_of_a_type():
+    expected = {
         "annotated": "int or None",
         "quoted": "Policy or None",
         "optional": "Optional[dict[str, int]]",
@@ -214,15 +210,12 @@ def in_alf(monkeypatch):
         "checked": "float or None",  # the check of what the text refers to, before the default
         "none_first": "int or None",
         "nothing": "",
-    }.items(),
-)
-def test_each_source_of_a_type(name, kind):
-    assert type_of(sample, name) == kind
+    }
+    assert {name: type_of(sample, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    "name, kind",
-    {
+def test_checks_and_references():
+    expected = {
         "far": "dict or None",  # the text of `Base`
         "near": "float or None",  # its default
         "number": "float",  # the check, before the default
@@ -232,10 +225,8 @@ def test_each_source_of_a_type(name, kind):
         "limit": "float or None",
         "own": "",
         "checked": "int",  # its own check, not that of `Base`
-    }.items(),
-)
-def test_checks_and_references(name, kind):
-    assert type_of(Derived, name) == kind
+    }
+    assert {name: type_of(Derived, name) for name in expected} == expected
 
 
 class Outside:
@@ -250,9 +241,8 @@ def test_what_nothing_says_and_what_is_not_of_alf():
     assert type_of(Outside, "rate") == "float"
 
 
-@pytest.mark.parametrize(
-    "text, kinds",
-    {
+def test_the_beginning_of_a_text():
+    expected = {
         "int; rows.": ("int",),
         "an int, or a dict by name": ("int", "dict"),
         "number or `Schedule`, in [0, 1]": ("float", "Schedule"),
@@ -270,8 +260,5 @@ def test_what_nothing_says_and_what_is_not_of_alf():
         "tuple, list or dict of callables": ("tuple", "list", "dict"),
         "texture of the ground": (),
         "": (),
-    }.items(),
-    ids=lambda x: x if isinstance(x, str) else "",
-)
-def test_the_beginning_of_a_text(text, kinds):
-    assert read_kinds(text) == kinds
+    }
+    assert {text: read_kinds(text) for text in expected} == expected

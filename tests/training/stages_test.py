@@ -24,11 +24,12 @@ from alf.drivers.stage_clock import (
     StageClock,
     StageClocks,
 )
-from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.training.stages import StageMeter, find_bottleneck
-from tests.training.trainer_test import make_trainer, read_events
+from tests.training.counting_parts import CountingLearner
+from tests.training.event_files import read_events
+from tests.training.trainer_test import make_trainer
 
 SLOW = 0.04  # seconds
 
@@ -244,7 +245,7 @@ def test_the_page_has_each_word_and_each_name(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     for _, word in RULES.values():
         assert f"| `{word}` |" in page
-    make_trainer(tmp_path, stop={"num_iterations": 3}).train()
+    make_trainer(tmp_path, stop={"num_iterations": 3}, learner=CountingLearner).train()
     for tag in read_events(tmp_path / "train"):
         if tag.startswith(("time/", "throughput/", "memory/", "cpu/")):
             assert re.sub(r"_(1min|5min)$", "_10s", tag) in page, tag
@@ -269,7 +270,7 @@ class SlowPolicy(ActorCriticPolicy):
         return step._replace(action=sleep_in_graph(step.action))
 
 
-class SlowLearner(Learner):
+class SlowLearner(CountingLearner):
     def train(self):
         time.sleep(8 * SLOW)
         return super().train()
@@ -284,15 +285,11 @@ network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
 SLOW_PARTS = {
     "environments": {"env": {"special": sleep_and_return, "special_step": 0}},
     "actors": {"experiment": {"policy_ctor": functools.partial(SlowPolicy, network_ctor=network_ctor)}},
-    "learner": {
-        "experiment": {
-            "learner_ctor": lambda *args, **kwargs: SlowLearner(
-                *args, optimizer=tf.keras.optimizers.legacy.Adam(0.01), **kwargs
-            )
-        }
-    },
+    "learner": {"learner": SlowLearner},
     "metrics": {"experiment": {"observer": True}},
 }
+# Of the asynchronous driver, so that each run takes a second or two; the log queue has room for some records.
+NUM_ITERATIONS = {"environments": 14, "actors": 14, "learner": 7, "metrics": 40}
 
 
 @pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
@@ -300,21 +297,16 @@ SLOW_PARTS = {
 def test_a_run_with_a_slow_part_names_it(tmp_path, monkeypatch, caplog, driver, word):
     caplog.set_level("INFO", "absl")
     monkeypatch.setattr("alf.training.progress_bar._LOG_SECONDS", 0.0)
-    parts = {key: dict(value) for key, value in SLOW_PARTS[word].items()}
+    parts = {"learner": CountingLearner, **SLOW_PARTS[word]}
     experiment = {"num_envs": 2, **parts.pop("experiment", {})}
-    if experiment.pop("observer", False):
-        driver = functools.partial(driver, observers=[lambda record: time.sleep(2 * SLOW)])
+    stop = {"num_iterations": NUM_ITERATIONS[word] if driver is AsyncOffPolicyDriver else 8}
     experiment["driver_ctor"] = driver
-    num_iterations = 40 if word == "metrics" else 14  # the log queue has room for some records
-    make_trainer(
-        tmp_path,
-        stop={"num_iterations": num_iterations},
-        summary_interval=0.6,
-        experiment=experiment,
-        **parts,
-    ).train()
+    if experiment.pop("observer", False):
+        observers = [lambda record: time.sleep(2 * SLOW)]
+        experiment["driver_ctor"] = functools.partial(driver, observers=observers)
+    make_trainer(tmp_path, stop=stop, summary_interval=0.6, experiment=experiment, **parts).train()
     words = [text for _, text in read_events(tmp_path / "train")["time/bottleneck"]]
-    if word == "metrics" and driver.func is SyncOffPolicyDriver:
+    if word == "metrics" and driver is SyncOffPolicyDriver:
         word = "storing"  # its learner's thread calls the observers
     assert words[-1] == word
     log = "\n".join(record.getMessage() for record in caplog.records)

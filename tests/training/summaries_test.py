@@ -4,6 +4,7 @@
 import errno
 import functools
 import io
+import json
 
 import gin
 import numpy as np
@@ -12,17 +13,20 @@ import pytest
 import tensorflow as tf
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 
-from alf.drivers import SyncOffPolicyDriver
+from alf.drivers import EnvSpecs, SyncOffPolicyDriver
+from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.learner import Learner, ReplayTraining
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Callback, Evaluator, summaries
+from alf.training import Callback, Evaluator, Experiment, summaries
+from alf.training.evaluation_session import Result, Session
 from alf.training.progress_file import read_rows
 from alf.training.summaries import Summaries, write_histogram
 from alf.training.video import GifRecorder
 from tests.training.collection_test import make_trainer as make_dqn_trainer
-from tests.training.event_files import read_kinds, read_summaries
-from tests.training.trainer_test import make_trainer, read_events
+from tests.training.counting_parts import make_counting_replay_learner
+from tests.training.event_files import read_events, read_kinds, read_summaries
+from tests.training.trainer_test import make_counting_trainer, make_trainer
 
 
 def read_text(value):
@@ -43,7 +47,7 @@ def read_settings(root_dir):
 
 def test_the_configuration_is_a_text(tmp_path):
     gin.bind_parameter("ImpalaAlgorithm.discount", 0.875)
-    make_trainer(tmp_path, stop={"num_iterations": 2}).train()
+    make_counting_trainer(tmp_path, stop={"num_iterations": 2}).train()
     ((step, value),) = read_summaries(tmp_path / "train")["config/operative_config"]
     assert step == 0 and value.metadata.plugin_data.plugin_name == "text"
     lines = (tmp_path / "operative_config.gin").read_text().splitlines()
@@ -57,7 +61,7 @@ def test_runs_compare_by_their_settings(tmp_path):
         with gin.unlock_config():
             gin.bind_parameter("ImpalaAlgorithm.discount", discount)
             gin.bind_parameter("StopCriteria.num_iterations", 2)
-        make_trainer(tmp_path / name).train()
+        make_counting_trainer(tmp_path / name).train()
         settings, group = read_settings(tmp_path / name)
         assert settings["ImpalaAlgorithm.discount"] == discount
         assert settings["ImpalaAlgorithm.vtrace"] is True and settings["ImpalaAlgorithm.vtrace_lambda"] == 1.0
@@ -79,7 +83,8 @@ def test_no_point_is_there_twice_or_missing(tmp_path):
     make_training = functools.partial(ReplayTraining, replay_ratio=1 / 40, mini_batch_size=4)
 
     def make_learner(algorithm, training):
-        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-3), make_training(training.replayer))
+        optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
+        return make_counting_replay_learner(algorithm, make_training(training.replayer), optimizer)
 
     seen = []
 
@@ -137,11 +142,6 @@ def test_histograms_are_written_with_each_point(tmp_path):
     assert buckets.shape == (30, 3) and buckets[:, 2].sum() == 4 * 4 * 2  # unrolls of two environments
 
 
-def test_by_default_there_are_no_histograms_and_no_pictures(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 3}, summary_interval=0.0).train()
-    assert set(read_kinds(tmp_path / "train").values()) == {"scalars", "text"}
-
-
 def test_a_million_of_more_numbers_make_a_histogram(tmp_path, monkeypatch):
     """Those that count are from all columns of an image, in the shares that they have."""
     monkeypatch.setattr(summaries, "_MOST_NUMBERS", 3000)
@@ -179,7 +179,7 @@ def test_a_custom_summary_is_called_at_each_summary(tmp_path):
         tf.summary.histogram("my/values", [1.0, 2.0])
 
     stop = {"num_iterations": 4}
-    make_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=summarize).train()
+    make_counting_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=summarize).train()
     events = read_events(tmp_path / "train")
     steps = [step for step, _ in events["train/loss"]]
     assert events["my/updates"] == list(zip(steps, (1, 2, 3, 4), strict=True))
@@ -194,7 +194,7 @@ def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
             trainer.metrics["AverageReturn"].result = lambda: np.float32(1000.0)
 
     stop = {"num_iterations": 500, "target_return": 999.0}
-    make_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=reach_the_target).train()
+    make_counting_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=reach_the_target).train()
     columns, rows = read_rows(tmp_path / "progress.csv")
     returns = [float(row[columns.index("metrics/AverageReturn")] or 0.0) for row in rows]
     assert returns[-1] == 1000.0 and max(returns[:-1]) < 999.0
@@ -204,18 +204,18 @@ def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
 
 def test_errors_of_a_custom_summary(tmp_path, caplog):
     with pytest.raises(ConfigError, match="Trainer.custom_summary is 3: it must be a callable"):
-        make_trainer(tmp_path / "a", custom_summary=3)
+        make_counting_trainer(tmp_path / "a", custom_summary=3)
     stop = dict(stop={"num_iterations": 3}, summary_interval=0.0)
 
     def fail(error, trainer):
         raise error
 
     with pytest.raises(ZeroDivisionError):
-        make_trainer(
+        make_counting_trainer(
             tmp_path / "b", custom_summary=functools.partial(fail, ZeroDivisionError()), **stop
         ).train()
     full = OSError(errno.ENOSPC, "No space left on device")
-    make_trainer(tmp_path / "c", custom_summary=functools.partial(fail, full), **stop).train()
+    make_counting_trainer(tmp_path / "c", custom_summary=functools.partial(fail, full), **stop).train()
     assert "No space left on device" in caplog.text
     assert len(read_events(tmp_path / "c" / "train")["train/loss"]) == 3
 
@@ -253,11 +253,10 @@ def evaluating(**settings):
     return functools.partial(Evaluator, num_episodes=3, batch_size=2, **settings)
 
 
-@pytest.mark.parametrize("interval, shown", [(1, [0, 1, 2]), (2, [0, 2])])
-def test_a_video_of_evaluations(tmp_path, interval, shown):
+def test_every_second_evaluation_has_a_video(tmp_path):
     Drawn.modes.clear()
-    settings = dict(interval_steps=1, env_ctor=Drawn, video_interval=interval, video_frames=3)
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 100}, evaluator_ctor=evaluating(**settings))
+    evaluator_ctor = evaluating(interval_steps=1, env_ctor=Drawn, video_interval=2, video_frames=3)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 100}, evaluator_ctor=evaluator_ctor)
     ended, poll = [], trainer._evaluator.poll
 
     def poll_and_stop(timeout=0.0):
@@ -269,7 +268,8 @@ def test_a_video_of_evaluations(tmp_path, interval, shown):
     trainer._evaluator.poll = poll_and_stop
     trainer.train()
     assert Drawn.modes == ["rgb_array"]
-    assert [i for i, evaluation in enumerate(ended[:3]) if evaluation.video] == shown
+    shown = [i for i, evaluation in enumerate(ended[:3]) if evaluation.video]
+    assert shown == [0, 2]
     videos = read_summaries(tmp_path / "train")["eval/video"]
     means = read_events(tmp_path / "train")["eval/return_mean"]
     assert [step for step, _ in videos][: len(shown)] == [means[i][0] for i in shown]
@@ -302,7 +302,7 @@ def test_environments_that_do_not_render(tmp_path):
     with pytest.raises(
         ConfigError, match="Evaluator.video_interval is 1: the environment cannot be rendered"
     ):
-        make_trainer(tmp_path, evaluator_ctor=evaluating(**settings))
+        make_counting_trainer(tmp_path, evaluator_ctor=evaluating(**settings))
     assert len(closed) == 1 and not (tmp_path / "train").exists()
 
 
@@ -314,29 +314,27 @@ def test_wrong_settings(name):
 
 CONFIG = """
 alf.environments.load.name = "CartPole-v1"
-alf.environments.load.batch_size = 4
 ActorCriticNetwork.fc_layer_params = (8,)
-Experiment.num_envs = 1
-Experiment.unroll_length = 4
-alf.Learner.optimizer = @Adam()
-Evaluator.interval_steps = 1
-Evaluator.num_episodes = 2
-Evaluator.place = "process"
-Evaluator.video_interval = 1
-Evaluator.video_frames = 5
-Trainer.evaluator_ctor = @Evaluator
-StopCriteria.target_eval_return = 1.0
-StopCriteria.max_seconds = 120
 """
 
 
-def test_a_video_from_another_process(tmp_path):
-    from alf.training import Experiment, Trainer
-
+def test_a_video_of_a_game_and_its_way_from_another_process():
+    """tensorboard_test has the process itself."""
     gin.parse_config(CONFIG)
-    Trainer(str(tmp_path), Experiment().make_driver()).train()
-    ((_, video), *_) = read_summaries(tmp_path / "train")["eval/video"]
-    width, height, content = tf.make_ndarray(video.tensor)
+    experiment = Experiment()
+    env = experiment.env_ctor(batch_size=1, seed=0)
+    specs = EnvSpecs([env])
+    env.close()
+    policy = experiment.make_policy(specs.observation, specs.action, specs.reward)
+    settings = dict(batch_size=1, num_episodes=1, deterministic=True, seed=0)
+    session = Session(policy, **settings, video_interval=1, video_frames=5)
+    result = session.evaluate_weights(get_weights(policy))
+    session.close()
+    check_cartpole(*result.video)
+    assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def check_cartpole(width, height, content):
     colours, size, duration = read_gif(content)
     # Frames that look the same are one.
     assert size == (240, 160) == (int(width), int(height)) and duration % 20 == 0 and 2 <= len(colours) <= 5

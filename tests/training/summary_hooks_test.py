@@ -14,16 +14,19 @@ from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment, Trainer
 from alf.training.callback import Callback
 from alf.training.stop_criteria import StopCriteria
-from tests.training.trainer_test import read_events
+from tests.training.counting_parts import WeightDecay
+from tests.training.event_files import read_events
 
 
-class Summarizing(DqnAlgorithm):
+class Summarizing(WeightDecay, DqnAlgorithm):
+    def train_step(self, experience, state):
+        return experience.weight
+
     def summarize_rollout(self, experience):
         return {"oldest_step": tf.reduce_max(experience.observation[..., 1])}
 
     def summarize_train(self, experience, train_info, loss_info):
-        transitions = train_info[0]
-        return {"transition_weight": tf.reduce_mean(transitions.weight)}
+        return {"transition_weight": tf.reduce_mean(train_info)}
 
 
 class Keep(Callback):

@@ -13,10 +13,13 @@ import urllib.request
 
 import gin
 import pytest
+import tensorflow as tf
 
+from alf.training import Experiment, Trainer
 from tests.chromium import NEEDS_CHROMIUM, browse
-from tests.training.event_files import read_kinds
+from tests.training.event_files import read_kinds, read_summaries
 from tests.training.metric_names_test import run_impala, run_ppo
+from tests.training.summaries_test import CONFIG, check_cartpole
 
 START_SECONDS = 60
 PINS = 10  # that a page shows
@@ -131,3 +134,22 @@ def test_the_video_is_an_animated_picture(board):
     images = fetch(address, "data/plugin/images/images?tag=eval%2Fvideo&run=impala%2Ftrain&sample=0")
     with open_url(f"{address}data/plugin/images/individualImage?{images[0]['query']}") as answer:
         assert answer.headers["Content-Type"] == "image/gif" and answer.read(6) == b"GIF89a"
+
+
+def test_a_video_comes_from_the_process_of_an_evaluation(tmp_path):
+    gin.parse_config(f"""{CONFIG}
+        alf.environments.load.batch_size = 4
+        Experiment.num_envs = 1
+        Experiment.unroll_length = 4
+        alf.Learner.optimizer = @Adam()
+        Evaluator.interval_steps = 1
+        Evaluator.num_episodes = 2
+        Evaluator.place = "process"
+        Evaluator.video_interval = 1
+        Evaluator.video_frames = 5
+        Trainer.evaluator_ctor = @Evaluator
+        StopCriteria.num_iterations = 1  # at its end the run waits for the evaluation
+    """)
+    Trainer(str(tmp_path), Experiment().make_driver()).train()
+    ((_, video), *_) = read_summaries(tmp_path / "train")["eval/video"]
+    check_cartpole(*tf.make_ndarray(video.tensor))

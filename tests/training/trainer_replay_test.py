@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trainer with a replay buffer: its file in the checkpoint, runs without environments, mixed batches."""
+"""Trainer with a replay buffer: its file in the checkpoint, runs without environments, mixed batches.
+
+Drivers and replay buffers are real. Updates are counted alone, except where a test says that it learns.
+"""
 
 import functools
 import glob
@@ -26,9 +29,15 @@ from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
-from tests.training.trainer_test import read_events
+from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
+from tests.training.event_files import read_events
 
-IMPALA = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
+
+class Decaying(WeightDecay, ImpalaAlgorithm):
+    pass
+
+
+UNROLLS = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=Decaying, learner=Learner)
 
 
 def make_env(seed):
@@ -46,6 +55,7 @@ def make_trainer(
     unroll_length=5,
     driver_ctor=SyncOffPolicyDriver,
     offline_buffer_length=None,
+    learner=make_counting_replay_learner,
     **kwargs,
 ):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
@@ -57,12 +67,13 @@ def make_trainer(
         exp_replayer=replayer,
         offline_buffer=offline_buffer,
         offline_buffer_length=offline_buffer_length,
-        learner_ctor=functools.partial(Learner, optimizer=optimizer, max_grad_norm=10.0),
+        learner_ctor=functools.partial(learner, optimizer=optimizer),
         driver_ctor=driver_ctor,
         unroll_length=unroll_length,
         seed=0,
     )
     stop_criteria_ctor = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
+    kwargs = {"save_git_state": False, **kwargs}
     return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **kwargs)
 
 
@@ -76,15 +87,37 @@ def buffer_file(root_dir):
     return str(root_dir / "checkpoints" / "replay_buffer.npz")
 
 
-def test_a_checkpoint_holds_the_buffer_and_a_run_continues_with_it(tmp_path):
-    first = run(tmp_path, checkpoint_replay_buffer=True)
-    held = int(first.learner.replayer.num_steps())
-    assert held == 4 * 2 * 5 * 4
-    again = make_trainer(tmp_path, stop={"num_iterations": 6}, checkpoint_replay_buffer=True)
-    assert again.learner.replayer.num_steps() == held
+HELD = 4 * 2 * 5 * 4  # rows of 4 train iterations
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The directory of a run of 4 iterations whose checkpoint holds the replay buffer."""
+    root_dir = tmp_path_factory.mktemp("saved")
+    trainer = run(root_dir, checkpoint_replay_buffer=True)
+    assert trainer.learner.replayer.num_steps() == HELD
+    gin.clear_config()  # it was locked
+    return root_dir
+
+
+@pytest.fixture
+def copied(tmp_path, saved):
+    """A copy of that directory."""
+    return shutil.copytree(saved, tmp_path / "copied")
+
+
+@pytest.fixture
+def recorded(copied):
+    """The file of its replay buffer."""
+    return buffer_file(copied)
+
+
+def test_a_checkpoint_holds_the_buffer_and_a_run_continues_with_it(copied):
+    again = make_trainer(copied, stop={"num_iterations": 6}, checkpoint_replay_buffer=True)
+    assert again.counters["iterations"] == 4 and again.learner.replayer.num_steps() == HELD
     again.train()
-    assert again.learner.replayer.num_steps() == held + 2 * 2 * 5 * 4
-    with np.load(buffer_file(tmp_path)) as file:
+    assert again.learner.replayer.num_steps() == HELD + 2 * 2 * 5 * 4
+    with np.load(buffer_file(copied)) as file:
         assert file["observation"].dtype == np.float32
         np.testing.assert_array_equal(file["end"] - file["begin"], [6 * 5 + 1, 6 * 5 + 1])
 
@@ -95,19 +128,13 @@ def test_a_fraction_as_unroll_length(tmp_path):
     assert trainer.learner.replayer.unroll_length == 1
 
 
-def test_a_checkpoint_holds_no_buffer_unless_asked(tmp_path):
-    run(tmp_path)
-    assert not glob.glob(buffer_file(tmp_path) + "*")
-
-
 def test_a_compressed_buffer_is_a_setting(tmp_path):
     run(tmp_path, checkpoint_replay_buffer="compressed")
     with zipfile.ZipFile(buffer_file(tmp_path)) as file:
         compressed = {info.filename for info in file.infolist() if info.compress_type != zipfile.ZIP_STORED}
         assert {"step_type.npy", "action.npy", "prev_action.npy", "policy_version.npy"} == compressed
     again = make_trainer(tmp_path, {"num_iterations": 6}, checkpoint_replay_buffer="compressed")
-    assert again.learner.replayer.num_steps() == 4 * 2 * 5 * 4
-    again.train()
+    assert again.learner.replayer.num_steps() == HELD
     for value in ("zip", 1, None):
         with pytest.raises(ConfigError, match=f"is {value!r}: it must be True, False or 'compressed'"):
             make_trainer(tmp_path / "other", checkpoint_replay_buffer=value)
@@ -148,18 +175,20 @@ def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
 
 def test_a_replayer_without_a_buffer_cannot_be_in_a_checkpoint(tmp_path):
     with pytest.raises(ConfigError, match="checkpoint_replay_buffer is True, but exp_replayer is 'one_time'"):
-        make_trainer(tmp_path, checkpoint_replay_buffer=True, **IMPALA)
+        make_trainer(tmp_path, checkpoint_replay_buffer=True, **UNROLLS)
 
 
-@pytest.fixture
-def recorded(tmp_path):
-    run(tmp_path / "recorded", checkpoint_replay_buffer=True)
-    return buffer_file(tmp_path / "recorded")
+def copy_file(path):
+    """Copies a file to "other.npz" in the same folder; returns a pattern of that."""
+    other = os.path.join(os.path.dirname(path), "other")
+    shutil.copy(path, f"{other}.npz")
+    return f"{other}*"
 
 
-def test_training_without_an_environment(tmp_path, recorded, monkeypatch):
+def test_it_learns_without_an_environment_from_files(tmp_path, recorded, monkeypatch):
     monkeypatch.setitem(globals(), "make_env", None)  # it must not be called
-    trainer = make_trainer(tmp_path / "offline", num_envs=0, offline_buffer=recorded)
+    files = dict(offline_buffer=[recorded, copy_file(recorded)], offline_buffer_length=7)
+    trainer = make_trainer(tmp_path / "offline", num_envs=0, learner=Learner, **files)
     before = [v.numpy() for v in trainer.learner.trainable_variables]
     trainer.train()
     assert trainer.counters == {"iterations": 4, "env_steps": 0}
@@ -191,18 +220,15 @@ def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
 @pytest.mark.parametrize("num_envs", [0, 2])
 @pytest.mark.parametrize("length, held", [(None, 20), (7, 7)])
 def test_several_files(tmp_path, recorded, num_envs, length, held):
-    other = str(tmp_path / "other.npz")
-    shutil.copy(recorded, other)
     trainer = make_trainer(
         tmp_path / "run",
         num_envs=num_envs,
-        offline_buffer=[recorded, f"{other[:-4]}*"],
+        offline_buffer=[recorded, copy_file(recorded)],
         offline_buffer_length=length,
     )
     replayer = trainer.learner.replayer
     offline = replayer.offline if num_envs else replayer
     assert offline.num_steps() == 2 * 2 * 4 * held  # files, environments, sub-environments
-    trainer.train()
 
 
 def test_a_length_without_files(tmp_path):
@@ -229,20 +255,20 @@ def test_nothing_to_learn_from(tmp_path):
 
 
 def test_several_batches_for_each_training(tmp_path):
-    trainer = make_trainer(tmp_path, batches_per_train_iter=3, **IMPALA)
+    trainer = make_trainer(tmp_path, batches_per_train_iter=3, **UNROLLS)
     seen = []
     trainer.learner.algorithm.after_train_iter = lambda experience: seen.append(experience.reward.shape)
     trainer.train()
     assert seen == [(6, 6, 4)] * 4  # 3 batches of 2 unrolls
     assert trainer.learner.train_step_counter == 4
     with pytest.raises(ConfigError, match="batches_per_train_iter is 0"):
-        make_trainer(tmp_path / "other", batches_per_train_iter=0, **IMPALA)
+        make_trainer(tmp_path / "other", batches_per_train_iter=0, **UNROLLS)
 
 
 @pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
 def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver_ctor):
     """An unroll of 5 steps of 4 environments: one alone has no 3 minibatches, 3 have."""
-    settings = dict(num_envs=1, driver_ctor=driver_ctor, **IMPALA)
+    settings = dict(num_envs=1, driver_ctor=driver_ctor, **UNROLLS)
     gin.parse_config("UnrollTraining.num_minibatches = 3")
     with pytest.raises(ConfigError, match="UnrollTraining.num_minibatches is 3: .* 1 unrolls .* = 4;"):
         make_trainer(tmp_path / "refused", **settings)
@@ -255,7 +281,7 @@ def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver_cto
 
 def test_what_a_cyclic_replayer_drops_is_counted_and_shown(tmp_path, caplog):
     gin.parse_config("CyclicOneTimeReplayer.max_unrolls = 3")
-    kwargs = {**IMPALA, "replayer": "cyclic_one_time", "batches_per_train_iter": 4}  # of 2 unrolls
+    kwargs = {**UNROLLS, "replayer": "cyclic_one_time", "batches_per_train_iter": 4}  # of 2 unrolls
     dropped, collected = [], 0
     for stop in ({"num_iterations": 3}, {"num_iterations": 5}):  # the second run continues the first
         trainer = make_trainer(tmp_path, stop, **kwargs)
@@ -275,7 +301,7 @@ def test_what_a_cyclic_replayer_drops_is_counted_and_shown(tmp_path, caplog):
 
 def test_waiting_steps_are_neither_trained_nor_dropped(tmp_path):
     gin.parse_config("CyclicOneTimeReplayer.max_unrolls = 3")
-    trainer = make_trainer(tmp_path, **{**IMPALA, "replayer": "cyclic_one_time"})
+    trainer = make_trainer(tmp_path, **{**UNROLLS, "replayer": "cyclic_one_time"})
     driver, learner, replayer = trainer.driver, trainer.learner, trainer.learner.replayer
     driver.start()
     collected = sum(driver.collect() for _ in range(3))
@@ -306,38 +332,35 @@ def test_a_run_continues_with_the_fraction_of_an_update_that_is_due(tmp_path, sa
     assert 0 < fresh <= (1 if saves_buffer else 2) * 40
 
 
-def test_the_initial_steps_are_collected_again_without_the_buffer(tmp_path):
+def test_without_the_buffer_the_initial_steps_are_collected_again(tmp_path, caplog):
     gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
     first = run(tmp_path, {"num_iterations": 6})
+    assert not glob.glob(buffer_file(tmp_path) + "*"), "a checkpoint holds it if that was asked for"
     updates = int(first.learner.train_step_counter)
-    assert updates > 0
+    assert updates > 0 and "no update was made" not in caplog.text
     again = run(tmp_path, {"num_iterations": 8})
     assert again.learner.train_step_counter == updates
     third = run(tmp_path, {"num_iterations": 12})
     assert third.learner.train_step_counter > updates
 
 
-@pytest.mark.parametrize("num_iterations", [2, 4])
-def test_a_run_without_an_update_is_in_the_log(tmp_path, caplog, num_iterations):
+def test_a_run_without_an_update_is_in_the_log(tmp_path, caplog):
     gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
-    trainer = run(tmp_path, {"num_iterations": num_iterations})
-    assert ("no update was made" in caplog.text) == (num_iterations == 2)
-    assert (trainer.learner.train_step_counter > 0) == (num_iterations == 4)
+    trainer = run(tmp_path, {"num_iterations": 2})
+    assert "no update was made" in caplog.text and trainer.learner.train_step_counter == 0
 
 
-def test_a_buffer_file_that_was_removed_is_in_the_log(tmp_path, caplog):
-    run(tmp_path, {"num_iterations": 2}, checkpoint_replay_buffer=True)
-    os.remove(buffer_file(tmp_path))
-    again = make_trainer(tmp_path, {"num_iterations": 4}, checkpoint_replay_buffer=True)
-    assert f"there is no {buffer_file(tmp_path)}: the replay buffer is empty" in caplog.text
-    assert again.counters["iterations"] == 2 and again.learner.replayer.num_steps() == 0
+def test_a_buffer_file_that_was_removed_is_in_the_log(copied, caplog):
+    os.remove(buffer_file(copied))
+    again = make_trainer(copied, {"num_iterations": 6}, checkpoint_replay_buffer=True)
+    assert f"there is no {buffer_file(copied)}: the replay buffer is empty" in caplog.text
+    assert again.counters["iterations"] == 4 and again.learner.replayer.num_steps() == 0
     again.train()
 
 
-def test_a_damaged_buffer_file_says_how_to_go_on(tmp_path):
-    run(tmp_path, {"num_iterations": 2}, checkpoint_replay_buffer=True)
-    os.truncate(buffer_file(tmp_path), 1000)
+def test_a_damaged_buffer_file_says_how_to_go_on(copied):
+    os.truncate(buffer_file(copied), 1000)
     with pytest.raises(ConfigError, match="replay_buffer.npz.*; remove the file to continue with an empty"):
-        make_trainer(tmp_path, checkpoint_replay_buffer=True)
-    os.remove(buffer_file(tmp_path))
-    assert make_trainer(tmp_path, checkpoint_replay_buffer=True).counters["iterations"] == 2
+        make_trainer(copied, checkpoint_replay_buffer=True)
+    os.remove(buffer_file(copied))
+    assert make_trainer(copied, checkpoint_replay_buffer=True).counters["iterations"] == 4

@@ -1,19 +1,28 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trainer: what ends a run, what it writes, how it continues, what it leaves after an error."""
+"""Trainer: what ends a run, what it writes, how it continues, what it leaves after an error.
+
+Two runs act and learn, and many tests read what they wrote: `runs`, `sync_run`. Where the loop alone is the
+subject, a driver and a learner count in place of that (`counting_parts`).
+"""
 
 import errno
 import functools
+import gc
 import json
 import os
 import resource
 import signal
 import threading
 import time
+import weakref
+from typing import Any, NamedTuple
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, DivergedError, EnvError, SaveError
@@ -28,7 +37,8 @@ from alf.training.git_state import read_git_state
 from alf.training.run_description import read_description
 from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
-from tests.training.event_files import read_kinds, read_summaries
+from tests.training.counting_parts import Clock, CountingDriver, CountingLearner, logged
+from tests.training.event_files import read_events, read_kinds
 
 BATCH_SIZE, EPISODE_LENGTH, UNROLL_LENGTH = 4, 5, 4
 
@@ -59,14 +69,16 @@ class Environment(MatchObservationEnvironment):
         return time_step
 
 
-def make_trainer(root_dir, env=None, stop=None, learning_rate=0.01, experiment=None, **kwargs):
+def make_trainer(
+    root_dir, env=None, stop=None, learning_rate=0.01, experiment=None, learner=Learner, **kwargs
+):
     """A trainer of a small network. `env`, `stop`, `experiment`: arguments of their constructors."""
     optimizer = tf.keras.optimizers.legacy.Adam(learning_rate)
     network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
     parts = {
         "env_ctor": functools.partial(Environment, **(env or {})),
         "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        "learner_ctor": functools.partial(Learner, optimizer=optimizer, max_grad_norm=40.0),
+        "learner_ctor": functools.partial(learner, optimizer=optimizer, max_grad_norm=40.0),
         "unroll_length": UNROLL_LENGTH,
         **(experiment or {}),
     }
@@ -78,9 +90,42 @@ def make_trainer(root_dir, env=None, stop=None, learning_rate=0.01, experiment=N
     return trainer
 
 
+def make_counting_trainer(root_dir, get_time=None, experiment=None, **kwargs):
+    """A trainer of the same parts that counts in place of acting and learning, 32 rows in each iteration."""
+    parts = {"driver_ctor": functools.partial(CountingDriver, get_time=get_time), **(experiment or {})}
+    kwargs = {"learner": CountingLearner, "save_git_state": False, **kwargs}
+    return make_trainer(root_dir, experiment=parts, **kwargs)
+
+
+class Tick(Callback):
+    """Moves a clock after each train iteration; notes how many there were at each checkpoint."""
+
+    def __init__(self, clock, seconds):
+        self.clock, self.seconds, self.env_steps, self.saved = clock, seconds, [], []
+
+    def on_train_iter(self, trainer, summary):
+        self.clock.now += self.seconds
+        self.env_steps.append(trainer.counters["env_steps"])
+
+    def on_checkpoint(self, trainer, path):
+        self.saved.append(trainer.counters["iterations"])
+
+
+def make_ticking_trainer(root_dir, seconds, **kwargs):
+    """A counting trainer whose train iterations take so many seconds; returns it and its `Tick`."""
+    clock = Clock()
+    tick = Tick(clock, seconds)
+    return make_counting_trainer(root_dir, clock, callbacks=[tick], **kwargs), tick
+
+
 def checkpoints(root_dir):
     folder = os.path.join(root_dir, "checkpoints")
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def list_saved(root_dir):
+    """The names of the checkpoints' index files."""
+    return [name for name in checkpoints(root_dir) if name.endswith(".index")]
 
 
 def variables(trainer):
@@ -100,75 +145,91 @@ def metrics(trainer):
     return {metric.name: metric.get_state() for metric in trainer.driver.get_metrics()}
 
 
-@pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-def test_num_iterations(tmp_path, driver):
-    trainer = make_trainer(
-        tmp_path,
-        stop={"num_iterations": 7},
-        experiment={"driver_ctor": driver},
-    )
-    assert trainer.train() == (True, "num_iterations=7 reached")
-    assert trainer.counters["iterations"] == 7
-    assert trainer.learner.train_step_counter.numpy() == 7
-    # All rows but those from LAST to FIRST.
-    unrolls = 7 * (2 if driver is SyncOffPolicyDriver else 1)
-    rows = unrolls * UNROLL_LENGTH * BATCH_SIZE
-    assert rows * EPISODE_LENGTH / (EPISODE_LENGTH + 1) - 8 <= trainer.counters["env_steps"] < rows
-    assert "checkpoint" in checkpoints(tmp_path)
+# Runs that act and learn.
 
 
-def test_num_env_steps(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_env_steps": 100})
-    assert trainer.train() == (True, "num_env_steps=100 reached")
-    assert 100 <= trainer.counters["env_steps"] < 100 + UNROLL_LENGTH * BATCH_SIZE
+class State(NamedTuple):
+    """What a checkpoint must bring back."""
+
+    counters: dict
+    variables: list
+    optimizer_iterations: int
+    metrics: dict
 
 
-def test_max_seconds(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"max_seconds": 1.5})
+def read_state(trainer):
+    iterations = int(trainer.optimizer.iterations)
+    return State(dict(trainer.counters), variables(trainer), iterations, metrics(trainer))
+
+
+class Run(NamedTuple):
+    """A run that is over."""
+
+    trainer: Any
+    began: State
+    ended: State
+    result: tuple  # that `train` returned
+    events: dict
+    messages: list
+    seconds: float
+
+
+def do_run(root_dir, **kwargs):
     start = time.monotonic()
-    assert trainer.train() == (True, "max_seconds=1.5 reached")
-    assert 1.5 <= time.monotonic() - start < 30.0
-    assert trainer.counters["iterations"] >= 1
-
-
-def test_max_seconds_counts_from_the_first_train_step(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"max_seconds": 0.5})
-    train, times = trainer.learner.train, []
-
-    def train_late():
-        times.append(time.monotonic())
-        if len(times) == 1:
-            time.sleep(1.0)  # as if it compiled
-        return train()
-
-    trainer.learner.train = train_late
-    assert trainer.train() == (True, "max_seconds=0.5 reached")
-    assert trainer.counters["iterations"] > 1
-    assert times[-1] - times[0] > 1.0
-
-
-def test_max_to_keep(tmp_path):
-    stop = {"num_iterations": 5}
-    make_trainer(tmp_path, stop=stop, checkpoint_interval=0.0, max_to_keep=2).train()
-    assert [name for name in checkpoints(tmp_path) if name.endswith(".index")] == [
-        f"ckpt-{n}.index" for n in (4, 5)
-    ]
-    for value in (0, 2.5, None):
-        with pytest.raises(ConfigError, match=f"Trainer.max_to_keep is {value}"):
-            make_trainer(tmp_path, max_to_keep=value)
-
-
-def test_a_table_at_the_end(tmp_path, caplog):
-    make_trainer(tmp_path, stop={"num_iterations": 30}, checkpoint_interval=0.0).train()
-    caplog.set_level("INFO", "absl")
-    start = time.monotonic()
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 70}, checkpoint_interval=0.0)
-    env_steps = trainer.counters["env_steps"]
-    trainer.train()
+    with logged() as messages:
+        trainer = make_trainer(root_dir, **kwargs)
+        began = read_state(trainer)
+        result = trainer.train()
     seconds = time.monotonic() - start
-    (table,) = [r.getMessage() for r in caplog.records if "where the time went" in r.getMessage()]
+    gin.clear_config()  # it was locked
+    events = read_events(root_dir / "train")
+    return Run(trainer, began, read_state(trainer), result, events, messages, seconds)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run of the asynchronous driver that shows each of 40 iterations, and another that goes on to 60."""
+    root_dir = tmp_path_factory.mktemp("run")
+    first = do_run(root_dir, stop={"num_iterations": 40}, summary_interval=0.0, experiment={"seed": 0})
+    return first, do_run(root_dir, stop={"num_iterations": 60}, experiment={"seed": 1})
+
+
+def make_sync_trainer(root_dir):
+    experiment = {"seed": 3, "driver_ctor": SyncOffPolicyDriver}
+    return make_trainer(root_dir, stop={"num_iterations": 5}, experiment=experiment)
+
+
+@pytest.fixture(scope="module")
+def sync_run(tmp_path_factory):
+    """The trainer of a run of the synchronous driver, of 5 iterations and seed 3."""
+    trainer = make_sync_trainer(tmp_path_factory.mktemp("sync"))
+    trainer.train()
+    gin.clear_config()
+    return trainer
+
+
+def check_env_steps(env_steps, num_unrolls):
+    """All rows of the unrolls but those from LAST to FIRST."""
+    rows = num_unrolls * UNROLL_LENGTH * BATCH_SIZE
+    assert rows * EPISODE_LENGTH / (EPISODE_LENGTH + 1) - 8 <= env_steps < rows
+
+
+def test_each_iteration_makes_an_update_of_the_unrolls_that_its_driver_collects(runs, sync_run):
+    asynchronous = runs[0].trainer
+    assert runs[0].result == (True, "num_iterations=40 reached")
+    for trainer, num_iterations, unrolls in ((asynchronous, 40, 1), (sync_run, 5, 2)):
+        assert trainer.counters["iterations"] == num_iterations
+        assert trainer.learner.train_step_counter.numpy() == num_iterations
+        check_env_steps(trainer.counters["env_steps"], num_iterations * unrolls)
+        assert "checkpoint" in checkpoints(trainer.root_dir)
+
+
+def test_a_table_at_the_end(runs):
+    first, second = runs
+    trainer, env_steps = second.trainer, first.ended.counters["env_steps"]
+    (table,) = [text for text in second.messages if "where the time went" in text]
     rows = {line[:36].strip(): line[36:].split() for line in table.splitlines()[2:]}
-    assert rows["train iterations"] == rows["updates"] == ["40", "70"]
+    assert rows["train iterations"] == rows["updates"] == ["20", "60"]
     added, total = (int(number.replace(",", "")) for number in rows["env steps"])
     assert total == trainer.counters["env_steps"] == env_steps + added
     assert rows["episodes"][1] == str(trainer.metrics["NumberOfEpisodes"].result())
@@ -180,7 +241,7 @@ def test_a_table_at_the_end(tmp_path, caplog):
     for group in ("environments", "actors"):
         shares = [float(row[0][:-1]) for name, row in rows.items() if name.startswith(f"{group}: ")]
         assert len(shares) >= 2 and sum(shares) == pytest.approx(100.0, abs=0.3)
-    assert float(rows["seconds"][0]) <= seconds + 0.1
+    assert float(rows["seconds"][0]) <= second.seconds + 0.1
     assert sum(float(rows[name][0]) for name in parts) == pytest.approx(float(rows["seconds"][0]), abs=0.3)
     assert sum(float(rows[name][1][:-1]) for name in parts) == pytest.approx(100.0, abs=0.3)
     assert int(rows["env steps/s since first train step"][0].replace(",", "")) > 0
@@ -188,28 +249,11 @@ def test_a_table_at_the_end(tmp_path, caplog):
     assert rows["average episode length"] == [str(EPISODE_LENGTH)]
 
 
-def test_target_return(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"target_return": 0.1 * EPISODE_LENGTH, "num_iterations": 10_000})
-    finished, reason = trainer.train()
-    assert finished and reason.startswith("target_return=0.5 reached: ")
-    assert trainer.counters["iterations"] < 10_000
-
-
-def read_events(folder):
-    """Returns {tag: [(step, value), ...]} of the scalars and texts."""
-    kinds = read_kinds(folder)
-    read = {"scalars": float, "text": lambda array: array.item().decode()}
-    return {
-        tag: [(step, read[kinds[tag]](tf.make_ndarray(value.tensor))) for step, value in values]
-        for tag, values in read_summaries(folder).items()
-        if kinds[tag] in read
-    }
-
-
-def test_summaries(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 60}, summary_interval=0.0)
-    trainer.train()
-    events = read_events(tmp_path / "train")
+def test_summaries(runs):
+    run = runs[0]
+    kinds = set(read_kinds(os.path.join(run.trainer.root_dir, "train")).values())
+    assert kinds == {"scalars", "text"}, "histograms and pictures are there if somebody asks for them"
+    events = dict(run.events)
     assert len(events.pop("config/operative_config")) == 1
     expected = {
         "metrics": [
@@ -250,9 +294,9 @@ def test_summaries(tmp_path):
         assert tag == "time/bottleneck" or np.isfinite(values).all(), f"{tag}: {values}"
         # Episodes have no figures before the first one has ended.
         if not tag.startswith(("metrics/Average", "metrics/Min", "metrics/Max")):
-            assert len(points) == 60, tag
+            assert len(points) == 40, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
-    assert events["train/loss"][-1][0] == trainer.counters["env_steps"]
+    assert events["train/loss"][-1][0] == run.trainer.counters["env_steps"]
     assert last["train/learning_rate"] == pytest.approx(0.01)
     assert last["train/gradient_norm"] > 0
     assert last["train/policy_lag_min"] <= last["train/policy_lag_mean"]
@@ -266,26 +310,155 @@ def test_summaries(tmp_path):
         assert sum(shares) == pytest.approx(1.0, abs=1e-4)
 
 
+def test_nothing_that_is_drawn_repeats_the_x_axis(runs):
+    for tag, points in runs[0].events.items():
+        # Two texts; episodes are of equal length here; and after a long time to compile, the rates of the
+        # first seconds grow as the steps do.
+        others = "config/operative_config", "time/bottleneck", "metrics/NumberOfEpisodes", "throughput/"
+        if tag.startswith(others):
+            continue
+        x, y = np.transpose(points[5:])
+        if np.ptp(y) > 0:
+            assert abs(np.corrcoef(x, y)[0, 1]) < 0.9999, tag
+
+
+def list_stages(trainer):
+    """The stages of the threads that collect, a dict of sets."""
+    groups = trainer.driver.clocks.by_group()
+    del groups["learner"]
+    return {group: {stage for clock in clocks for stage in clock.read()} for group, clocks in groups.items()}
+
+
+def test_a_run_of_one_iteration_has_a_point_of_each_name(tmp_path, runs):
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 1}, learner=CountingLearner)
+    train, deadline = trainer.learner.train, time.monotonic() + 60
+
+    def train_late():
+        """Trains when each thread was in each stage, which it is while a real learner compiles."""
+        while list_stages(trainer) != list_stages(runs[0].trainer) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return train()
+
+    trainer.learner.train = train_late
+    trainer.train()
+    names, expected = (
+        {tag for tag in events if not tag.startswith(("metrics/", "train/"))}
+        for events in (read_events(tmp_path / "train"), runs[0].events)
+    )
+    assert names == expected
+    assert "train/loss" in read_events(tmp_path / "train")
+
+
+def test_a_run_continues_where_it_ended(runs):
+    first, second = runs
+    before, after = first.ended, second.began
+    assert after.counters == before.counters
+    assert after.counters["iterations"] == 40 and after.counters["env_steps"] > 300
+    for a, b in zip(before.variables, after.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert after.optimizer_iterations == 40
+    assert all(slot.any() for slot in after.variables[-8:]), "Adam's m and v"
+    assert after.metrics == before.metrics
+    assert after.metrics["EnvironmentSteps"] > 0 and after.metrics["AverageReturn"]
+
+    assert second.result == (True, "num_iterations=60 reached")
+    trainer = second.trainer
+    assert trainer.counters["iterations"] == 60
+    assert trainer.learner.train_step_counter.numpy() == 60
+    assert second.ended.optimizer_iterations == 60
+    check_env_steps(trainer.counters["env_steps"] - after.counters["env_steps"], 20)
+    assert second.ended.metrics["EnvironmentSteps"] > after.metrics["EnvironmentSteps"]
+    assert "ckpt-60.index" in checkpoints(trainer.root_dir)
+
+
+@pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_nothing_of_a_trainer_lives_when_it_has_gone(tmp_path, driver):
+    """Programs that make trainers again and again would grow. A graph holds the memory of its functions."""
+    list_graphs = lambda: [x for x in gc.get_objects() if isinstance(x, FuncGraph)]  # noqa: E731
+    others = weakref.WeakSet(list_graphs())
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, experiment={"driver_ctor": driver})
+    trainer.train()
+    learner = trainer.learner
+    parts = [trainer, trainer.driver, learner, learner.policy, learner.algorithm, learner.replayer]
+    parts += [trainer.optimizer, *learner.variables]
+    graphs = [x for x in list_graphs() if x not in others]
+    assert len(graphs) >= 3, "of the driver and of the update"
+    living = [weakref.ref(x) for x in (*parts, *graphs)]
+    del trainer, learner, parts, graphs
+    gc.collect()
+    assert [x() for x in living if x() is not None] == []
+
+
+# What ends a run.
+
+
+def test_num_env_steps(tmp_path):
+    trainer, tick = make_ticking_trainer(tmp_path, 1.0, stop={"num_env_steps": 100})
+    assert trainer.train() == (True, "num_env_steps=100 reached")
+    assert tick.env_steps[-2] < 100 <= tick.env_steps[-1] == trainer.counters["env_steps"]
+
+
+def test_max_seconds_counts_from_the_first_train_step(tmp_path):
+    trainer, tick = make_ticking_trainer(tmp_path, 0.5, stop={"max_seconds": 1.5})
+    train = trainer.learner.train
+
+    def train_late():
+        if not tick.env_steps:
+            tick.clock.now += 100.0  # as if it compiled
+        return train()
+
+    trainer.learner.train = train_late
+    assert trainer.train() == (True, "max_seconds=1.5 reached")
+    assert trainer.counters["iterations"] == 3
+
+
+def test_target_return(tmp_path):
+    stop = {"target_return": 0.1 * EPISODE_LENGTH, "num_iterations": 10_000}
+    trainer = make_counting_trainer(tmp_path, stop=stop)
+    finished, reason = trainer.train()
+    assert finished and reason.startswith("target_return=0.5 reached: ")
+    assert trainer.counters["iterations"] < 10_000
+    assert trainer.metrics["NumberOfEpisodes"].result() >= 100, "of fewer there is no average"
+
+
+def test_a_run_that_has_nothing_left_to_do_ends_at_once(tmp_path):
+    make_counting_trainer(tmp_path, stop={"num_iterations": 2}).train()
+    again = make_counting_trainer(tmp_path, stop={"num_iterations": 2})
+    before = variables(again)
+    assert again.train() == (True, "num_iterations=2 reached")
+    third = make_counting_trainer(tmp_path, stop={"num_iterations": 2})
+    assert third.learner.train_step_counter.numpy() == 2
+    for a, b in zip(before, variables(third), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# What comes at intervals.
+
+
+def test_checkpoints_come_at_their_interval_and_the_newest_are_kept(tmp_path):
+    stop = {"num_iterations": 12}
+    trainer, tick = make_ticking_trainer(tmp_path, 3.0, stop=stop, checkpoint_interval=10.0, max_to_keep=2)
+    trainer.train()
+    # The time when an iteration begins decides: the fifth begins after 12 seconds.
+    assert tick.saved == [5, 9, 12]
+    assert list_saved(tmp_path) == ["ckpt-12.index", "ckpt-9.index"]
+    for value in (0, 2.5, None):
+        with pytest.raises(ConfigError, match=f"Trainer.max_to_keep is {value}"):
+            make_counting_trainer(tmp_path, max_to_keep=value)
+
+
 def test_summaries_come_at_their_interval_and_at_the_end(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 60}, summary_interval=1e6)
+    trainer, tick = make_ticking_trainer(tmp_path, 3.0, stop={"num_iterations": 12}, summary_interval=10.0)
     trainer.train()
     events = read_events(tmp_path / "train")
     del events["config/operative_config"]
-    env_steps = trainer.counters["env_steps"]
-    assert {tuple(step for step, _ in points) for points in events.values()} == {(env_steps,)}
-
-
-def test_a_run_of_one_iteration_has_a_point_of_each_name(tmp_path):
-    names = []
-    for num_iterations in (1, 60):
-        path = tmp_path / str(num_iterations)
-        make_trainer(path, stop={"num_iterations": num_iterations}, summary_interval=1e6).train()
-        names.append({tag for tag in read_events(path / "train") if not tag.startswith("metrics/")})
-    assert names[0] == names[1]
+    shown = tuple(tick.env_steps[i - 1] for i in (4, 8, 12))
+    assert shown[-1] == trainer.counters["env_steps"]
+    assert {tuple(step for step, _ in points) for points in events.values()} == {shown}
 
 
 def test_the_last_summary_is_that_of_the_last_update(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 4}, summary_interval=1e6)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 4}, summary_interval=1e6)
     train, summaries = trainer.learner.train, []
 
     def train_twice():
@@ -295,53 +468,10 @@ def test_the_last_summary_is_that_of_the_last_update(tmp_path):
     trainer.learner.train = train_twice
     trainer.train()
     ((_, loss),) = read_events(tmp_path / "train")["train/loss"]
-    assert loss == pytest.approx(float(summaries[1]["loss"]))
+    assert loss == summaries[1]["loss"] == 2.0
 
 
-def test_nothing_that_is_drawn_repeats_the_x_axis(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 40}, summary_interval=0.0)
-    trainer.train()
-    for tag, points in read_events(tmp_path / "train").items():
-        # Two texts; and episodes are of equal length here.
-        if tag in ("config/operative_config", "time/bottleneck", "metrics/NumberOfEpisodes"):
-            continue
-        x, y = np.transpose(points[5:])
-        if np.ptp(y) > 0:
-            assert abs(np.corrcoef(x, y)[0, 1]) < 0.9999, tag
-
-
-def test_a_run_continues_where_it_ended(tmp_path):
-    first = make_trainer(tmp_path, stop={"num_iterations": 30}, experiment={"seed": 0})
-    first.train()
-    second = make_trainer(tmp_path, stop={"num_iterations": 32}, experiment={"seed": 1})
-    assert second.counters == first.counters
-    assert second.counters["iterations"] == 30 and second.counters["env_steps"] > 300
-    for a, b in zip(variables(first), variables(second), strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert second.optimizer.iterations.numpy() == 30
-    assert all(slot.any() for slot in variables(second)[-8:]), "Adam's m and v"
-    assert metrics(second) == metrics(first)
-    assert metrics(second)["EnvironmentSteps"] > 0 and metrics(second)["AverageReturn"]
-
-    env_steps = second.counters["env_steps"]
-    assert second.train() == (True, "num_iterations=32 reached")
-    assert second.counters["iterations"] == 32
-    assert second.learner.train_step_counter.numpy() == 32
-    assert second.optimizer.iterations.numpy() == 32
-    rows = UNROLL_LENGTH * BATCH_SIZE
-    assert env_steps + rows <= second.counters["env_steps"] <= env_steps + 2 * rows
-    assert metrics(second)["EnvironmentSteps"] > metrics(first)["EnvironmentSteps"]
-    assert "ckpt-32.index" in checkpoints(tmp_path)
-
-
-def test_a_run_that_has_nothing_left_to_do_ends_at_once(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 2}).train()
-    again = make_trainer(tmp_path, stop={"num_iterations": 2})
-    before = variables(again)
-    assert again.train() == (True, "num_iterations=2 reached")
-    third = make_trainer(tmp_path, stop={"num_iterations": 2})
-    for a, b in zip(before, variables(third), strict=True):
-        np.testing.assert_array_equal(a, b)
+# What it writes.
 
 
 class WhileItRuns(Callback):
@@ -359,27 +489,27 @@ class WhileItRuns(Callback):
 
 
 def test_a_file_says_how_the_run_ended_while_no_run_goes_on(tmp_path):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 2})
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 2})
     trainer.train()
     done = {"status": "SUCCESS", "reason": "num_iterations=2 reached", **trainer.counters}
     assert done["iterations"] == 2 and read_done(tmp_path) == done
     # A run that is refused leaves it, and one that is continued replaces it.
     with pytest.raises(ConfigError):
-        make_trainer(tmp_path, max_to_keep=0)
+        make_counting_trainer(tmp_path, max_to_keep=0)
     assert read_done(tmp_path) == done
     callback = WhileItRuns(tmp_path, error=KeyError("my\nbug"))
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 4}, callbacks=[callback])
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 4}, callbacks=[callback])
     with pytest.raises(KeyError):
         trainer.train()
     assert callback.found == [False, False]
     done = read_done(tmp_path)
     assert (done["status"], done["reason"], done["iterations"]) == ("FAILURE", r"KeyError: 'my\nbug'", 4)
     callback = WhileItRuns(tmp_path, error=KeyboardInterrupt())
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 5}, callbacks=[callback])
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 5}, callbacks=[callback])
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     assert read_done(tmp_path)["status"] == "INTERRUPTED"
-    trainer = make_trainer(tmp_path)
+    trainer = make_counting_trainer(tmp_path)
     trainer.stop("good enough")
     assert trainer.train() == (True, "good enough")
     assert read_done(tmp_path)["status"] == "SUCCESS"
@@ -394,59 +524,67 @@ def test_the_end_is_written_before_another_run_may_begin(tmp_path, monkeypatch):
         close(self)
 
     monkeypatch.setattr(RunDir, "close", note)
-    make_trainer(tmp_path, stop={"num_iterations": 1}).train()
+    make_counting_trainer(tmp_path, stop={"num_iterations": 1}).train()
     assert held == [True]
 
 
 def test_whether_the_state_of_git_is_saved(tmp_path):
     for save_git_state in (True, False):
-        make_trainer(tmp_path, save_git_state=save_git_state, stop={"num_iterations": 1}).train()
+        make_counting_trainer(tmp_path, save_git_state=save_git_state)._run_dir.close()
         # The tests are in a repository, or in a copy of one.
         expected = read_git_state([os.getcwd()]) is not None and save_git_state
         assert (read_description(str(tmp_path)).git is not None) == expected
 
 
-def test_checkpoints_come_at_their_interval(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 5}, checkpoint_interval=0.0).train()
-    assert [name for name in checkpoints(tmp_path) if name.endswith(".index")] == [
-        f"ckpt-{n}.index" for n in (3, 4, 5)
-    ]
+def test_a_second_run_in_the_directory_is_refused(tmp_path):
+    made = []
+    first = make_counting_trainer(tmp_path, stop={"num_iterations": 2})
+    with pytest.raises(ConfigError, match="is in use: another run writes there now"):
+        make_counting_trainer(tmp_path, env={"made": made})
+    assert [env.closed for env in made] == [1, 1]
+    first.train()
+    with pytest.raises(EnvironmentError_):
+        make_counting_trainer(tmp_path, env={"special": fail}).train()
+    make_counting_trainer(tmp_path)  # both runs gave the directory back
 
 
-def slowly(seconds, started=None):
-    def special(reward):
-        if started is not None:
-            started.set()
-        time.sleep(seconds)
-        return reward
-
-    return special
+# Interrupts.
 
 
 def test_interrupt_ends_a_run_that_waits_for_a_slow_environment(tmp_path):
-    started = threading.Event()
-    made = []
-    # An unroll takes 4 s from step 10 on.
-    trainer = make_trainer(tmp_path, env={"special": slowly(1.0, started), "made": made})
-    interrupted = []
+    hanging, is_saved, was_saved, made = threading.Barrier(3), threading.Event(), [], []
+
+    def hang(reward):
+        if not is_saved.is_set():
+            hanging.wait(60)
+        was_saved.append(is_saved.wait(60))
+        return reward
+
+    class Release(Callback):
+        def on_end(self, trainer, reason):
+            assert checkpoints(tmp_path)
+            is_saved.set()
+
+    env = {"special": hang, "made": made}
+    trainer = make_trainer(tmp_path, env=env, learner=CountingLearner, callbacks=[Release()])
 
     def interrupt():
-        started.wait()
-        time.sleep(0.2)
-        interrupted.append(time.monotonic())
+        hanging.wait(60)  # for both environments
+        while trainer.driver.queue_sizes()["learn_queue"] or trainer.driver._waiting_since is None:
+            time.sleep(0.01)
         trainer.interrupt("enough")
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     assert trainer.train() == (False, "enough")
-    assert time.monotonic() - interrupted[0] < 3.0
     thread.join()
+    assert all(was_saved), "the run has waited for its environments"
     iterations = trainer.counters["iterations"]
     assert iterations >= 1
     assert f"ckpt-{iterations}.index" in checkpoints(tmp_path)
     assert [env.closed for env in made] == [1, 1]
     assert read_done(tmp_path) == {"status": "INTERRUPTED", "reason": "enough", **trainer.counters}
-    assert make_trainer(tmp_path).counters == trainer.counters
+    assert make_counting_trainer(tmp_path, callbacks=()).counters == trainer.counters
 
 
 def test_interrupt_before_train(tmp_path):
@@ -454,6 +592,67 @@ def test_interrupt_before_train(tmp_path):
     trainer.interrupt("enough")
     assert trainer.train() == (False, "enough")
     assert "ckpt-0.index" in checkpoints(tmp_path)
+
+
+class Watched(Environment):
+    """Calls `notice` with "reset" or "step" and how many there were."""
+
+    def __init__(self, notice, seed):
+        super().__init__(seed=seed)
+        self._notice = notice
+
+    def _reset(self):
+        self._notice("reset", 1)
+        return super()._reset()
+
+    def _step(self, action):
+        self._notice("step", self.steps + 1)
+        return super()._step(action)
+
+
+MOMENTS = [("reset", 1), ("step", 2), ("step", 30), ("train", 3), ("save", 3), ("seconds", 0.3)]
+ALIKE = [("reset", 1), ("step", 2), ("train", 3)]  # for the synchronous driver: one of two threads waits
+
+
+@pytest.mark.parametrize(
+    "driver, moment",
+    [
+        (driver, moment)
+        for driver in (AsyncOffPolicyDriver, SyncOffPolicyDriver)
+        for moment in MOMENTS
+        if driver is AsyncOffPolicyDriver or moment not in ALIKE
+    ],
+)
+def test_an_interrupt_at_any_moment_saves_a_run_that_can_go_on(tmp_path, monkeypatch, driver, moment):
+    def notice(*reached):
+        if reached == moment:
+            trainer.interrupt("enough")
+
+    settings = {"driver_ctor": driver, "env_ctor": functools.partial(Watched, notice)}
+    if driver is AsyncOffPolicyDriver:
+        settings["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
+    trainer = make_trainer(tmp_path, experiment=settings, learner=CountingLearner, checkpoint_interval=0.0)
+    train, write = trainer.learner.train, tf.train.Checkpoint.write
+
+    def train_and_notice():
+        notice("train", trainer.counters["iterations"] + 1)
+        return train()
+
+    def write_and_notice(*args):
+        notice("save", trainer.counters["iterations"])
+        return write(*args)
+
+    monkeypatch.setattr(tf.train.Checkpoint, "write", write_and_notice)
+    trainer.learner.train = train_and_notice
+    timer = threading.Timer(moment[1], notice, moment)
+    if moment[0] == "seconds":
+        timer.start()
+    assert trainer.train() == (False, "enough")
+    assert f"ckpt-{trainer.counters['iterations']}.index" in checkpoints(tmp_path)
+    assert make_counting_trainer(tmp_path).counters == trainer.counters
+
+
+# Errors.
 
 
 class EnvironmentError_(Exception):
@@ -466,7 +665,7 @@ def fail(reward):
 
 def test_an_environments_own_error_ends_the_run(tmp_path):
     made = []
-    trainer = make_trainer(tmp_path, env={"special": fail, "made": made})
+    trainer = make_trainer(tmp_path, env={"special": fail, "made": made}, learner=CountingLearner)
     start = time.monotonic()
     with pytest.raises(EnvironmentError_, match="the simulator crashed") as info:
         trainer.train()
@@ -479,39 +678,48 @@ def test_an_environments_own_error_ends_the_run(tmp_path):
 
 
 def test_an_error_keeps_the_checkpoint_of_before(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 3}).train()
+    make_counting_trainer(tmp_path, stop={"num_iterations": 3}).train()
     before = checkpoints(tmp_path)
     with pytest.raises(EnvironmentError_):
-        make_trainer(tmp_path, env={"special": fail}).train()
+        make_counting_trainer(tmp_path, env={"special": fail}).train()
     assert checkpoints(tmp_path) == before
-    assert make_trainer(tmp_path).counters["iterations"] == 3
+    assert make_counting_trainer(tmp_path).counters["iterations"] == 3
 
 
-def test_a_reward_that_is_not_finite_ends_the_run(tmp_path):
+def test_a_reward_that_is_not_finite_ends_the_run_and_no_learner_sees_it(tmp_path):
     made = []
-    trainer = make_trainer(tmp_path, env={"special": lambda r: r * np.nan, "made": made})
+    env = {"special": lambda r: r * np.nan, "made": made}
+    trainer = make_trainer(tmp_path, env=env, learner=CountingLearner)
     with pytest.raises(EnvError, match=r"envs\[[01]\] \(Environment\) returned nan in reward of sub-environ"):
         trainer.train()
-    assert all(np.isfinite(v).all() for v in variables(trainer))
     assert checkpoints(tmp_path) == []
     assert [env.closed for env in made] == [1, 1]
 
 
-def test_a_learning_rate_that_is_too_large_ends_the_run(tmp_path):
-    trainer = make_trainer(tmp_path, learning_rate=1e30)
-    with pytest.raises(DivergedError, match="lower the optimizer's learning_rate"):
-        trainer.train()
-    assert not [name for name in checkpoints(tmp_path) if name.endswith(".index")]
-
-
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path):
-    make_trainer(tmp_path, stop={"num_iterations": 3}).train()
-    trainer = make_trainer(tmp_path, checkpoint_interval=0.0)
+    parts = {"experiment": {"driver_ctor": SyncOffPolicyDriver}, "checkpoint_interval": 0.0}
+    make_counting_trainer(tmp_path, stop={"num_iterations": 3}, **parts).train()
+    # The first update makes weights that are too large; the next one is not finite.
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 20}, **parts)
     trainer.optimizer.learning_rate = 1e30
-    with pytest.raises(DivergedError, match="learning_rate.*; ckpt-4 has these weights and is set aside$"):
+    message = "lower the optimizer's learning_rate.*; ckpt-4 has these weights and is set aside$"
+    with pytest.raises(DivergedError, match=message):
         trainer.train()
-    assert make_trainer(tmp_path).counters["iterations"] == 3
-    assert make_trainer(tmp_path, stop={"num_iterations": 5}).train() == (True, "num_iterations=5 reached")
+    again = make_counting_trainer(tmp_path, stop={"num_iterations": 5}, **parts)
+    assert again.counters["iterations"] == 3
+    assert again.train() == (True, "num_iterations=5 reached")
+
+
+def test_a_run_that_diverges_at_once_leaves_no_checkpoint(tmp_path):
+    trainer = make_counting_trainer(tmp_path)
+
+    def diverge():
+        raise DivergedError("the loss is not finite")
+
+    trainer.learner.train = diverge
+    with pytest.raises(DivergedError, match="^the loss is not finite$"):
+        trainer.train()
+    assert list_saved(tmp_path) == []
 
 
 def test_a_disk_that_is_full_for_a_while_does_not_end_the_run(tmp_path, monkeypatch, caplog):
@@ -524,16 +732,14 @@ def test_a_disk_that_is_full_for_a_while_does_not_end_the_run(tmp_path, monkeypa
         return write(*args)
 
     monkeypatch.setattr(tf.train.Checkpoint, "write", fail_twice)
-    make_trainer(tmp_path, stop={"num_iterations": 5}, checkpoint_interval=0.0).train()
-    assert [name for name in checkpoints(tmp_path) if name.endswith(".index")] == [
-        f"ckpt-{n}.index" for n in (3, 4, 5)
-    ]
+    make_counting_trainer(tmp_path, stop={"num_iterations": 5}, checkpoint_interval=0.0).train()
+    assert list_saved(tmp_path) == [f"ckpt-{n}.index" for n in (3, 4, 5)]
     messages = [r.getMessage() for r in caplog.records if "no checkpoint was saved" in r.getMessage()]
     assert len(messages) == 2 and "full" in messages[0] and "No space left" in messages[1]
 
 
 def test_an_error_of_tensorflow_is_said_without_its_graph(tmp_path, monkeypatch):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 2})
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 2})
     monkeypatch.setattr(tf.train.Checkpoint, "write", lambda *_: tf.io.read_file("/nope/mine"))
     with pytest.raises(SaveError, match="^no checkpoint was saved: /nope/mine; No such file or directory$"):
         trainer.train()
@@ -544,7 +750,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left")
 
     made = []
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, env={"made": made})
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 2}, env={"made": made})
     monkeypatch.setattr(tf.train.Checkpoint, "write", fail)
     with pytest.raises(SaveError, match="no checkpoint was saved: .*No space left"):
         trainer.train()
@@ -553,7 +759,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error(tmp_path, monkeypatch):
 
 
 def test_summaries_that_cannot_be_written_are_a_warning(tmp_path, caplog):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 5}, summary_interval=0.0)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 5}, summary_interval=0.0)
     (tmp_path / "train").write_text("a file in place of the folder")
     assert trainer.train() == (True, "num_iterations=5 reached")
     (message,) = [r.getMessage() for r in caplog.records if "no summaries" in r.getMessage()]
@@ -563,7 +769,7 @@ def test_summaries_that_cannot_be_written_are_a_warning(tmp_path, caplog):
 
 def test_a_full_disk_beneath_the_summaries(tmp_path, caplog):
     """The events' file must not grow beyond what it has: the write fails as on a full disk."""
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 40}, summary_interval=0.0)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 40}, summary_interval=0.0)
     write, limits = trainer._checkpointer.save, resource.getrlimit(resource.RLIMIT_FSIZE)
     trainer._checkpointer.save = lambda **kw: (resource.setrlimit(resource.RLIMIT_FSIZE, limits), write(**kw))
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -577,18 +783,6 @@ def test_a_full_disk_beneath_the_summaries(tmp_path, caplog):
     assert "ckpt-40.index" in checkpoints(tmp_path)
 
 
-def test_a_second_run_in_the_directory_is_refused(tmp_path):
-    made = []
-    first = make_trainer(tmp_path, stop={"num_iterations": 2})
-    with pytest.raises(ConfigError, match="is in use: another run writes there now"):
-        make_trainer(tmp_path, env={"made": made})
-    assert [env.closed for env in made] == [1, 1]
-    first.train()
-    with pytest.raises(EnvironmentError_):
-        make_trainer(tmp_path, env={"special": fail}).train()
-    make_trainer(tmp_path)  # both runs gave the directory back
-
-
 def test_an_environment_that_cannot_be_closed_does_not_fail_a_run_that_is_saved(tmp_path, caplog):
     class Unclosable(Environment):
         def close(self):
@@ -597,67 +791,11 @@ def test_an_environment_that_cannot_be_closed_does_not_fail_a_run_that_is_saved(
 
     made = []
     experiment = {"env_ctor": functools.partial(Unclosable, made)}
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, experiment=experiment)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 2}, experiment=experiment)
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert [env.closed for env in made] == [1, 1]
     assert "the driver did not stop as it should" in caplog.text and "the simulator has gone" in caplog.text
     assert "ckpt-2.index" in checkpoints(tmp_path)
-
-
-@pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.5, 1.0, 1.5, 2.0])
-def test_interrupts_at_many_moments(tmp_path, driver, seconds):
-    settings = {"driver_ctor": driver}
-    if driver is AsyncOffPolicyDriver:
-        settings["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
-    trainer = make_trainer(tmp_path, experiment=settings, checkpoint_interval=0.0)
-    timer = threading.Timer(seconds, trainer.interrupt, ["enough"])
-    timer.start()
-    assert trainer.train() == (False, "enough")
-    timer.join()
-    assert f"ckpt-{trainer.counters['iterations']}.index" in checkpoints(tmp_path)
-    assert make_trainer(tmp_path, experiment=settings).counters == trainer.counters
-
-
-class Seeded(Environment):
-    """Keeps the seeds that it gets, each a tuple of its constructor's and that of `seed`."""
-
-    seeds = []
-
-    def __init__(self, seed):
-        super().__init__(seed=seed)
-
-    def seed(self, seed):
-        self.seeds.append((self.given_seed, seed))
-
-
-@pytest.mark.parametrize("seed", [3, None])
-def test_a_continued_run_has_other_seeds(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(Seeded, "seeds", [])
-    context.context()._seed = None  # as in a new process
-    drawn = []
-    for _ in range(2):  # the second continuation is from the same checkpoint: it is the same
-        drawn.append(draw_after_start(tmp_path, seed))
-    make_trainer(tmp_path, stop={"num_iterations": 2}, experiment={"seed": seed}).train()
-    del Seeded.seeds[:]
-    for _ in range(2):
-        drawn.append(draw_after_start(tmp_path, seed))
-    make_trainer(tmp_path, stop={"num_iterations": 4}, experiment={"seed": seed}).train()
-    drawn.append(draw_after_start(tmp_path, seed))
-    if seed is None:
-        assert not Seeded.seeds and len(set(drawn)) == 5
-        return
-    first, again, later = Seeded.seeds[:2], Seeded.seeds[2:4], Seeded.seeds[4:]
-    assert first == again != later
-    assert len({seed for _, seed in (*first, *later)} | {given for given, _ in first}) == 6
-    assert drawn[0] == drawn[1] and drawn[2] == drawn[3] and len(set(drawn)) == 3
-
-
-def draw_after_start(root_dir, seed):
-    """Makes a trainer; returns the numbers that TensorFlow and NumPy draw next."""
-    trainer = make_trainer(root_dir, experiment={"seed": seed, "env_ctor": Seeded})
-    trainer._run_dir.close()
-    return float(tf.random.normal(())), np.random.random()  # noqa: NPY002
 
 
 def test_failures_while_building_close_the_environments_and_write_nothing(tmp_path):
@@ -691,9 +829,53 @@ def test_num_envs_is_checked(tmp_path):
         make_trainer(tmp_path, experiment={"num_envs": 0})
 
 
+# Seeds.
+
+
+class Seeded(Environment):
+    """Keeps the seeds that it gets, each a tuple of its constructor's and that of `seed`."""
+
+    seeds = []
+
+    def __init__(self, seed):
+        super().__init__(seed=seed)
+
+    def seed(self, seed):
+        self.seeds.append((self.given_seed, seed))
+
+
+@pytest.mark.parametrize("seed", [3, None])
+def test_a_continued_run_has_other_seeds(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(Seeded, "seeds", [])
+    context.context()._seed = None  # as in a new process
+    drawn = []
+    for _ in range(2):  # the second continuation is from the same checkpoint: it is the same
+        drawn.append(draw_after_start(tmp_path, seed))
+    make_counting_trainer(tmp_path, stop={"num_iterations": 2}, experiment={"seed": seed}).train()
+    del Seeded.seeds[:]
+    for _ in range(2):
+        drawn.append(draw_after_start(tmp_path, seed))
+    make_counting_trainer(tmp_path, stop={"num_iterations": 4}, experiment={"seed": seed}).train()
+    drawn.append(draw_after_start(tmp_path, seed))
+    if seed is None:
+        assert not Seeded.seeds and len(set(drawn)) == 5
+        return
+    first, again, later = Seeded.seeds[:2], Seeded.seeds[2:4], Seeded.seeds[4:]
+    assert first == again != later
+    assert len({seed for _, seed in (*first, *later)} | {given for given, _ in first}) == 6
+    assert drawn[0] == drawn[1] and drawn[2] == drawn[3] and len(set(drawn)) == 3
+
+
+def draw_after_start(root_dir, seed):
+    """Makes a trainer; returns the numbers that TensorFlow and NumPy draw next."""
+    trainer = make_counting_trainer(root_dir, experiment={"seed": seed, "env_ctor": Seeded})
+    trainer._run_dir.close()
+    return float(tf.random.normal(())), np.random.random()  # noqa: NPY002
+
+
 def test_each_environment_gets_a_seed_of_its_own(tmp_path):
     made = []
-    make_trainer(tmp_path, env={"made": made}, experiment={"num_envs": 4, "seed": 7})
+    make_counting_trainer(tmp_path, env={"made": made}, experiment={"num_envs": 4, "seed": 7})
     seeds = [env.given_seed for env in made]
     assert len(set(seeds)) == 4
     assert seeds == seed_everything(7, 4)
@@ -712,18 +894,24 @@ def test_seeds():
     assert tf.random.normal(()).numpy() == drawn
 
 
-@pytest.mark.parametrize("num_iterations", [0, 5])
-def test_weights_follow_from_the_seed(tmp_path, num_iterations):
-    def train(name, seed):
-        settings = {"seed": seed, "driver_ctor": SyncOffPolicyDriver}
-        stop = {"num_iterations": num_iterations or None}
-        trainer = make_trainer(tmp_path / name, stop=stop, experiment=settings)
-        if num_iterations:
-            trainer.train()
-        return np.concatenate([np.ravel(w) for w in trainer.learner.algorithm.policy.trainable_variables])
+def read_weights(trainer):
+    return np.concatenate([np.ravel(w) for w in trainer.learner.algorithm.policy.trainable_variables])
 
-    expected = train("a", 3)
+
+def test_initial_weights_follow_from_the_seed(tmp_path):
+    def make(name, seed):
+        return read_weights(make_counting_trainer(tmp_path / name, experiment={"seed": seed}))
+
+    expected = make("a", 3)
     tf.keras.utils.set_random_seed(5)  # Keras then draws from another generator
-    np.testing.assert_array_equal(train("b", 3), expected)
-    assert (train("c", 3) != train("d", 4)).mean() > 0.5  # biases begin at 0
-    assert (train("e", None) != train("f", None)).mean() > 0.5
+    np.testing.assert_array_equal(make("b", 3), expected)
+    assert (expected != make("c", 4)).mean() > 0.5  # biases begin at 0
+    assert (make("d", None) != make("e", None)).mean() > 0.5
+
+
+def test_what_a_synchronous_run_learns_follows_from_the_seed(tmp_path, sync_run):
+    tf.keras.utils.set_random_seed(5)
+    again = make_sync_trainer(tmp_path)
+    assert (read_weights(again) != read_weights(sync_run)).mean() > 0.5, "it has learned"
+    again.train()
+    np.testing.assert_array_equal(read_weights(again), read_weights(sync_run))

@@ -25,7 +25,8 @@ from alf.training.config import own_config
 from alf.training.evaluation import evaluate
 from alf.training.saved_run import load_agent
 from alf.training.stop_criteria import StopCriteria
-from tests.training.trainer_test import read_events
+from tests.training.counting_parts import WeightDecay
+from tests.training.event_files import read_events
 
 
 class TwoRewards(gymnasium.Env):
@@ -56,8 +57,8 @@ def check_reward(algorithm, experience, expected):
     algorithm.checks.assign_add(1)
 
 
-class CheckingImpala(ImpalaAlgorithm):
-    """Fails unless it learns from the sum, weighted with `expected`, another variable."""
+class CheckingImpala(WeightDecay, ImpalaAlgorithm):
+    """Fails in the graph unless it learns from the sum, weighted with `expected`, another variable."""
 
     def __init__(self, policy):
         super().__init__(policy)
@@ -70,7 +71,7 @@ class CheckingImpala(ImpalaAlgorithm):
         return super().preprocess(experience, state)
 
 
-class CheckingDqn(DqnAlgorithm):
+class CheckingDqn(WeightDecay, DqnAlgorithm):
     def __init__(self, policy):
         super().__init__(policy)
         self.checks = tf.Variable(0, trainable=False)

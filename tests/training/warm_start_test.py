@@ -11,19 +11,36 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.bin.command import first_line
+from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
+from alf.learner import Learner
+from alf.nest_utils import to_tensor_spec
 from alf.networks import GRU, ActorCriticNetwork, ObservationEncoder
-from alf.policies import ActorCriticPolicy, SacPolicy
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer
+from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import checkpoint_files as files
+from alf.training.checkpointer import Checkpointer
 from alf.training.warm_start import warm_start
-from tests.training import trainer_replay_test, trainer_test
+from tests.training import small_runs
 
 ENCODER = functools.partial(ObservationEncoder, vector_layer_params=(6,))
 
 
-def make_trainer(root_dir, iterations=3, rnn_ctor=None, units=8, share_layers=None, **kwargs):
-    """A trainer of `ActorCriticNetwork`s with an encoder that has weights."""
+class Environment(MatchObservationEnvironment):
+    """Counts how often it was closed."""
+
+    def __init__(self, seed, made):
+        super().__init__(4, seed=seed)
+        self.closed = 0
+        made.append(self)
+
+    def close(self):
+        self.closed += 1
+
+
+def make_trainer(root_dir, iterations=3, rnn_ctor=None, units=8, share_layers=None, made=None, **kwargs):
+    """A trainer of `ActorCriticNetwork`s with an encoder that has weights; they move without learning."""
     network = functools.partial(
         ActorCriticNetwork,
         fc_layer_params=(units,),
@@ -31,12 +48,18 @@ def make_trainer(root_dir, iterations=3, rnn_ctor=None, units=8, share_layers=No
         rnn_ctor=rnn_ctor,
         share_layers=share_layers,
     )
-    parts = {
+    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    move = small_runs.add_to_weights
+    experiment = {
+        "env_ctor": functools.partial(Environment, made=[] if made is None else made),
         "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network),
         "data_transformers": (ObservationNormalizer,),
+        "learner_ctor": functools.partial(small_runs.make_idle_learner, optimizer=optimizer, move=move),
+        "seed": None,
     }
-    stop = {"num_iterations": iterations}
-    return trainer_test.make_trainer(root_dir, stop=stop, experiment=parts, **kwargs)
+    trainer = small_runs.make_trainer(root_dir, {"num_iterations": iterations}, experiment, **kwargs)
+    trainer.optimizer = optimizer
+    return trainer
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +67,8 @@ def source(tmp_path_factory):
     """The directory of a run of 3 iterations, and its trainer."""
     folder = tmp_path_factory.mktemp("source")
     trainer = make_trainer(folder)
+    for variable in trainer.optimizer.variables():  # as if it had learned
+        variable.assign_add(tf.ones_like(variable))
     trainer.train()
     return str(folder), trainer
 
@@ -84,8 +109,9 @@ def test_the_whole_of_a_run(tmp_path, source, caplog, place):
     assert f"variables of {folder}/checkpoints/ckpt-3" in caplog.text
     # What belongs to the run itself starts anew.
     assert ours.counters == {"iterations": 0, "env_steps": 0}
-    assert ours.learner.train_step_counter == 0 and int(ours.optimizer.iterations) == 0
-    assert not any(slot.any() for slot in trainer_test.variables(ours)[-2:])
+    assert ours.learner.train_step_counter == 0
+    assert len(ours.optimizer.variables()) > 9
+    assert not any(np.any(variable) for variable in ours.optimizer.variables())
     assert ours.train() == (True, "num_iterations=3 reached")
 
 
@@ -98,7 +124,8 @@ def test_a_part_of_the_policy(tmp_path, source, part):
     fresh = make_trainer(tmp_path / "fresh", units=9)
     assert_different(rest, split(fresh.learner.policy, "encoder")[1])
     assert not values(ours.learner.policy.data_transformer)[0].any(), "the statistics"
-    ours.train()
+    for trainer in (ours, fresh):
+        trainer.close()
 
 
 def test_a_part_with_another_head_and_a_recurrent_layer(tmp_path, source):
@@ -107,6 +134,7 @@ def test_a_part_with_another_head_and_a_recurrent_layer(tmp_path, source):
     (layers, rest), (their_layers, _) = (split(x.learner.policy, "layers") for x in (ours, theirs))
     assert_same(layers, their_layers)
     assert len(rest) > len(split(theirs.learner.policy, "layers")[1])
+    ours.close()
 
 
 def test_a_run_with_several_policies_has_no_single_algorithm(tmp_path):
@@ -128,27 +156,36 @@ def test_a_run_that_continues_ignores_it(tmp_path, source, caplog):
     assert again.train() == (True, "num_iterations=5 reached")
 
 
-@pytest.mark.parametrize(
-    "place, message",
-    [
-        ("nowhere", "nowhere is neither a run nor a whole checkpoint: "),
-        ("encoder@nowhere", "nowhere is neither a run nor a whole checkpoint: "),
-        ("{}/checkpoints/ckpt-2", "ckpt-2 is neither a run nor a whole checkpoint: "),
-        ("{}/checkpoints", r"holds no run: there is no run\.json"),
-        ("decoder@{}", "no variable of the checkpoint has 'decoder' in its name; .*torso, encoder, "),
-        ("encode@{}", "no variable of the checkpoint has 'encode' in its name"),
-        ("progress@{}", "no variable of the checkpoint has 'progress' in its name"),
-        ("@{}", "there is no name before the @"),
-        ("", "it must be a path"),
-        (3, "it must be a path"),
-    ],
-)
-def test_what_is_not_there_is_refused(tmp_path, source, place, message):
-    place = place.format(source[0]) if isinstance(place, str) else place
+NOT_THERE = [
+    ("nowhere", "nowhere is neither a run nor a whole checkpoint: "),
+    ("encoder@nowhere", "nowhere is neither a run nor a whole checkpoint: "),
+    ("{}/checkpoints/ckpt-2", "ckpt-2 is neither a run nor a whole checkpoint: "),
+    ("{}/checkpoints", r"holds no run: there is no run\.json"),
+    ("decoder@{}", "no variable of the checkpoint has 'decoder' in its name; .*torso, encoder, "),
+    ("encode@{}", "no variable of the checkpoint has 'encode' in its name"),
+    ("progress@{}", "no variable of the checkpoint has 'progress' in its name"),
+    ("@{}", "there is no name before the @"),
+    ("", "it must be a path"),
+    (3, "it must be a path"),
+]
+
+
+def test_what_is_not_there_is_refused(source, subtests):
+    folder, trainer = source
+    for place, message in NOT_THERE:
+        place = place.format(folder) if isinstance(place, str) else place
+        with (
+            subtests.test(msg=str(place)),
+            pytest.raises(ConfigError, match=f"^Trainer.initial_checkpoint is {place!r}: .*{message}"),
+        ):
+            warm_start(trainer.learner.algorithm, place)
+
+
+def test_a_run_that_is_refused_writes_nothing_and_closes_its_environments(tmp_path):
     made = []
-    with pytest.raises(ConfigError, match=f"Trainer.initial_checkpoint is {place!r}: .*{message}"):
-        make_trainer(tmp_path / "new", initial_checkpoint=place, env={"made": made})
-    assert [env.closed for env in made] == [1, 1]
+    with pytest.raises(ConfigError, match="^Trainer.initial_checkpoint is 'nowhere': "):
+        make_trainer(tmp_path / "new", initial_checkpoint="nowhere", made=made)
+    assert [env.closed for env in made] == [1]
     assert not list((tmp_path / "new").iterdir())
 
 
@@ -157,7 +194,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, source):
     path = tmp_path / "source" / "checkpoints" / "ckpt-3.index"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ConfigError, match="ckpt-3 is damaged"):
-        make_trainer(tmp_path / "new", initial_checkpoint=str(tmp_path / "source"))
+        warm_start(source[1].learner.algorithm, str(tmp_path / "source"))
 
 
 def test_shapes_that_do_not_match_are_listed(tmp_path, source):
@@ -170,56 +207,60 @@ def test_shapes_that_do_not_match_are_listed(tmp_path, source):
 
 
 def test_names_that_do_not_match_are_listed_up_to_five(tmp_path, source):
+    recurrent = make_trainer(tmp_path / "recurrent", rnn_ctor=GRU)
+    recurrent.save()
     settings = {"rnn_ctor": GRU, "share_layers": False}
     with pytest.raises(ConfigError) as info:
         make_trainer(tmp_path / "new", initial_checkpoint=source[0], **settings)
     text = first_line(info.value)
     assert text.count(";") == 4 and re.search(r" and \d+ more$", text)
     assert "policy/network/torso/rnn/weights/0 is not in the checkpoint" in text
-    make_trainer(tmp_path / "recurrent", rnn_ctor=GRU).train()
     with pytest.raises(ConfigError, match="policy/network/torso/rnn/[^;]* is in the checkpoint alone"):
-        make_trainer(tmp_path / "new", initial_checkpoint=str(tmp_path / "recurrent"))
+        warm_start(source[1].learner.algorithm, str(tmp_path / "recurrent"))
+    recurrent.close()
+
+
+def make_algorithm(policy, algorithm, continuous=False):
+    env = MatchObservationEnvironment(1, continuous=continuous)
+    return algorithm(policy(to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())))
+
+
+def save(folder, algorithm):
+    """Writes a checkpoint of an algorithm, none of whose variables is as it was made; returns its path."""
+    for number, variable in enumerate(algorithm.variables):
+        variable.assign_add(tf.cast(tf.fill(variable.shape, number + 1), variable.dtype))
+    learner = Learner(algorithm, tf.keras.optimizers.legacy.Adam())
+    return Checkpointer(str(folder), OfflineDriver(learner)).save()
 
 
 def test_a_target_network_is_restored_with_the_whole_and_copied_with_a_part(tmp_path):
-    make = trainer_replay_test.make_trainer
-    source = make(tmp_path / "source")
-    for variable in source.learner.algorithm._target_network.variables:
-        variable.assign(tf.ones_like(variable))
-    source.train()
-    learned = values(source.learner.policy.network)
-    whole = make(tmp_path / "whole", initial_checkpoint=str(tmp_path / "source"))
-    assert_same(values(whole.learner.policy.network), learned)
-    assert all(np.all(x == 1) for x in values(whole.learner.algorithm._target_network))
-    part = make(tmp_path / "part", initial_checkpoint=f"network@{tmp_path}/source")
-    assert_same(values(part.learner.policy.network), learned)
-    assert_same(values(part.learner.algorithm._target_network), learned)
-
-
-def continuous(seed):
-    return trainer_replay_test.MatchObservationEnvironment(4, continuous=True, seed=seed)
+    source, whole, part = (make_algorithm(EpsilonGreedyPolicy, DqnAlgorithm) for _ in range(3))
+    path = save(tmp_path, source)
+    learned, target = values(source.policy.network), values(source._target_network)
+    assert not any(np.array_equal(x, y) for x, y in zip(learned, target, strict=True))
+    warm_start(whole, path)
+    assert_same(values(whole.policy.network), learned)
+    assert_same(values(whole._target_network), target)
+    warm_start(part, f"network@{path}")
+    assert_same(values(part.policy.network), learned)
+    assert_same(values(part._target_network), learned)
 
 
 @pytest.mark.parametrize(
-    "policy, algorithm",
+    "policy, algorithm, continuous",
     [
-        (SacPolicy, SacAlgorithm),
-        (trainer_replay_test.EpsilonGreedyPolicy, DqnAlgorithm),
-        (ActorCriticPolicy, functools.partial(PPOAlgorithm, target_update_period=2)),
+        (SacPolicy, SacAlgorithm, True),
+        (EpsilonGreedyPolicy, DqnAlgorithm, False),
+        (ActorCriticPolicy, functools.partial(PPOAlgorithm, target_update_period=2), False),
     ],
 )
-def test_every_variable_of_algorithm_and_policy_has_a_name(tmp_path, monkeypatch, policy, algorithm):
-    if policy is SacPolicy:
-        monkeypatch.setattr(trainer_replay_test, "make_env", continuous)
-    replayer = "one_time" if policy is ActorCriticPolicy else "uniform"
-    settings = dict(policy=policy, algorithm=algorithm, replayer=replayer)
-    source = trainer_replay_test.run(tmp_path / "source", **settings)
-    new = trainer_replay_test.make_trainer(tmp_path / "new", **settings)
-    warm_start(new.learner.algorithm, str(tmp_path / "source"))
-    modules = [module for module in new.learner.algorithm.submodules if hasattr(module, "progress")]
+def test_every_variable_of_algorithm_and_policy_has_a_name(tmp_path, policy, algorithm, continuous):
+    source, new = (make_algorithm(policy, algorithm, continuous) for _ in range(2))
+    warm_start(new, save(tmp_path, source))
+    modules = [module for module in new.submodules if hasattr(module, "progress")]
     counters = {id(v) for m in modules for v in tf.nest.flatten(m.progress)}
-    pairs = zip(new.learner.algorithm.variables, source.learner.algorithm.variables, strict=True)
-    for ours, theirs in pairs:
+    assert len(new.variables) > len(counters)
+    for ours, theirs in zip(new.variables, source.variables, strict=True):
         if id(ours) not in counters:
             np.testing.assert_array_equal(ours, theirs, err_msg=ours.name)
-    assert int(new.learner.progress.updates) == int(new.learner.progress.env_steps) == 0
+    assert int(new.progress.updates) == int(new.progress.env_steps) == 0

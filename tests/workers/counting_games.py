@@ -195,3 +195,7 @@ class TurnGame(_Counting, AECEnv):
             self.infos[agent] = {"action_mask": mask}
         numbers = self._numbers(agent)
         return {"observation": numbers, "action_mask": mask} if self._masks == "observation" else numbers
+
+
+def make_list():
+    return [1, 2]

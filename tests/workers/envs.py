@@ -122,6 +122,141 @@ class SpaceEnv(gymnasium.Env):
         return self.observation_space.sample()
 
 
+class FaultEnv(CountEnv):
+    """Action 0 is a step as any other, and each further one calls an item of `FAULTS`."""
+
+    def __init__(self):
+        super().__init__(action_space=spaces.Discrete(1 + len(FAULTS)))
+
+    def step(self, action):
+        result = super().step(action)
+        if action > 0:
+            FAULTS[action - 1]()
+        return result
+
+
+class SerialEnv(CountEnv):
+    """Observes the numbers of its last four steps, counted over all environments of its process."""
+
+    num_steps = 0
+
+    def step(self, action):
+        result = super().step(action)
+        SerialEnv.num_steps += 1
+        self._last = [*self._last[1:], SerialEnv.num_steps]
+        return self._observe(), *result[1:]
+
+    def reset(self, **kwargs):
+        self._last = [0] * 4
+        return super().reset(**kwargs)
+
+    def _observe(self):
+        return np.array(self._last, np.float64)
+
+
+class FrameEnv(CountEnv):
+    """Renders its number."""
+
+    def __init__(self, number):
+        super().__init__()
+        self._number = number
+
+    def render(self):
+        return self._number
+
+
+class DrawEnv(gymnasium.Env):
+    """Renders the step of the episode, which has 4 of them."""
+
+    observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        return np.zeros(1, np.float32), 0.0, self.count == 4, False, {}
+
+    def render(self):
+        return np.full((2, 3, 3), self.count, np.uint8)
+
+
+class DrawModeEnv(DrawEnv):
+    """Renders in one mode."""
+
+    metadata = {"render_fps": 7}
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def render(self):
+        return super().render() if self.render_mode == "rgb_array" else None
+
+
+class WaitEnv(CountEnv):
+    """Each step waits for a file."""
+
+    def __init__(self, path):
+        super().__init__()
+        self._path = path
+
+    def step(self, action):
+        while not os.path.exists(self._path):
+            time.sleep(0.005)
+        return super().step(action)
+
+
+class CallCountEnv(gymnasium.Env):
+    """Observes the step of the episode, the number of calls of `reset` and `step` before, and `length`."""
+
+    observation_space = spaces.Box(0, np.inf, (3,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, length):
+        self._length, self._calls = length, -1
+
+    def _observe(self):
+        self._calls += 1
+        return np.array([self._step, self._calls, self._length], np.float32), {"calls": self._calls}
+
+    def reset(self, *, seed=None, options=None):
+        self._step = 0
+        return self._observe()
+
+    def step(self, action):
+        self._step += 1
+        observation, info = self._observe()
+        return observation, float(self._step), self._step == self._length, False, info
+
+
+class SampleEnv(gymnasium.Env):
+    """Shows random observations of its space; its reward is a hash of the action that it was given."""
+
+    def __init__(self, observation_space, action_space, seed, episode_length=4):
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.observation_space.seed(seed)
+        self._length = episode_length
+
+    def reset(self, *, seed=None, options=None):
+        self._steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self._steps += 1
+        return self.observation_space.sample(), hash_action(action), False, self._steps == self._length, {}
+
+
+def hash_action(action):
+    """A number in [0, 1000) that depends on every part of an action."""
+    if isinstance(action, dict):
+        action = [action[key] for key in sorted(action)]
+    if isinstance(action, (tuple, list)):
+        return sum((7 * i + 3) * hash_action(part) for i, part in enumerate(action)) % 1000
+    return float(np.sum(np.arange(1, np.size(action) + 1) * np.ravel(action)) % 1000)
+
+
 class ProcessEnv(CountEnv):
     """Observes the state of its process: (TensorFlow is imported, cores, OMP_NUM_THREADS, niceness)."""
 
@@ -257,6 +392,20 @@ def act_once(path, act):
         act()
 
 
+def hang(folder, how):
+    """Calls `how`, which hangs, and says so before: by a file with the name of the process id."""
+    open(os.path.join(folder, str(os.getpid())), "x").close()
+    how()
+
+
+def stop_process():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def kill_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def crash():
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -267,3 +416,6 @@ def end_process():
 
 def sleep_for_long():
     time.sleep(1000)
+
+
+FAULTS = (raise_own_error, raise_timeout, raise_not_picklable, exit_python, end_process)

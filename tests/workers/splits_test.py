@@ -7,16 +7,16 @@ import functools
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
 from absl import logging
 
 from alf.errors import ConfigError
-from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings
+from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
 from tests.workers import envs
-from tests.workers.envs import CountEnv, SlowEnv
+from tests.workers.envs import CountEnv, SerialEnv
+from tests.workers.hangs import Hangs
 from tests.workers.pool_test import alive, wait_until
 
 FIRST, MID, LAST = 0, 1, 2
@@ -53,7 +53,7 @@ def warnings(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("num_workers, num_splits", [(1, 2), (2, 2), (2, 3)])
+@pytest.mark.parametrize("num_workers, num_splits", [(1, 2), (2, 3)])
 def test_splits_do_what_one_batch_in_this_process_does(num_workers, num_splits):
     env_fns = [functools.partial(CountEnv, 3 + i) for i in range(6)]
     batch = EnvBatch(env_fns, range(100, 106))
@@ -73,37 +73,32 @@ def test_splits_do_what_one_batch_in_this_process_does(num_workers, num_splits):
 
 
 def test_the_worker_steps_one_split_while_another_one_waits_for_its_action():
-    """A cycle of each split takes 0.6 s: half of it in the only worker, half of it for the policy."""
-    seconds, cycles = 0.3, 4
-    with make([functools.partial(SlowEnv, seconds)] * 2, num_workers=1) as splits:
-
-        def run(split):
+    with make([CountEnv] * 2, num_workers=1) as splits:
+        for split in splits:
             split.reset()
-            for _ in range(cycles):
-                time.sleep(seconds)  # for the policy
-                split.step()
-
-        start = time.monotonic()
-        together(*(functools.partial(run, split) for split in splits))
-        serial = 2 * cycles * 2 * seconds
-        assert cycles * 2 * seconds <= time.monotonic() - start < 0.8 * serial
+        for stepping, waiting in (splits, reversed(splits)):
+            before = observed(waiting)
+            for _ in range(3):
+                stepping.step()
+            assert observed(stepping)[0, STEP] == 3
+            np.testing.assert_array_equal(observed(waiting), before)
 
 
-def test_splits_are_answered_in_the_order_of_arrival():
+def test_splits_are_answered_in_turn():
     """One split that always has a command does not keep the other one from the worker."""
-    with make([functools.partial(SlowEnv, 0.02)] * 2, num_workers=1) as (busy, other):
-        counts, begin = [], threading.Barrier(2)
-
-        def run(split):
+    with make([SerialEnv] * 2, num_workers=1) as splits:
+        for split in splits:
             split.reset()
-            begin.wait(60)
-            for _ in range(20):
-                split.step()
-                counts.append(split is busy)
-
-        together(functools.partial(run, busy), functools.partial(run, other))
-        leads = np.cumsum(np.where(counts, 1, -1))
-        assert abs(leads[:30]).max() <= 10  # in turns, but for the beginning
+            split.arrays.action[0][:] = 0
+        channels = [split._channels[0] for split in splits]
+        os.kill(splits[0].pids[0], signal.SIGSTOP)
+        for channel in channels:
+            channel.send(process.STEP * 4)  # The commands of both splits wait.
+        os.kill(splits[0].pids[0], signal.SIGCONT)
+        for channel in channels:
+            for _ in range(4):
+                channel.receive_reply(60.0, lambda: None)
+        assert sorted(observed(split)[0].tolist() for split in splits) == [[1, 3, 5, 7], [2, 4, 6, 8]]
 
 
 # --- Faults.
@@ -136,13 +131,12 @@ def test_a_worker_that_dies_is_restarted_once_for_all_splits(warnings):
 
 
 @pytest.mark.parametrize("fault", ["hang", "end"])
-def test_a_fault_in_one_split_while_all_step(warnings, tmp_path, fault):
-    act = envs.sleep_for_long if fault == "hang" else envs.end_process
-    special = functools.partial(
-        CountEnv, length=1000, at=3, act=functools.partial(envs.act_once, tmp_path / "begun", act)
-    )
-    env_fns = [functools.partial(CountEnv, 1000)] * 3 + [special]
-    with make(env_fns, num_workers=1, step_timeout=2.0 if fault == "hang" else 60.0) as splits:
+def test_a_fault_in_one_split_while_all_step(warnings, monkeypatch, tmp_path, fault):
+    hangs = Hangs(monkeypatch, tmp_path)
+    ends = functools.partial(envs.act_once, tmp_path / "begun", envs.end_process)
+    act = hangs.make_act() if fault == "hang" else ends
+    env_fns = [functools.partial(CountEnv, 1000)] * 3 + [functools.partial(CountEnv, 1000, at=3, act=act)]
+    with make(env_fns, num_workers=1) as splits:
         turn = threading.Barrier(2)  # so that no split has ended before the fault
 
         def run(split):
@@ -158,8 +152,8 @@ def test_a_fault_in_one_split_while_all_step(warnings, tmp_path, fault):
             assert types.count([FIRST, FIRST]) == 1 and types.count([MID, MID]) == 7
         assert sum(split.num_restarts for split in splits) == 1
         name = "the worker process of environments 0 to 1 and 2 to 3"
-        hangs = "did not answer within 2 * step_timeout=2 s"
-        reason = hangs if fault == "hang" else "ended with exit status 7"
+        hang = "did not answer within 2 * step_timeout=60 s"
+        reason = hang if fault == "hang" else "ended with exit status 7"
         assert warnings == [f"{name} {reason}: restart 1 of 3 within 600 s"]
 
 
@@ -177,7 +171,7 @@ def test_all_splits_end_when_no_restart_is_left():
 
 def test_an_exception_is_raised_in_its_split_alone():
     special = functools.partial(CountEnv, at=1, act=envs.raise_own_error)
-    with make([CountEnv] * 3 + [special]) as (one, other):
+    with make([CountEnv] * 3 + [special], num_workers=1) as (one, other):
         one.reset(), other.reset()
         with pytest.raises(KeyError, match="my own bug"):
             other.step()
@@ -187,7 +181,7 @@ def test_an_exception_is_raised_in_its_split_alone():
 
 
 def test_errors_count_the_environments_of_all_splits():
-    with make([CountEnv] * 3 + [envs.WrongShapeEnv]) as (one, other):
+    with make([CountEnv] * 3 + [envs.WrongShapeEnv], num_workers=1) as (one, other):
         one.reset()
         with pytest.raises(Exception, match="^environment 3, step 0: the observation is"):
             other.reset()
@@ -204,7 +198,7 @@ def test_environments_of_splits_must_have_the_same_spaces():
 
 
 def test_seeds_are_those_of_the_split():
-    with make([CountEnv] * 4) as (one, other):
+    with make([CountEnv] * 4, num_workers=1) as (one, other):
         other.seed([7, 8])
         one.reset(), other.reset()
         assert observed(one)[:, SEED].tolist() == [100, 101]
@@ -212,7 +206,7 @@ def test_seeds_are_those_of_the_split():
 
 
 def test_the_last_split_that_is_closed_ends_the_workers():
-    with make([CountEnv] * 4) as (one, other):
+    with make([CountEnv] * 2, num_workers=1) as (one, other):
         one.reset(), other.reset()
         pids = one.pids
         one.close()
@@ -226,15 +220,14 @@ def test_the_last_split_that_is_closed_ends_the_workers():
 
 
 def test_no_process_is_left_when_all_splits_are_forgotten():
-    pool = WorkerPool([CountEnv] * 4, range(4), 2, num_splits=2)
+    pool = WorkerPool([CountEnv] * 2, range(2), 1, num_splits=2)
     pids = pool.pids
     del pool
     wait_until(lambda: not any(alive(pid) for pid in pids))
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_rows_that_are_held_are_those_of_the_split(num_workers):
-    with make([functools.partial(CountEnv, 9)] * 8, num_workers) as splits:
+def test_rows_that_are_held_are_those_of_the_split():
+    with make([functools.partial(CountEnv, 9)] * 8, num_workers=2) as splits:
         for split in splits:
             split.reset()
         splits[1].hold([0, 3])

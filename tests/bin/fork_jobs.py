@@ -1,0 +1,78 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-train and others where something is not as usual: functions for `Forks`."""
+
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+
+import tensorflow as tf
+
+from alf.bin import command, train
+from alf.drivers import AsyncOffPolicyDriver
+from alf.errors import ConfigError
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.training import progress_bar
+from alf.training.config import first_line
+
+
+def closed_pipe():
+    """The reader of the output has gone, as after `| true`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.dup2(writer, 1)
+    train.console_main()
+
+
+def full_disk():
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    train.console_main()
+
+
+def logs_often():
+    """The log has a line of the progress after each iteration; SIGHUP does what it does by default."""
+    progress_bar._LOG_SECONDS = 0.0
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
+    train.console_main()
+
+
+def under_nohup():
+    progress_bar._LOG_SECONDS = 0.0
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    train.console_main()
+
+
+def leaves_a_thread():
+    command._EXIT_SECONDS = 0.5
+    train.main = lambda argv: threading.Thread(target=time.sleep, args=(600,), name="Simulator").start()
+    train.console_main()
+
+
+def train_with_peers():
+    """alf-train where the first argument is TF_CONFIG."""
+    os.environ["TF_CONFIG"] = sys.argv.pop(1)
+    train.console_main()
+
+
+def run_script():
+    """Runs the file that the first argument names, with the others."""
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def few_threads():
+    """TensorFlow starts with 10 threads, which are enough for one environment. Prints the error of two."""
+    tf.config.threading.set_inter_op_parallelism_threads(10)
+    tf.constant(1) + 1
+    envs = make_counting_envs(1)
+    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1)
+    driver.start()
+    assert driver.run_async() > 0
+    driver.stop()
+    envs = make_counting_envs(2)
+    try:
+        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+    except ConfigError as error:
+        print(first_line(error))

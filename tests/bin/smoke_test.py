@@ -1,0 +1,197 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Each command does its job once, through its `main` in this process; a wrong setting is one line of each.
+
+Stand-ins take the place of a sweep's runs, and of Ray with the members of a population. They, the videos of
+alf-play, flags as a user writes them, streams and signals are left to `make test-all`.
+"""
+
+import contextlib
+import io
+import json
+import signal
+import sys
+import types
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from alf.bin import benchmark, check_env, evaluate, export, pbt, play, sweep, train
+from alf.bin.command import make_main
+from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
+from alf.training.config import own_config
+from tests.bin.conftest import import_plot, write_config, write_study
+from tests.sweep import stand_ins
+
+
+class Trained:
+    """A run of the user's own environment that alf-train has made: what it was given, and what it printed."""
+
+    def __init__(self, folder):
+        self.gin_file, self.root_dir = str(write_config(folder, "own")), str(folder / "run")
+        out = io.StringIO()
+        if not flags.FLAGS.is_parsed():
+            flags.FLAGS.mark_as_parsed()
+        with own_config(), contextlib.redirect_stdout(out):
+            with flagsaver.flagsaver(gin_file=[self.gin_file], root_dir=self.root_dir):
+                self.status = train.main(["alf-train"])
+        self.out = out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = list(sys.path)
+    yield Trained(tmp_path_factory.mktemp("smoke"))
+    sys.path[:] = path  # parse_config adds to it
+
+
+# --- Each command does its job.
+
+
+def test_alf_train_trains(trained):
+    assert (trained.status, trained.out) == (0, "num_iterations=2 reached\n")
+
+
+def test_alf_evaluate_prints_the_figures_of_the_episodes(trained, command):
+    status, out, errors = command(evaluate, root_dir=trained.root_dir, num_episodes=2, json=True, seed=0)
+    assert (status, errors) == (0, [])
+    found = json.loads(out)
+    assert found["num_episodes"] == 2 and found["checkpoint"].endswith("ckpt-2")
+    assert found["return"]["low"] <= found["return"]["mean"] <= found["return"]["high"]
+
+
+def test_alf_play_shows_the_episodes(trained, command, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    flags = dict(root_dir=trained.root_dir, num_episodes=2, seed=0, gin_param=["Uneven.longest = 4"])
+    status, out, errors = command(play, **flags)
+    assert (status, errors) == (0, [])
+    checkpoint, *episodes = out.splitlines()
+    assert checkpoint.endswith("ckpt-2")
+    assert [line.partition(":")[0] for line in episodes] == ["episode 1", "episode 2"]
+
+
+def test_alf_export_writes_a_saved_model(trained, command, tmp_path):
+    status, out, errors = command(export, root_dir=trained.root_dir, output=str(tmp_path / "export"))
+    assert (status, errors) == (0, [])
+    assert out == f"{trained.root_dir}/checkpoints/ckpt-2 is exported to {tmp_path}/export\n"
+    assert (tmp_path / "export" / "saved_model.pb").exists()
+
+
+def test_alf_benchmark_measures_a_run(trained, command):
+    status, out, errors = command(benchmark, root_dir=trained.root_dir, measure_seconds=0.1)
+    assert (status, errors) == (0, [])
+    found = json.loads(out)
+    assert found["sampling"]["env_steps"] > 0 and found["training"]["updates_per_second"] > 0
+
+
+def test_alf_plot_draws_the_curve_of_a_run(trained, command, tmp_path):
+    picture = tmp_path / "curves.png"
+    status, out, errors = command(import_plot(), trained.root_dir, output=str(picture))
+    assert (status, out, errors) == (0, f"{picture}, runs: 1, curves: 1\n", [])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_alf_check_env_finds_no_problem(trained, command):
+    status, out, errors = command(check_env, gin_file=[trained.gin_file], num_steps=8)
+    assert (status, errors) == (0, [])
+    assert "problems: none" in out
+
+
+def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
+    """The return of a stand-in is ten times its seed."""
+    monkeypatch.setattr(sweep, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
+    gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
+    values = dict(gin_file=[gin_file], root_dir=str(root_dir), seeds=["1", "2"])
+    status, out, errors = command(sweep, **values, grid=["Adam.learning_rate=[0.1]"])
+    assert (status, errors) == (0, [])
+    assert (root_dir / "sweep.md").read_text() in out and (root_dir / "curves.png").exists()
+    assert "the best is Adam.learning_rate=0.1, seed 2: alf-play" in out
+    header, row = (root_dir / "sweep.csv").read_text().splitlines()
+    figures = dict(zip(header.split(","), row.split(","), strict=True))
+    assert (figures["Adam.learning_rate"], float(figures["mean"])) == ("0.1", 15)
+
+
+def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
+    """The objective of a stand-in is ten times its index."""
+
+    def run_study(ray, study, population, helpers, config, folder, announce, on_change, on_scheduler):
+        on_scheduler(types.SimpleNamespace(stop_reason=None))
+        for order in study.orders:
+            member = order["member"]
+            report = dict(member=member, env_steps=200, objective=10.0 * member, path="ckpt-9")
+            study.report(report | dict(diverged=False, is_over=True))
+            announce(f"member {member} has ended")
+        return []
+
+    ray_study = types.SimpleNamespace(run_study=run_study)
+    monkeypatch.setitem(sys.modules, "alf.population.ray_study", ray_study)
+    ray = types.SimpleNamespace(shutdown=lambda: None)
+    monkeypatch.setattr(pbt, "connect", lambda *args, **kwargs: ray)
+    gin_file, root_dir = str(write_study(tmp_path)), tmp_path / "study"
+    status, out, errors = command(pbt, gin_file=[gin_file], root_dir=str(root_dir), population=2)
+    assert (status, errors) == (0, [])
+    assert f"member 1 is the best, AverageReturn 10: alf-play --root_dir={root_dir}/members/1\n" in out
+    assert out.endswith("all members have ended\n")
+    assert len((root_dir / "population.csv").read_text().splitlines()) == 3
+    assert (root_dir / "lineage.png").exists()
+
+
+# --- A wrong setting is one line with the line to write, and nothing is written.
+
+MISSPELT = "Trainr.max_to_keep = 3", "; did you mean Trainer.max_to_keep = 3 ?"
+UNREAD = "RMSprop.rho = 0.5", "error: nothing reads the gin binding RMSprop.rho"
+OF_ENVS = "alf.environments.load.nam = 'x'", "; did you mean alf.environments.load.name = 'x' ?"
+
+
+def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path, monkeypatch, subtests):
+    """What tests/training/gin_hints_test.py and run_dir_test.py say of the lines is true of all commands."""
+    new, video = str(tmp_path / "new"), str(tmp_path / "new.gif")
+    of_files = {"gin_file": [trained.gin_file]}
+    of_study, of_run = {"gin_file": [str(write_study(tmp_path / "config"))]}, {"root_dir": trained.root_dir}
+    rows = [
+        (train, {**of_files, "root_dir": new}, MISSPELT, UNREAD),
+        (pbt, {**of_study, "root_dir": new, "population": 2}, MISSPELT),
+        (sweep, {**of_files, "root_dir": new}, MISSPELT),
+        (check_env, {**of_files, "num_steps": 1}, MISSPELT, UNREAD),
+        (benchmark, of_files, MISSPELT, UNREAD),
+        (benchmark, of_run, MISSPELT, UNREAD),
+        (evaluate, of_run, OF_ENVS, UNREAD),
+        (play, {**of_run, "video": video}, OF_ENVS, UNREAD),
+        (export, {**of_run, "output": new}, OF_ENVS, UNREAD),
+    ]
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", types.SimpleNamespace())  # for play alone
+    for module, values, *wrong in rows:
+        for param, message in wrong:
+            with subtests.test(param, command=module.__name__):
+                status, out, errors = command(module, **values, gin_param=[param])
+                assert (status, out, len(errors)) == (2, "", 1), errors
+                assert errors[0].endswith(message)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+ENDS = {
+    ConfigError("it is 3"): (2, "error: it is 3\n"),
+    **{
+        kind("it broke\n  In call to configurable 'x'"): (1, "error: it broke\n")
+        for kind in (DivergedError, EnvError, LostPeerError, SaveError, StallError)
+    },
+    SystemExit(0): (1, "error: the user's code called sys.exit(0)\n"),
+    KeyboardInterrupt(): (128 + signal.SIGINT, "error: stopped by SIGINT\n"),
+}
+
+
+def test_an_error_that_a_user_can_mend_is_one_line_and_a_status(capsys, subtests):
+    def run():
+        raise error
+
+    for error, (status, line) in ENDS.items():
+        with subtests.test(repr(error)):
+            assert make_main(run)(["command"]) == status
+            assert capsys.readouterr() == ("", line)
+    error = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):  # its traceback is needed
+        make_main(run)(["command"])
+    assert make_main(run)(["command", "oops"]) == 2
+    assert capsys.readouterr().err == "error: unexpected argument 'oops'\n"
+    assert make_main(lambda arguments: len(arguments), takes_arguments=True)(["command", "a", "b"]) == 2

@@ -1,0 +1,33 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The numbers of threads with which TensorFlow starts."""
+
+import pytest
+
+from tests.programs import ROOT, ForkServer, environment
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A function that runs one of the program, in a fork in which TensorFlow has not started."""
+    modules = ("alf", "alf.algorithms", "tests.tf_runtime_program")
+    server = ForkServer(tmp_path_factory.mktemp("forks"), environment(PYTHONPATH=str(ROOT)), *modules)
+
+    def run(function, number):
+        done = server.run(f"tests.tf_runtime_program:{function}", number, cwd=ROOT)
+        assert done.status == 0, done.err
+        return [int(x) for x in done.out.split()]
+
+    yield run
+    server.close()
+
+
+def test_the_intra_op_pool_has_as_many_threads_as_set(run):
+    (few, few_in_all), (many, many_in_all) = (run("count_threads", number) for number in (1, 7))
+    assert (few, many) == (1, 7)
+    assert many_in_all - few_in_all == 6
+
+
+@pytest.mark.parametrize("started_with, threads", [(0, 64), (1, 1), (2, 2), (8, 8)])
+def test_functions_in_functions_do_not_wait_for_each_other(run, started_with, threads):
+    """On any number of cores, also where a user's program has started TensorFlow before it imports ALF."""
+    assert run("nest_functions", started_with) == [4, threads]

@@ -1,0 +1,138 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A learner and a driver that count in place of learning and acting: a run of them takes a tenth of the time.
+
+They are for tests of the loop around them: when it ends, what it writes, whom it calls.
+"""
+
+import contextlib
+import logging as std_logging
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from alf.data_structures import FIRST, Experience, LogRecord, LossInfo, count_transitions
+from alf.drivers.driver import Driver
+from alf.drivers.stage_clock import StageClock
+from alf.learner import Learner
+
+LAGS = {"policy_lag_min": 0.0, "policy_lag_mean": 0.0, "policy_lag_max": 0.0}
+
+
+class CountingLearner(Learner):
+    """Counts environment steps, and an update in each call of `train`; its weights stay as they are.
+
+    The loss is the number of the update. The batches of drivers that act must be finite.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._waiting = 0
+
+    def observe(self, experience):
+        if isinstance(experience, Experience):
+            assert np.isfinite(experience.reward).all() and np.isfinite(experience.observation).all()
+            experience = count_transitions(experience.step_type)
+        self._waiting += int(experience)
+
+    def train(self):
+        self.count_env_steps(self._waiting)
+        self._waiting = 0
+        self.progress.updates.assign_add(1)
+        return {"loss": float(self.progress.updates), **LAGS}
+
+
+def make_counting_replay_learner(algorithm, training, optimizer):
+    """A learner whose `ReplayTraining` decides when it makes updates, on what, and how many, and counts them.
+
+    `training.sources` lists the replayer of each time that it made some.
+    """
+    training.sources = []
+
+    def count_updates(inputs, learner, replayer, size):
+        training.sources.append(replayer)
+        learner.progress.updates.assign_add(int(inputs[0]))
+        return {"loss": 0.0, **LAGS}
+
+    training._train_on = count_updates
+    return Learner(algorithm, optimizer, training)
+
+
+class WeightDecay:
+    """Lets an algorithm make the weights smaller, whatever there is to learn from: its graph is small."""
+
+    def preprocess(self, experience, state):
+        return experience
+
+    def train_step(self, experience, state):
+        return ()
+
+    def calc_loss(self, experience, train_info):
+        return LossInfo(tf.add_n([tf.nn.l2_loss(variable) for variable in self.trainable_variables]))
+
+
+class CountingDriver(Driver):
+    """Steps its environments with action 0, in the thread that collects, and traces nothing.
+
+    Metrics get what other drivers give them; the learner observes the number of steps alone.
+
+    Args:
+        get_time: clock of the training loop, which decides by it when to save, to show and to stop.
+    """
+
+    def __init__(self, envs, learner, unroll_length, get_time=None):
+        super().__init__(envs, learner, unroll_length)
+        if get_time is not None:
+            self.clocks.learner = StageClock(get_time)
+
+    def start(self):
+        self._check_starts()
+        self._rows = [env.reset() for env in self._envs]
+
+    def _collect(self, observe):
+        self._raise_if_stopping()
+        steps = sum(map(self._unroll, range(len(self._envs))))
+        observe(steps)
+        return steps
+
+    def _unroll(self, index):
+        """Makes an unroll of an environment; returns its steps."""
+        env, rows = self._envs[index], [self._rows[index]]
+        action = np.zeros(env.batch_size, np.int64)
+        rows += [env.step(action) for _ in range(self._unroll_length)]
+        self._rows[index] = rows.pop()
+        fields = [np.stack(x) for x in zip(*((row.step_type, row.reward, row.discount) for row in rows))]
+        env_id = index * env.batch_size + np.arange(env.batch_size, dtype=np.int32)
+        for observer in self._observers:
+            observer(LogRecord(*fields, env_id))
+        return sum(int(np.sum(row.step_type != FIRST)) for row in [*rows[1:], self._rows[index]])
+
+
+class Clock:
+    """A clock that stands at `now`, but for a microsecond at each look: no two looks are at the same time."""
+
+    def __init__(self, now=1000.0):
+        self.now = now
+
+    def __call__(self):
+        self.now += 1e-6
+        return self.now
+
+
+@contextlib.contextmanager
+def logged():
+    """Context that gives the list of the messages that are logged in it, from level INFO on."""
+    found = []
+
+    class Handler(std_logging.Handler):
+        def emit(self, record):
+            found.append(record.getMessage())
+
+    handler, verbosity = Handler(), logging.get_verbosity()
+    logging.set_verbosity(logging.INFO)
+    logging.get_absl_logger().addHandler(handler)
+    try:
+        yield found
+    finally:
+        logging.get_absl_logger().removeHandler(handler)
+        logging.set_verbosity(verbosity)

@@ -1,0 +1,80 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Small runs for tests of what is around training: a training that learns nothing, and a trainer with it.
+
+A short run that learns spends most of its time in tracing the update.
+"""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from alf.data_structures import FIRST, count_transitions
+from alf.drivers import SyncOffPolicyDriver
+from alf.learner import Learner, UnrollTraining
+from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
+from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training import Experiment, Trainer
+from alf.training.stop_criteria import StopCriteria
+
+EPISODE_LENGTH = 5
+
+
+class IdleTraining(UnrollTraining):
+    """Takes experience and counts steps, updates and the policy lag as training does, but learns nothing.
+
+    Args:
+        replayer: as in `UnrollTraining`.
+        move: callable (learner) in place of each update, or None.
+    """
+
+    def __init__(self, replayer=None, move=None):
+        super().__init__(replayer)
+        self._move = move
+
+    def train(self, learner):
+        batches = [self.replayer.replay_all()]
+        while self.replayer.has_more:
+            batches.append(self.replayer.replay_all())
+        lags = []
+        for experience, num_fresh in batches:
+            lag = learner.progress.updates - experience.policy_version[:, :-1]
+            lags.append(tf.boolean_mask(lag, experience.step_type[:, 1:] != FIRST).numpy())
+            if self._move is not None:
+                self._move(learner)
+            learner.progress.updates.assign_add(1)
+            learner.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
+        lags = np.concatenate(lags)
+        scalars = {"loss": 0, **{f"policy_lag_{f.__name__}": f(lags) for f in (np.min, np.mean, np.max)}}
+        summary = {name: tf.constant(x, tf.float32) for name, x in scalars.items()}
+        return summary, batches[0][0]
+
+
+def add_to_weights(learner):
+    """Moves every weight by 0.01; a `move` of `IdleTraining`."""
+    for variable in learner.trainable_variables:
+        variable.assign_add(tf.fill(variable.shape, tf.cast(0.01, variable.dtype)))
+
+
+def make_idle_learner(algorithm, training, move=None, optimizer=None, **kwargs):
+    """An `Experiment.learner_ctor` whose learner has an `IdleTraining`."""
+    optimizer = optimizer or tf.keras.optimizers.legacy.SGD()
+    return Learner(algorithm, optimizer, IdleTraining(training.replayer, move), **kwargs)
+
+
+def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
+    """A trainer of a tiny network, which learns nothing. `stop`, `experiment`: arguments of constructors."""
+    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(units,))
+    parts = {
+        "env_ctor": functools.partial(MatchObservationEnvironment, 4, episode_length=EPISODE_LENGTH),
+        "num_envs": 1,
+        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        "learner_ctor": make_idle_learner,
+        "driver_ctor": SyncOffPolicyDriver,
+        "unroll_length": 4,
+        "seed": 0,
+        **(experiment or {}),
+    }
+    stop_criteria_ctor = functools.partial(StopCriteria, **(stop or {}))
+    return Trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria_ctor, **kwargs)
