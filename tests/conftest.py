@@ -2,8 +2,8 @@
 """Sets TensorFlow up for all tests, before any of them starts it, and sorts the tests into tiers.
 
 `make test` runs the tests that stay in this process and in ALF's environment workers, `make test-all` also
-those that start programs (PROGRAMS), `make test-slow` those with the mark "slow". A file that is named in full
-on the command line is run in either of the first two tiers.
+those that start programs (PROGRAMS), `make test-slow` those with the mark "slow". A file that is named on the
+command line is run in either of the first two tiers.
 """
 
 import fnmatch
@@ -19,7 +19,7 @@ from alf.drivers import reserve_threads
 reserve_threads(128)
 
 TESTS = pathlib.Path(__file__).resolve().parent
-# Files of `make test-all`: they start commands, Ray, browsers or interpreters, or train what others train too.
+# Files of `make test-all`: they start commands, Ray, browsers or interpreters, or train what others train.
 PROGRAMS = (
     "benchmarks/*",
     "bin/*",
@@ -92,9 +92,8 @@ def pytest_collection_finish():
 def pytest_terminal_summary(terminalreporter, config):
     if config.getoption("tier") == "quick":
         num_files = sum(map(starts_programs, TESTS.rglob("*_test.py")))
-        terminalreporter.write_line(
-            f"Left out: {num_files} files of tests that start programs (make test-all), slow tests (make test-slow)"
-        )
+        programs = f"{num_files} files of tests that start programs (make test-all)"
+        terminalreporter.write_line(f"Left out: {programs}, and the slow tests (make test-slow)")
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,8 @@ def describe(value):
         return f"a dict with the keys {list(value)}"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
-    text = " ".join(repr(value).split())
+    # NumPy 2 would say np.float32(1.0).
+    text = " ".join((str(value) if isinstance(value, np.number) else repr(value)).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

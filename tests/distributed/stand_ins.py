@@ -70,7 +70,7 @@ class Endless:
             if observation.shape[-1:] == (3,):  # env id, row and step of the episode
                 observation[..., 1] += self._count * self._unroll_length
         self._count += 1
-        time.sleep(0.05)
+        time.sleep(0.1)
         return rows
 
 
