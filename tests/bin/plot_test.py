@@ -94,7 +94,7 @@ def test_what_is_drawn(call, subtests):
         ),
     }
     for args, expected in cases.items():
-        with subtests.test(" ".join(args)):
+        with subtests.test(ascii(" ".join(args))):
             status, lines, drawn = call(*args)
             assert status == 0 and drawn == expected
             runs = sum(len(curves) for _, _, curves in expected[0])
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
         ("damaged", output): (2, "the run 'damaged' cannot be read: damaged/progress.csv is no file of"),
     }
     for args, (expected, text) in cases.items():
-        with subtests.test(" ".join(args)):
+        with subtests.test(ascii(" ".join(args))):
             status, lines, _ = call(*args)
             assert status == expected and lines[-1].startswith(f"error: {text}")
             assert all(line.startswith("warning: ") for line in lines[:-1])

@@ -87,7 +87,9 @@ def test_alf_benchmark_measures_a_run(trained, command):
 def test_alf_plot_draws_the_curve_of_a_run(trained, command, tmp_path):
     picture = tmp_path / "curves.png"
     # A run so short may end before an episode does, and has no return then.
-    status, out, errors = command(import_plot(), trained.root_dir, output=str(picture), metric="train/value_loss")
+    status, out, errors = command(
+        import_plot(), trained.root_dir, output=str(picture), metric="train/value_loss"
+    )
     assert (status, out, errors) == (0, f"{picture}, runs: 1, curves: 1\n", [])
     assert picture.read_bytes().startswith(b"\x89PNG")
 

@@ -352,3 +352,10 @@ def test_an_environment_that_does_not_keep_its_word(command, tmp_path, env, stat
     assert (found, out) == (status, "")
     assert len(errors) == 1 and re.search(message, errors[0])
     assert not (root_dir / "checkpoints").exists()
+
+
+def test_a_module_that_ends_the_process_is_an_error(command, tmp_path):
+    (tmp_path / "ends_at_import.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "config.gin").write_text("import ends_at_import\n")
+    flags = dict(root_dir=str(tmp_path / "run"), gin_file=[str(tmp_path / "config.gin")])
+    assert command(train, **flags) == (1, "", ["error: the user's code called sys.exit(0)"])

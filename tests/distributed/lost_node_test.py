@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A node is lost, with its collectors, its aggregator and the answers that were under way."""
 
-import itertools
 import time
 
 import numpy as np
@@ -19,30 +18,20 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 B, UNROLL_LENGTH, NUM_COLLECTORS = 1, 4, 4
 ROW = 1  # of the observation of `CountingEnvironment`
-MIN_UNROLLS = 10  # of each collector before the loss, and after it
 SECONDS = 300  # for what takes some 20
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A cluster: the learner's node has no place for collectors."""
+@pytest.fixture
+def nodes():
+    """A cluster: the learner's node has no place for collectors, each of two others has it for all."""
     cluster = cluster_utils.Cluster(
         initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
     )
+    others = [cluster.add_node(num_cpus=NUM_COLLECTORS) for _ in range(2)]
     ray.init(cluster.address, log_to_driver=False, logging_level="error")
-    yield cluster
+    yield cluster, others
     ray.shutdown()
     cluster.shutdown()
-
-
-@pytest.fixture
-def nodes(cluster):
-    """Two more nodes, each with a place for all collectors."""
-    nodes = [cluster.add_node(num_cpus=NUM_COLLECTORS) for _ in range(2)]
-    yield nodes
-    for node in nodes:
-        if node in cluster.list_all_nodes():
-            cluster.remove_node(node)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +50,8 @@ def make_collector(index):
 
 
 @pytest.mark.parametrize("max_joined_answers", [1, 3])
-def test_what_a_lost_node_had_is_collected_elsewhere(cluster, nodes, answers, max_joined_answers):
+def test_what_a_lost_node_had_is_collected_elsewhere(nodes, answers, max_joined_answers):
+    cluster, others = nodes
     env = CountingEnvironment(B)
     learner = RecordingLearner(FrozenPolicy(env))
     collectors = RayCollectors(
@@ -73,17 +63,15 @@ def test_what_a_lost_node_had_is_collected_elsewhere(cluster, nodes, answers, ma
     )
     driver = AsyncOffPolicyDriver([], learner, unroll_length=UNROLL_LENGTH, collectors=collectors)
     deadline = time.monotonic() + SECONDS
-    removed_at, num_seen, counts = None, 0, np.zeros(NUM_COLLECTORS, int)
+    removed_at = None
     try:
         driver.start()
-        while removed_at is None or min(counts) < removed_at + MIN_UNROLLS:
+        while removed_at is None or min(map(len, learner.unrolls(NUM_COLLECTORS))) < removed_at + 20:
             driver.collect()
-            for experience in itertools.islice(learner.observed, num_seen, None):
-                np.add.at(counts, experience.env_id[:, 0, 0] // B, 1)
-            num_seen = len(learner.observed)
-            if removed_at is None and min(counts) >= MIN_UNROLLS:
+            counts = [len(unrolls) for unrolls in learner.unrolls(NUM_COLLECTORS)]
+            if removed_at is None and min(counts) >= 20:
                 removed_at = max(counts)
-                cluster.remove_node(nodes[0], allow_graceful=False)
+                cluster.remove_node(others[0], allow_graceful=False)
             assert time.monotonic() < deadline, counts
     finally:
         driver.stop()

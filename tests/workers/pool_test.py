@@ -290,7 +290,7 @@ class Noting:
 
 
 def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeypatch):
-    before, seconds, sizes, original = pool.num_restarts, 0.3, [], _Workers.receive_replies
+    before, seconds, sizes, original = pool.num_restarts, 0.4, [], _Workers.receive_replies
     sockets = []
 
     def receive_replies(workers, channels):
@@ -307,7 +307,8 @@ def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeyp
         os.kill(pid, signal.SIGSTOP)
     pool.step()
     assert sizes == [2, 2, 2]  # each waits for both: those that hang, the new ones, and their first steps
-    assert sum(sum(socket.seconds) for socket in sockets) < 2 * seconds, "it waits for one after the other"
+    waited = sum(sum(socket.seconds) for socket in sockets)
+    assert waited < 1.6 * seconds, "it waits for one after the other"
     assert pool.num_restarts == before + 2
     np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
     assert len(set(observed(pool)[:, SEED])) == 5
