@@ -125,8 +125,9 @@ def test_the_info_of_40_environments_arrives_at_the_right_episode_through_worker
 
     def is_over():
         driver.learner.observed.clear()
-        # One at a time, each at another moment of its episodes.
-        if driver.num_restarts == len(killed_at) < restarts and len(observer.records) > 7 * len(killed_at):
+        # One at a time, each at another moment of its episodes, after the first ones.
+        num_steps = min(len(observer.of_env(i)) for i in range(2))
+        if driver.num_restarts == len(killed_at) < restarts and num_steps > 10 + 7 * len(killed_at):
             os.kill(rng.choice(rng.choice(envs)._batch.pids), signal.SIGKILL)
             killed_at.append(len(observer.records))
         return driver.num_restarts == restarts and len(observer.records) > killed_at[-1] + 40
