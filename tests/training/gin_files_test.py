@@ -149,7 +149,8 @@ WRONG = {
         "settings.y = 2",
     ): (r".*\(top.gin, line 2\): a bracket above this line is not closed$"),
     (f'{LOAD} = "CartPole-v1', "settings.y = 2"): (  # Python 3.12 and later do not tell the line
-        rf'(.*\(top.gin, line 1\): {LOAD} = "CartPole-v1|{{top}}: a bracket or a quotation mark is not closed)$'
+        rf'(.*\(top.gin, line 1\): {LOAD} = "CartPole-v1'
+        r"|{top}: a bracket or a quotation mark is not closed)$"
     ),
     ("settings.x = '\udcff\udcfe'",): r".*'utf-8' codec can't decode byte",
     ("import no_such_module",): r".*No module named 'no_such_module'",
