@@ -496,7 +496,10 @@ def stuck_driver(driver_class, changes, num_hanging, **kwargs):
 
     def join_all(threads, timeout):
         wait_until(lambda: sum(thread.is_alive() for thread in threads) <= num_hanging)
+        start = time.monotonic()
         closing.join_all(threads, timeout)
+        # Python's locks may measure it with another clock.
+        assert timeout == TIMEOUT and time.monotonic() - start > 0.9 * TIMEOUT, "it did not wait so long"
 
     try:
         with mock.patch.object(driver_module, "join_all", join_all):
@@ -536,7 +539,7 @@ def test_an_environment_that_hangs_is_closed_when_it_is_back(driver_class, block
         what = "steps" if block_at else "resets"
         with pytest.raises(RuntimeError, match=rf"envs\[1\] \(StuckEnvironment\) still {what}$"):
             driver.stop()
-        assert TIMEOUT <= time.monotonic() - start < SECONDS
+        assert time.monotonic() - start < SECONDS
         assert [env.num_closes for env in envs] == [1, 0], "closed in the middle of a step, or not at all"
         assert driver_threads() == ["EnvThread-1" if driver_class is AsyncOffPolicyDriver else "UnrollThread"]
         envs[1].release.set()
@@ -570,7 +573,7 @@ def test_stop_names_the_environments_that_do_not_close(driver_class, starts):
         start = time.monotonic()
         with pytest.raises(RuntimeError) as raised:
             driver.stop()
-        assert TIMEOUT <= time.monotonic() - start < SECONDS
+        assert time.monotonic() - start < SECONDS
         names = [f"envs[{i}] (StuckEnvironment)" for i in range(4)]
         assert str(raised.value) == (
             f"after stop_timeout={TIMEOUT:g} seconds: {names[0]} raised {first!r} in close(); "
