@@ -44,8 +44,12 @@ PROGRAMS = (
 # Files that match PROGRAMS but stay in this process.
 IN_PROCESS = (
     "bin/smoke_test.py",
+    "distributed/answers_test.py",
     "distributed/collector_actor_test.py",
     "population/mutation_test.py",
+    "population/policy_study_test.py",
+    "population/room_test.py",
+    "population/study_test.py",
     "sweep/searches_test.py",
     "sweep/table_test.py",
 )

@@ -18,7 +18,7 @@ import threading
 import traceback
 
 # After which SIGALRM kills a process, which hangs: one that is waited for, and one that a test looks at.
-_WAITED_SECONDS, _STARTED_SECONDS = 300, 1200
+_WAITED_SECONDS, _STARTED_SECONDS = 240, 1200
 
 
 def main(*modules):

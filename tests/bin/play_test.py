@@ -273,10 +273,17 @@ def test_a_signal_keeps_the_video(signum, root_of, command, tmp_path, monkeypatc
         if self.num_frames == 8:
             os.kill(os.getpid(), signum)
 
+    def fail(*_):
+        raise AssertionError(f"the command does not handle {signum.name}")
+
     monkeypatch.setattr(VideoFile, "show", show_and_send)
     video = tmp_path / "a.gif"
     values = dict(root_dir=root_of("own"), video=str(video), gin_param=["Uneven.longest = 1e18"])
-    status, out, errors = command(play, **values)
+    before = signal.signal(signum, fail)
+    try:
+        status, out, errors = command(play, **values)
+    finally:
+        signal.signal(signum, before)
     assert (status, errors) == (128 + signum, [])
     frames, _ = read_video(video)
     assert len(frames) >= 8

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A node is lost, with its collectors, its aggregator and the answers that were under way."""
 
+import itertools
 import time
 
 import numpy as np
@@ -18,6 +19,7 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 B, UNROLL_LENGTH, NUM_COLLECTORS = 1, 4, 4
 ROW = 1  # of the observation of `CountingEnvironment`
+MIN_UNROLLS = 10  # of each collector before the loss, and after it
 SECONDS = 300  # for what takes some 20
 
 
@@ -63,13 +65,15 @@ def test_what_a_lost_node_had_is_collected_elsewhere(nodes, answers, max_joined_
     )
     driver = AsyncOffPolicyDriver([], learner, unroll_length=UNROLL_LENGTH, collectors=collectors)
     deadline = time.monotonic() + SECONDS
-    removed_at = None
+    removed_at, num_seen, counts = None, 0, np.zeros(NUM_COLLECTORS, int)
     try:
         driver.start()
-        while removed_at is None or min(map(len, learner.unrolls(NUM_COLLECTORS))) < removed_at + 20:
+        while removed_at is None or min(counts) < removed_at + MIN_UNROLLS:
             driver.collect()
-            counts = [len(unrolls) for unrolls in learner.unrolls(NUM_COLLECTORS)]
-            if removed_at is None and min(counts) >= 20:
+            for experience in itertools.islice(learner.observed, num_seen, None):
+                np.add.at(counts, experience.env_id[:, 0, 0] // B, 1)
+            num_seen = len(learner.observed)
+            if removed_at is None and min(counts) >= MIN_UNROLLS:
                 removed_at = max(counts)
                 cluster.remove_node(others[0], allow_graceful=False)
             assert time.monotonic() < deadline, counts

@@ -84,7 +84,7 @@ def is_contiguous(unrolls):
 def test_unrolls_arrive_once_and_in_order_and_environments_count_from_an_index_on():
     """With real collectors, where TensorFlow starts; stand-ins do for the other tests."""
     driver, learner = make_driver(make_collector, learn_queue_cap=2, first_env_index=3)
-    run(driver, learner, lambda: min(map(len, learner.unrolls(5)[3:])) >= 5)
+    run(driver, learner, lambda: sorted(map(len, learner.unrolls(5)))[-2] >= 5)  # of two, whichever
     assert sum(map(len, learner.unrolls(5)[:3])) == 0
     for env, unrolls in enumerate(learner.unrolls(5)[3:], start=3):
         assert all(is_contiguous(unrolls))

@@ -139,6 +139,16 @@ def read_table(root_dir):
         return list(csv.DictReader(file))
 
 
+def stop_at_rows(number):
+    """An `act` that ends the run once the table has so many rows."""
+
+    def act(trainer, iteration):
+        if len(find_study(trainer).rows) >= number:
+            trainer.stop("enough")
+
+    return act
+
+
 # What a copy takes over, and how decisions are carried out: a run that is killed.
 
 
@@ -631,7 +641,7 @@ def test_the_objective_is_what_is_judged(tmp_path, monkeypatch):
     """All episodes have the same length, so nobody is better."""
     learn_nothing(monkeypatch)
     more = "PolicyPopulation.objective = 'AverageEpisodeLength'\nPolicyPopulation.num_policies = 2"
-    trainer = make_trainer(tmp_path, more, 200)
+    trainer = make_trainer(tmp_path, more, act=stop_at_rows(11))
     trainer.train()
     rows = find_study(trainer).rows
     assert len(rows) > 10 and {row["objective"] for row in rows} == {float(EPISODE_LENGTH)}

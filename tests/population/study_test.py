@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from alf.errors import ConfigError, SaveError
-from alf.population.lineage import draw_lineage
-from alf.population.mutation import Choice, LogUniform, Mutation, Replacement, Uniform, choose_parent, mutate
+from alf.population.mutation import Choice, LogUniform, Mutation, Replacement, choose_parent, mutate
 from alf.population.population import Population
 from alf.population.study import Study
 
@@ -300,35 +299,19 @@ def test_a_state_that_is_none_is_one_line(tmp_path, content):
     assert (tmp_path / "population.json").read_bytes() == content
 
 
-@pytest.mark.parametrize("name", ["population.json", "population.csv", "lineage.png"])
+@pytest.mark.parametrize("name", ["population.json", "population.csv"])
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch, name):
-    def draw():
-        if name == "lineage.png":
-            draw_lineage(study.rows, RANGES, "AverageReturn", str(tmp_path))
-
     def fsync(file):
         if os.readlink(f"/proc/self/fd/{file}") == str(tmp_path / f"{name}.tmp"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     study = make_study(tmp_path, 2)
     study.report(make_report(1, 100, 1.0))
-    draw()
     before = (tmp_path / name).read_bytes()
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(SaveError, match=f"^.*/{name} cannot be written: No space left on device$"):
         study.report(make_report(0, 100, 2.0))
-        draw()
     assert (tmp_path / name).read_bytes() == before and not list(tmp_path.glob("*.tmp"))
-
-
-@pytest.mark.parametrize("first", RANGES)
-def test_a_picture_of_values_that_the_ranges_do_not_have_any_more(tmp_path, first):
-    study = make_study(tmp_path, quantile=0.4)
-    for report in make_reports(0, num_intervals=4):
-        study.report(report)
-    others = {"Adam.learning_rate": Choice(["small", "large"]), "A.kind": Uniform(1.0, 2.0)}
-    draw_lineage(study.rows, {first: others[first]}, "AverageReturn", str(tmp_path))
-    assert (tmp_path / "lineage.png").stat().st_size > 10_000
 
 
 def test_a_study_may_go_on_with_another_objective(tmp_path):
@@ -368,16 +351,3 @@ def test_the_state_is_json_without_nan(tmp_path):
     refuse = functools.partial(json.loads, parse_constant=lambda name: pytest.fail(name))
     refuse((tmp_path / "population.json").read_text())
     assert math.isnan(make_study(tmp_path, 2).objectives[0])
-
-
-@pytest.mark.parametrize("first", ["Adam.learning_rate", "A.kind"])
-def test_there_is_a_picture_of_any_study(tmp_path, first):
-    study = make_study(tmp_path, quantile=0.4)
-    for i, report in enumerate(make_reports(0, num_intervals=4)):
-        study.report(report)
-        if i in (0, 3, 19):
-            ranges = {first: RANGES[first]}
-            rows = make_study(tmp_path, quantile=0.4).rows if i == 19 else study.rows
-            draw_lineage(rows, ranges, "AverageReturn", str(tmp_path))
-            assert (tmp_path / "lineage.png").stat().st_size > 10_000
-            (tmp_path / "lineage.png").unlink()

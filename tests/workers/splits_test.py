@@ -7,15 +7,17 @@ import functools
 import os
 import signal
 import threading
+import time
 
 import numpy as np
+import psutil
 import pytest
 from absl import logging
 
 from alf.errors import ConfigError
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
 from tests.workers import envs
-from tests.workers.envs import CountEnv, SerialEnv
+from tests.workers.envs import CountEnv, SerialEnv, WaitEnv
 from tests.workers.hangs import Hangs
 from tests.workers.pool_test import alive, wait_until
 
@@ -91,14 +93,34 @@ def test_splits_are_answered_in_turn():
             split.reset()
             split.arrays.action[0][:] = 0
         channels = [split._channels[0] for split in splits]
-        os.kill(splits[0].pids[0], signal.SIGSTOP)
+        worker = psutil.Process(splits[0].pids[0])
+        worker.suspend()
+        wait_until(lambda: worker.status() == psutil.STATUS_STOPPED)
         for channel in channels:
             channel.send(process.STEP * 4)  # The commands of both splits wait.
-        os.kill(splits[0].pids[0], signal.SIGCONT)
+        worker.resume()
         for channel in channels:
             for _ in range(4):
                 channel.receive_reply(60.0, lambda: None)
         assert sorted(observed(split)[0].tolist() for split in splits) == [[1, 3, 5, 7], [2, 4, 6, 8]]
+
+
+def test_splits_that_wait_together_are_one_line_in_an_interval(monkeypatch, tmp_path):
+    lines, path, interval = [], tmp_path / "go on", 0.05
+
+    def note(text, *args):
+        lines.append(text % args)
+        if len(lines) == 6:
+            path.touch()
+
+    with make([functools.partial(WaitEnv, path)] * 2, num_workers=1, heartbeat_interval=interval) as splits:
+        for split in splits:
+            split.reset()
+        monkeypatch.setattr(logging, "warning", note)
+        start = time.monotonic()
+        together(*(split.step for split in splits))
+        assert len(lines) <= (time.monotonic() - start) / interval + 1
+    assert "environments 0 to 0 and 1 to 1" in lines[0]
 
 
 # --- Faults.
