@@ -12,7 +12,7 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 LAYERS = [
     {"version", "errors", "startup", "annotations", "configurable"},
     {"nest_utils", "seeds", "credit", "tf_patches", "files", "folders", "restart_limit", "extras"},
-    {"spec_json"},
+    {"spec_json", "statistics"},
     {"data_structures", "schedules", "tf_runtime", "workers"},
     {"ops"},
     {"networks", "replay", "environments"},

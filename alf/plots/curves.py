@@ -3,9 +3,10 @@
 
 import numpy as np
 
+from alf.statistics import bootstrap_interval
+
 _POINTS = 400  # of the mean of several runs
 _RESAMPLES = 1000
-_CONFIDENCE = 0.95
 
 
 def smooth(x, y, window):
@@ -56,13 +57,6 @@ def mean_and_interval(y, seed=0):
     there = ~np.isnan(y)
     for runs in np.unique(there, axis=1).T:  # as many kinds of columns as runs that begin apart
         columns = (there == runs[:, None]).all(0)
-        result[:, columns] = _bootstrap(y[runs][:, columns], seed)
+        values = y[runs][:, columns]
+        result[:, columns] = [values.mean(0), *bootstrap_interval(values, _RESAMPLES, seed)]
     return result
-
-
-def _bootstrap(y, seed):
-    """The same of an array without NaN: [3, M]."""
-    picks = np.random.default_rng(seed).integers(len(y), size=(_RESAMPLES, len(y)))
-    means = np.array([y[pick].mean(0) for pick in picks])
-    ends = np.quantile(means, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2], axis=0)
-    return np.stack([y.mean(0), *ends])

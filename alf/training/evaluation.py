@@ -11,9 +11,9 @@ from alf.drivers.env_specs import get_info_keys
 from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, check_int
 from alf.nest_utils import find_mismatch, to_tensor_spec
+from alf.statistics import bootstrap_interval
 
 _NUM_RESAMPLES = 10_000
-_CONFIDENCE = 0.95
 
 
 class Episodes(NamedTuple):
@@ -215,9 +215,7 @@ def summarize(values):
     values = np.asarray(values, np.float64)
     if not len(values):
         return dict.fromkeys(("mean", "median", "std", "min", "max", "low", "high"), float("nan"))
-    rng = np.random.default_rng(0)
-    means = [rng.choice(values, len(values)).mean() for _ in range(_NUM_RESAMPLES)]
-    low, high = np.quantile(means, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    low, high = bootstrap_interval(values, _NUM_RESAMPLES)
     figures = dict(mean=values.mean(), median=np.median(values), min=values.min(), max=values.max())
     std = values.std(ddof=1) if len(values) > 1 else 0.0
     return {name: float(x) for name, x in {**figures, "std": std, "low": low, "high": high}.items()}
