@@ -35,12 +35,12 @@ from alf.version import __version__  # noqa: E402
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf import algorithms, drivers, environments, learner, networks, policies, replay, testing, training
     from alf.algorithms import Algorithm, DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
+    from alf.config.parsing import parse_config
     from alf.data_structures import Experience, LossInfo, PolicyStep, TimeStep
     from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
     from alf.learner import Learner, ReplayTraining, UnrollTraining
     from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy, Policy, SacPolicy
     from alf.training import Callback, Evaluator, Experiment, League, Trainer
-    from alf.training.config import parse_config
     from alf.training.policies import Policies
     from alf.training.saved_run import load_agent
     from alf.training.stop_criteria import StopCriteria
@@ -63,7 +63,7 @@ _MODULES = {
     "alf.learner": ("Learner", "ReplayTraining", "UnrollTraining"),
     "alf.policies": ("ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"),
     "alf.training": ("Callback", "Evaluator", "Experiment", "League", "Trainer"),
-    "alf.training.config": ("parse_config",),
+    "alf.config.parsing": ("parse_config",),
     "alf.training.policies": ("Policies",),
     "alf.training.saved_run": ("load_agent",),
     "alf.training.stop_criteria": ("StopCriteria",),

@@ -12,15 +12,16 @@ A `Tunable` has no plan: whoever tunes the run assigns another number.
 """
 
 import abc
-import numbers
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array
-from alf.errors import ConfigError, check_bool, check_choice, check_number
+from alf.config.kinds import AtLeast, AtMost
+from alf.config.settings import check_value, configurable
+from alf.errors import ConfigError
 
 
 class Progress(NamedTuple):
@@ -28,6 +29,9 @@ class Progress(NamedTuple):
 
     env_steps: Any  # environment steps learned from
     updates: Any  # updates of the weights
+
+
+Count = Literal["env_steps", "updates"]  # what a schedule depends on: fields of `Progress`
 
 
 class Schedule(abc.ABC):
@@ -38,8 +42,8 @@ class Schedule(abc.ABC):
         by: the count it depends on, "env_steps" or "updates".
     """
 
-    def __init__(self, values: Sequence[float], by: str) -> None:
-        check_choice(f"{type(self).__name__}.by", by, Progress._fields)
+    def __init__(self, values: Sequence[float], by: Count) -> None:
+        check_value(f"{type(self).__name__}.by", by, Count)
         self.values = tuple(values)
         self._by = by
 
@@ -49,15 +53,25 @@ class Schedule(abc.ABC):
         count = tf.cast(getattr(progress, self._by), tf.float64)
         return tf.cast(self.at(count), tf.float32)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} with the values {', '.join(map(str, self.values))}"
+
+    def is_within(self, bounds: Sequence[Any]) -> bool:
+        """Whether all values are within bounds, such as `AtLeast(0)`, see `alf.config.kinds`."""
+        return all(bound.holds(value) for bound in bounds for value in self.values)
+
     @abc.abstractmethod
     def at(self, count: Array) -> Array:
         """Computes the value at a count of `by`: float64 scalar -> float64 scalar."""
 
 
-ScheduledFloat = float | Schedule  # what `as_schedule` takes
+# Settings that may follow a schedule. Bounds hold for each value of it.
+ScheduledFloat = float | Schedule
+ScheduledFraction = Annotated[ScheduledFloat, AtLeast(0), AtMost(1)]
+ScheduledWeight = Annotated[ScheduledFloat, AtLeast(0)]
 
 
-@gin.configurable(module="alf")
+@configurable("alf")
 class LinearSchedule(Schedule):
     """Changes from one number to another at a constant rate, then stays there.
 
@@ -67,10 +81,9 @@ class LinearSchedule(Schedule):
         by: "env_steps" or "updates".
     """
 
-    def __init__(self, start: float, end: float, over: float, by: str = "env_steps") -> None:
-        check_number("LinearSchedule.start", start)
-        check_number("LinearSchedule.end", end)
-        check_number("LinearSchedule.over", over, at_least=1)
+    def __init__(
+        self, start: float, end: float, over: Annotated[float, AtLeast(1)], by: Count = "env_steps"
+    ) -> None:
         super().__init__((start, end), by)
         self._over = over
 
@@ -80,7 +93,7 @@ class LinearSchedule(Schedule):
         return (1.0 - fraction) * start + fraction * end
 
 
-@gin.configurable(module="alf")
+@configurable("alf")
 class PiecewiseSchedule(Schedule):
     """Has a given value at each boundary: the first one also before it, the last one also after it.
 
@@ -97,14 +110,10 @@ class PiecewiseSchedule(Schedule):
         boundaries: Sequence[float],
         values: Sequence[float],
         interpolate: bool = False,
-        by: str = "env_steps",
+        by: Count = "env_steps",
     ) -> None:
-        settings = {"PiecewiseSchedule.boundaries": boundaries, "PiecewiseSchedule.values": values}
-        for name, setting in settings.items():
-            if not isinstance(setting, (list, tuple)) or not setting:
-                raise ConfigError(f"{name} is {setting!r}: it must be a list of numbers")
-            for i, number in enumerate(setting):
-                check_number(f"{name}[{i}]", number)
+        if not boundaries:
+            raise ConfigError("PiecewiseSchedule.boundaries is empty: there must be at least one number")
         if any(a >= b for a, b in zip(boundaries, boundaries[1:])):
             raise ConfigError(
                 f"PiecewiseSchedule.boundaries is {boundaries}: each must be larger than the one before"
@@ -113,7 +122,6 @@ class PiecewiseSchedule(Schedule):
             raise ConfigError(
                 f"PiecewiseSchedule.values is {values}: there must be one for each of {n} boundaries"
             )
-        check_bool("PiecewiseSchedule.interpolate", interpolate)
         super().__init__(values, by)
         self._boundaries = tuple(boundaries)
         self._interpolate = interpolate
@@ -131,7 +139,7 @@ class PiecewiseSchedule(Schedule):
         return (1.0 - fraction) * values[i] + fraction * values[j]
 
 
-@gin.configurable(module="alf")
+@configurable("alf")
 class Tunable(Schedule, tf.Module):
     """A number that can be changed while a run goes on: graphs read it from a variable.
 
@@ -145,11 +153,10 @@ class Tunable(Schedule, tf.Module):
     """
 
     def __init__(
-        self, value: float, limits: tuple[float, float] | None = None, setting: str = "Tunable.value"
+        self, value: float, limits: Sequence[float] | None = None, setting: str = "Tunable.value"
     ) -> None:
         tf.Module.__init__(self, name="tunable")
-        is_pair = isinstance(limits, (list, tuple)) and len(limits) == 2
-        if limits is not None and not (is_pair and all(isinstance(x, numbers.Real) for x in limits)):
+        if limits is not None and len(limits) != 2:
             raise ConfigError(f"Tunable.limits is {limits!r}: it must be two numbers, or None")
         self.setting = setting
         self._limits = limits
@@ -172,8 +179,8 @@ class Tunable(Schedule, tf.Module):
         return self._value.read_value()
 
     def _check(self, value):
-        low, high = self._limits or (None, None)
-        check_number(self.setting, value, at_least=low, at_most=high)
+        low, high = self._limits or (-math.inf, math.inf)
+        check_value(self.setting, value, Annotated[float, AtLeast(low), AtMost(high)])
 
 
 def find_tunables(module: tf.Module) -> dict[str, list[Tunable]]:
@@ -191,22 +198,8 @@ def assign_tunables(module: tf.Module, settings: dict[str, float]) -> None:
             tunable.assign(settings[name])
 
 
-def as_schedule(setting_name: str, value: Any, **bounds: Any) -> Callable[[Progress], Array]:
-    """Turns a setting into a function of the progress: callable (`Progress`) -> float32 scalar.
-
-    Args:
-        setting_name: for the error.
-        value: number or `Schedule`; anything else raises ConfigError.
-        **bounds: as in `check_number`; all values of a schedule must be within them.
-    """
+def as_schedule(value: ScheduledFloat) -> Callable[[Progress], Array]:
+    """Turns a number or a schedule into a function of the progress: (`Progress`) -> float32 scalar."""
     if isinstance(value, Schedule):
-        for x in value.values:
-            check_number(f"{setting_name}, in its schedule,", x, **bounds)
         return value
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise ConfigError(
-            f"{setting_name} is {value!r}: it must be a number or a schedule; "
-            "in gin, @LinearSchedule() with parentheses"
-        )
-    check_number(setting_name, value, **bounds)
     return lambda progress: tf.constant(value, tf.float32)

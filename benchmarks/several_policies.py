@@ -18,7 +18,7 @@ from absl import app, flags
 
 from alf.bin import config_flags
 from alf.bin.config_flags import GIN_FILE
-from alf.training.config import parse_config
+from alf.config.parsing import parse_config
 
 flags.adopt_module_key_flags(config_flags)
 _POLICIES = flags.DEFINE_integer("policies", 2, "How many policies.", lower_bound=2)

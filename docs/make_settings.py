@@ -11,7 +11,7 @@ from alf.startup import start_tensorflow
 
 start_tensorflow()
 import alf.bin.train  # noqa: E402, F401  (it imports all that gin files may name)
-from alf.training.settings import format_page, list_settings  # noqa: E402
+from alf.config.listing import format_page, list_settings  # noqa: E402
 
 PAGE = Path(__file__).with_name("settings.md")
 

@@ -10,10 +10,12 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 
 # From the lowest to the highest; modules of one entry may import each other.
 LAYERS = [
-    {"version", "errors", "startup", "annotations", "configurable"},
+    {"version", "errors", "startup", "annotations"},
     {"nest_utils", "seeds", "credit", "tf_patches", "files", "folders", "restart_limit", "extras"},
     {"spec_json", "statistics"},
-    {"data_structures", "schedules", "tf_runtime", "workers"},
+    {"workers"},
+    {"config"},
+    {"data_structures", "schedules", "tf_runtime"},
     {"ops"},
     {"networks", "replay", "environments"},
     {"policies"},

@@ -16,7 +16,7 @@ import pytest
 from absl import flags
 
 import alf.bin.train  # noqa: F401  (its flags)
-from alf.training.config import parse_config
+from alf.config.parsing import parse_config
 
 ray = pytest.importorskip("ray")
 yaml = pytest.importorskip("yaml")  # Ray brings both

@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.config.settings import check_value
 from alf.errors import ConfigError
 from alf.schedules import (
     LinearSchedule,
     PiecewiseSchedule,
     Progress,
     Schedule,
+    ScheduledFloat,
+    ScheduledFraction,
+    ScheduledWeight,
     Tunable,
     as_schedule,
     find_tunables,
@@ -108,7 +112,7 @@ def test_counts_beyond_int32_and_float32():
 )
 def test_changes_inside_one_graph(schedule, expected):
     env_steps = tf.Variable(0, dtype=tf.int64)
-    schedule = as_schedule("x", schedule)
+    schedule = as_schedule(schedule)
     traces = []
 
     @tf.function(autograph=False)
@@ -141,40 +145,37 @@ def test_learning_rate_of_an_optimizer():
 
 @pytest.mark.parametrize("value", [0.5, 1, np.float32(0.5), np.float64(0.1), np.int64(2)])
 def test_a_number_is_constant(value):
-    schedule = as_schedule("weight", value)
+    schedule = as_schedule(value)
     assert values_at(schedule, [0, 10**12]) == [np.float32(value)] * 2
 
 
 def test_a_schedule_is_left_as_it_is():
     schedule = LinearSchedule(1.0, 0.0, over=4)
-    assert as_schedule("weight", schedule, at_least=0, at_most=1) is schedule
+    assert as_schedule(schedule) is schedule
 
 
 @pytest.mark.parametrize(
     "value", ["0.5", None, True, (1.0, 2.0), [[0, 1.0]], LinearSchedule, lambda progress: 1.0]
 )
 def test_what_is_neither_is_refused(value):
-    with pytest.raises(
-        ConfigError, match=r"^weight is .*: it must be a number or a schedule; in gin, @Linear"
-    ):
-        as_schedule("weight", value)
+    with pytest.raises(ConfigError, match=r"^weight is .*: it must be a number or a Schedule \(@NAME\(\)\)$"):
+        check_value("weight", value, ScheduledFloat)
 
 
 @pytest.mark.parametrize(
-    "value, message",
+    "value, shown",
     [
-        (-1, "weight is -1: it must be a number at least 0$"),
-        (float("nan"), "weight is nan: it must be a number at least 0$"),
-        (
-            LinearSchedule(1.0, -0.1, over=2),
-            "weight, in its schedule, is -0.1: it must be a number at least 0$",
-        ),
-        (PiecewiseSchedule([0, 1, 2], [1, -3, 2]), "weight, in its schedule, is -3: .* at least 0$"),
+        (-1, "-1"),
+        (float("nan"), "nan"),
+        (LinearSchedule(1.0, -0.1, over=2), "LinearSchedule with the values 1.0, -0.1"),
+        (PiecewiseSchedule([0, 1, 2], [1, -3, 2]), "PiecewiseSchedule with the values 1, -3, 2"),
     ],
 )
-def test_bounds_hold_all_along(value, message):
-    with pytest.raises(ConfigError, match=f"^{message}"):
-        as_schedule("weight", value, at_least=0)
+def test_bounds_hold_all_along(value, shown):
+    with pytest.raises(
+        ConfigError, match=f"^weight is {shown}: it must be a number at least 0 or a Schedule"
+    ):
+        check_value("weight", value, ScheduledWeight)
 
 
 @pytest.mark.parametrize(
@@ -189,18 +190,18 @@ def test_bounds_hold_all_along(value, message):
         ),
         (
             lambda: PiecewiseSchedule([], []),
-            r"PiecewiseSchedule.boundaries is \[\]: it must be a list of numbers$",
+            "PiecewiseSchedule.boundaries is empty",
         ),
         (
             lambda: PiecewiseSchedule(5, [1]),
-            "PiecewiseSchedule.boundaries is 5: it must be a list of numbers$",
+            "PiecewiseSchedule.boundaries is 5: it must be a tuple or list",
         ),
-        (lambda: PiecewiseSchedule([1], 5), "PiecewiseSchedule.values is 5: it must be a list of numbers$"),
+        (lambda: PiecewiseSchedule([1], 5), "PiecewiseSchedule.values is 5: it must be a tuple or list"),
         (
             lambda: PiecewiseSchedule([0, "1"], [1, 2]),
-            r"PiecewiseSchedule.boundaries\[1\] is '1': .*a number$",
+            r"boundaries is \[0, '1'\]: it must be a tuple or list, each a number$",
         ),
-        (lambda: PiecewiseSchedule([0, 1], [1, None]), r"PiecewiseSchedule.values\[1\] is None: .*a number$"),
+        (lambda: PiecewiseSchedule([0, 1], [1, None]), r"values is \[1, None\]: .*each a number$"),
         (
             lambda: PiecewiseSchedule([0, 2, 2], [1, 2, 3]),
             r"boundaries is \[0, 2, 2\]: each must be larger than",
@@ -249,7 +250,7 @@ def test_gin_binds_a_schedule_where_a_number_is_expected():
 
 def test_a_tunable_changes_a_graph_without_another_trace():
     tunable = Tunable(0.1, limits=(0.0, 1.0), setting="weight")
-    schedule, traces = as_schedule("weight", tunable, at_least=0), []
+    schedule, traces = as_schedule(tunable), []
 
     @tf.function(autograph=False)
     def step():
@@ -264,8 +265,8 @@ def test_a_tunable_changes_a_graph_without_another_trace():
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "0.5", True])
 def test_a_tunable_stays_within_its_limits(value):
-    message = "(?m)^weight is .*: it must be a number at least 0.0 and at most 1.0"
-    with pytest.raises(ConfigError, match=message):
+    message = "(?m)^weight is .*: it must be a number at least 0(.0)? and at most 1(.0)?"
+    with pytest.raises(ConfigError, match=f"{message}|Tunable.value is .*: it must be a number"):
         Tunable(value, limits=(0.0, 1.0), setting="weight")
     tunable = Tunable(0.5, limits=(0.0, 1.0), setting="weight")
     with pytest.raises(ConfigError, match=message):
@@ -275,13 +276,13 @@ def test_a_tunable_stays_within_its_limits(value):
 
 @pytest.mark.parametrize("limits", [1.0, (1.0,), (0.0, "1"), (0.0, 1.0, 2.0)])
 def test_limits_that_are_no_pair_are_refused(limits):
-    with pytest.raises(ConfigError, match="(?m)^Tunable.limits is .*: it must be two numbers, or None$"):
+    with pytest.raises(ConfigError, match="(?m)^Tunable.limits is .*: it must be "):
         Tunable(0.5, limits=limits)
 
 
 def test_the_limits_of_a_tunable_must_suit_the_setting():
-    with pytest.raises(ConfigError, match="^epsilon, in its schedule, is 2.0: .* at most 1$"):
-        as_schedule("epsilon", Tunable(0.5, limits=(0.0, 2.0)), at_least=0, at_most=1)
+    with pytest.raises(ConfigError, match="^epsilon is Tunable with the values 0.5, 0.0, 2.0: .* at most 1"):
+        check_value("epsilon", Tunable(0.5, limits=(0.0, 2.0)), ScheduledFraction)
 
 
 def test_tunables_are_found_in_lists_and_dicts_and_their_copies_apart():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import alf
-from alf.training.settings import find_own_configurables
+from alf.config.registry import find_own
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = [
@@ -80,7 +80,7 @@ def test_what_users_call_has_types(module):
 
 def test_what_gin_configures_has_types():
     importlib.import_module("alf.bin.train")  # which imports all that gin files may name
-    own = [c.wrapped for c in find_own_configurables().values() if c.wrapped.__module__.startswith("alf.")]
+    own = [c for c in find_own().values() if c.__module__.startswith("alf.")]
     untyped = {x.__qualname__: list_untyped(x.__init__ if inspect.isclass(x) else x) for x in own}
     assert len(own) > 50
     assert not {name: missing for name, missing in untyped.items() if missing}

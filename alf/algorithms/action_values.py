@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import FIRST
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.ops import returns
 from alf.schedules import as_schedule
 
@@ -36,9 +36,9 @@ class NStep(tf.Module):
     def __init__(self, owner, discount, n_step, burn_in, is_recurrent):
         super().__init__(name="n_step")
         self._owner = owner
-        self._discount = as_schedule(f"{owner}.discount", discount, at_least=0, at_most=1)
-        self._n = check_int(f"{owner}.n_step", n_step)
-        self._burn_in = check_int(f"{owner}.burn_in", burn_in, at_least=0)
+        self._discount = as_schedule(discount)
+        self._n = n_step
+        self._burn_in = burn_in
         self._is_recurrent = is_recurrent
         if burn_in and not is_recurrent:
             raise ConfigError(f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network")

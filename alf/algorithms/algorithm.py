@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from alf.annotations import Array, Nest
-from alf.configurable import find_gin_name
+from alf.config.registry import find_gin_name
 from alf.data_structures import Experience, LossInfo
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError
 from alf.policies.actor_critic_policy import ActorCriticPolicy
 from alf.policies.policy import Policy
 from alf.schedules import Progress
@@ -191,11 +191,8 @@ def check_vtrace_thresholds(
 ) -> dict[str, float]:
     """Checks the settings of that name of the class called `owner`; returns a dict of them.
 
-    ConfigError says that one is no positive number, or that c bar is larger than rho bar (arXiv 1802.01561,
-    section 4.1).
+    Raises ConfigError if c bar is larger than rho bar (arXiv 1802.01561, section 4.1).
     """
-    check_number(f"{owner}.clip_rho_threshold", clip_rho_threshold, above=0)
-    check_number(f"{owner}.clip_c_threshold", clip_c_threshold, above=0)
     if clip_c_threshold > clip_rho_threshold:
         raise ConfigError(
             f"{owner}.clip_c_threshold is {clip_c_threshold}: it must be at most {owner}.clip_rho_threshold, "
@@ -217,8 +214,8 @@ class TargetUpdater(tf.Module):
 
     def __init__(self, source: tf.Module, target: tf.Module, tau: float = 1.0, period: int = 1) -> None:
         super().__init__(name="target_updater")
-        self._tau = check_number("tau", tau, above=0, at_most=1)
-        self._period = check_int("target_update_period", period)
+        self._tau = tau
+        self._period = period
         self._pairs = list(zip(source.variables, target.variables, strict=True))
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         self.copy()

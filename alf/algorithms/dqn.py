@@ -2,21 +2,22 @@
 """DQN (Mnih et al. 2015, Nature 518) and its extensions: double, dueling, n steps, recurrent."""
 
 import copy
+from typing import Annotated
 
-import gin
 import tensorflow as tf
 
 from alf.algorithms.action_values import NStep, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.annotations import Nest
+from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import Experience, LossInfo
-from alf.errors import check_bool, check_number
 from alf.ops import losses, td_losses
 from alf.policies.off_policy import EpsilonGreedyPolicy
-from alf.schedules import ScheduledFloat
+from alf.schedules import ScheduledFraction
 
 
-@gin.configurable(module="alf.algorithms")
+@configurable("alf.algorithms")
 class DqnAlgorithm(Algorithm):
     """Deep Q-learning from replay, also prioritized (arXiv 1511.05952).
 
@@ -49,17 +50,17 @@ class DqnAlgorithm(Algorithm):
     def __init__(
         self,
         policy: EpsilonGreedyPolicy,
-        discount: ScheduledFloat = 0.99,
-        n_step: int = 1,
+        discount: ScheduledFraction = 0.99,
+        n_step: PositiveInt = 1,
         double: bool = True,
-        huber_delta: float | None = 1.0,
-        tau: float = 1.0,
-        target_update_period: int = 500,
-        burn_in: int = 0,
+        huber_delta: PositiveFloat | None = 1.0,
+        tau: Annotated[float, Above(0), AtMost(1)] = 1.0,
+        target_update_period: PositiveInt = 500,
+        burn_in: NonNegativeInt = 0,
     ) -> None:
         super().__init__(policy, name="dqn")
-        self._double = check_bool("DqnAlgorithm.double", double)
-        self._huber_delta = check_number("DqnAlgorithm.huber_delta", huber_delta, above=0, optional=True)
+        self._double = double
+        self._huber_delta = huber_delta
         network = policy.network
         self._n_step = NStep("DqnAlgorithm", discount, n_step, burn_in, network.state_spec != ())
         self._target_network = copy.deepcopy(network)

@@ -3,19 +3,20 @@
 
 import functools
 
-import gin
 import tensorflow as tf
 
 from alf.algorithms.algorithm import Algorithm, check_vtrace_thresholds, group_actor_critic_variables
 from alf.annotations import Nest
+from alf.config.kinds import Fraction, NonNegativeFloat, PositiveFloat
+from alf.config.settings import configurable
 from alf.data_structures import FIRST, Experience, LossInfo
-from alf.errors import ConfigError, check_bool, check_number
+from alf.errors import ConfigError
 from alf.ops import losses, returns
 from alf.policies.actor_critic_policy import ActorCriticInfo, ActorCriticPolicy
-from alf.schedules import ScheduledFloat, as_schedule
+from alf.schedules import ScheduledFraction, ScheduledWeight, as_schedule
 
 
-@gin.configurable(module="alf.algorithms")
+@configurable("alf.algorithms")
 class ImpalaAlgorithm(Algorithm):
     """V-trace actor-critic.
 
@@ -56,31 +57,27 @@ class ImpalaAlgorithm(Algorithm):
     def __init__(
         self,
         policy: ActorCriticPolicy,
-        discount: ScheduledFloat = 0.99,
+        discount: ScheduledFraction = 0.99,
         vtrace: bool = True,
-        vtrace_lambda: float = 1.0,
-        clip_rho_threshold: float = 1.0,
-        clip_c_threshold: float = 1.0,
-        clip_pg_rho_threshold: float = 1.0,
-        value_loss_weight: float = 0.5,
-        entropy_weight: ScheduledFloat = 0.01,
+        vtrace_lambda: Fraction = 1.0,
+        clip_rho_threshold: PositiveFloat = 1.0,
+        clip_c_threshold: PositiveFloat = 1.0,
+        clip_pg_rho_threshold: PositiveFloat = 1.0,
+        value_loss_weight: NonNegativeFloat = 0.5,
+        entropy_weight: ScheduledWeight = 0.01,
         drop_last_ts: bool = False,
     ) -> None:
         super().__init__(policy, name="impala")
-        self._discount = as_schedule("ImpalaAlgorithm.discount", discount, at_least=0, at_most=1)
-        self._vtrace = check_bool("ImpalaAlgorithm.vtrace", vtrace)
+        self._discount = as_schedule(discount)
+        self._vtrace = vtrace
         self._thresholds = dict(
             check_vtrace_thresholds("ImpalaAlgorithm", clip_rho_threshold, clip_c_threshold),
-            clip_pg_rho_threshold=check_number(
-                "ImpalaAlgorithm.clip_pg_rho_threshold", clip_pg_rho_threshold, above=0
-            ),
+            clip_pg_rho_threshold=clip_pg_rho_threshold,
         )
-        self._lambda = check_number("ImpalaAlgorithm.vtrace_lambda", vtrace_lambda, at_least=0, at_most=1)
-        self._value_loss_weight = check_number(
-            "ImpalaAlgorithm.value_loss_weight", value_loss_weight, at_least=0
-        )
-        self._entropy_weight = as_schedule("ImpalaAlgorithm.entropy_weight", entropy_weight, at_least=0)
-        self._drop_last_ts = check_bool("ImpalaAlgorithm.drop_last_ts", drop_last_ts)
+        self._lambda = vtrace_lambda
+        self._value_loss_weight = value_loss_weight
+        self._entropy_weight = as_schedule(entropy_weight)
+        self._drop_last_ts = drop_last_ts
 
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         return group_actor_critic_variables(self.policy)

@@ -2,9 +2,8 @@
 """PPO (arXiv 1707.06347) on asynchronous data: the APPO of Sample Factory (arXiv 2006.11751)."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-import gin
 import tensorflow as tf
 
 from alf.algorithms.algorithm import (
@@ -14,12 +13,14 @@ from alf.algorithms.algorithm import (
     group_actor_critic_variables,
 )
 from alf.annotations import Array, Nest
+from alf.config.kinds import Above, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import FIRST, Experience, LossInfo
-from alf.errors import ConfigError, check_bool, check_number
+from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
 from alf.ops import losses, returns
 from alf.policies.actor_critic_policy import ActorCriticInfo, ActorCriticPolicy
-from alf.schedules import ScheduledFloat, as_schedule
+from alf.schedules import ScheduledFloat, ScheduledFraction, ScheduledWeight, as_schedule
 
 
 class PPOInfo(NamedTuple):
@@ -33,7 +34,7 @@ class PPOInfo(NamedTuple):
     advantage: Any  # float32 [T+1, B]; 0 in row T
 
 
-@gin.configurable(module="alf.algorithms")
+@configurable("alf.algorithms")
 class PPOAlgorithm(Algorithm):
     """Proximal policy optimization.
 
@@ -81,41 +82,37 @@ class PPOAlgorithm(Algorithm):
     def __init__(
         self,
         policy: ActorCriticPolicy,
-        discount: ScheduledFloat = 0.99,
+        discount: ScheduledFraction = 0.99,
         use_vtrace: bool = False,
-        clip_rho_threshold: float = 1.0,
-        clip_c_threshold: float = 1.0,
-        lambda_: float = 0.95,
-        clip_range: ScheduledFloat = 0.2,
-        value_clip_range: float | None = None,
-        value_loss_weight: float = 0.5,
-        entropy_weight: ScheduledFloat = 0.01,
-        exploration: str = "entropy",
-        kl_weight: float = 0.0,
-        target_kl: float | None = None,
+        clip_rho_threshold: PositiveFloat = 1.0,
+        clip_c_threshold: PositiveFloat = 1.0,
+        lambda_: Fraction = 0.95,
+        clip_range: Annotated[ScheduledFloat, Above(0)] = 0.2,
+        value_clip_range: PositiveFloat | None = None,
+        value_loss_weight: NonNegativeFloat = 0.5,
+        entropy_weight: ScheduledWeight = 0.01,
+        exploration: Literal["entropy", "symmetric_kl"] = "entropy",
+        kl_weight: NonNegativeFloat = 0.0,
+        target_kl: PositiveFloat | None = None,
         normalize_advantages: bool = True,
-        target_update_period: int | None = None,
-        clip_target_ratio: float = 2.0,
+        target_update_period: PositiveInt | None = None,
+        clip_target_ratio: PositiveFloat = 2.0,
     ) -> None:
         super().__init__(policy, name="ppo")
-        self._discount = as_schedule("PPOAlgorithm.discount", discount, at_least=0, at_most=1)
-        self._use_vtrace = check_bool("PPOAlgorithm.use_vtrace", use_vtrace)
+        self._discount = as_schedule(discount)
+        self._use_vtrace = use_vtrace
         self._thresholds = check_vtrace_thresholds("PPOAlgorithm", clip_rho_threshold, clip_c_threshold)
-        self._lambda = check_number("PPOAlgorithm.lambda_", lambda_, at_least=0, at_most=1)
-        self._clip_range = as_schedule("PPOAlgorithm.clip_range", clip_range, above=0)
-        self._value_clip_range = check_number(
-            "PPOAlgorithm.value_clip_range", value_clip_range, above=0, optional=True
-        )
-        self._value_loss_weight = check_number(
-            "PPOAlgorithm.value_loss_weight", value_loss_weight, at_least=0
-        )
-        self._entropy_weight = as_schedule("PPOAlgorithm.entropy_weight", entropy_weight, at_least=0)
+        self._lambda = lambda_
+        self._clip_range = as_schedule(clip_range)
+        self._value_clip_range = value_clip_range
+        self._value_loss_weight = value_loss_weight
+        self._entropy_weight = as_schedule(entropy_weight)
         self._exploration = exploration
         _check_exploration(exploration, policy.actions)
-        self._kl_weight = check_number("PPOAlgorithm.kl_weight", kl_weight, at_least=0)
-        self._target_kl = check_number("PPOAlgorithm.target_kl", target_kl, above=0, optional=True)
-        self._normalize_advantages = check_bool("PPOAlgorithm.normalize_advantages", normalize_advantages)
-        self._clip_target_ratio = check_number("PPOAlgorithm.clip_target_ratio", clip_target_ratio, above=0)
+        self._kl_weight = kl_weight
+        self._target_kl = target_kl
+        self._normalize_advantages = normalize_advantages
+        self._clip_target_ratio = clip_target_ratio
         self._target_policy = None
         if target_update_period is not None:
             self._target_policy = policy.copy()
@@ -202,10 +199,6 @@ class PPOAlgorithm(Algorithm):
 
 def _check_exploration(exploration, actions):
     """Raises ConfigError unless `actions` have the exploration bonus of that name."""
-    if exploration not in ("entropy", "symmetric_kl"):
-        raise ConfigError(
-            f"PPOAlgorithm.exploration is {exploration!r}: it must be 'entropy' or 'symmetric_kl'"
-        )
     if exploration == "symmetric_kl":
         try:
             actions.symmetric_kl_to_uniform(zeros_from_spec(actions.params_spec))

@@ -5,21 +5,22 @@ import copy
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-import gin
 import tensorflow as tf
 
 from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_box
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.annotations import Nest
+from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import Experience, LossInfo
-from alf.errors import ConfigError, check_bool, check_number
+from alf.errors import ConfigError
 from alf.networks import CriticsNetwork
 from alf.networks.heads import check_network
 from alf.ops import losses, td_losses
 from alf.policies.off_policy import SacPolicy
-from alf.schedules import ScheduledFloat
+from alf.schedules import ScheduledFraction
 
 
 class EvaluatedActions(NamedTuple):
@@ -30,7 +31,7 @@ class EvaluatedActions(NamedTuple):
     q: Any  # float32 [R, B, N], the smallest value of all critics
 
 
-@gin.configurable(module="alf.algorithms")
+@configurable("alf.algorithms")
 class SacAlgorithm(Algorithm):
     """Soft actor-critic: twin critics, target critics, automatic temperature.
 
@@ -70,19 +71,16 @@ class SacAlgorithm(Algorithm):
         self,
         policy: SacPolicy,
         critic_ctor: Callable[..., CriticsNetwork] | None = None,
-        discount: ScheduledFloat = 0.99,
-        n_step: int = 1,
-        initial_alpha: float = 1.0,
+        discount: ScheduledFraction = 0.99,
+        n_step: PositiveInt = 1,
+        initial_alpha: PositiveFloat = 1.0,
         train_alpha: bool = True,
         target_entropy: float | None = None,
-        tau: float = 0.005,
-        target_update_period: int = 1,
-        burn_in: int = 0,
+        tau: Annotated[float, Above(0), AtMost(1)] = 0.005,
+        target_update_period: PositiveInt = 1,
+        burn_in: NonNegativeInt = 0,
     ) -> None:
         super().__init__(policy, name="sac")
-        check_number("SacAlgorithm.initial_alpha", initial_alpha, above=0)
-        check_number("SacAlgorithm.target_entropy", target_entropy, optional=True)
-        check_bool("SacAlgorithm.train_alpha", train_alpha)
         is_recurrent = bool(tf.nest.flatten(policy.state_spec))
         self._n_step = NStep("SacAlgorithm", discount, n_step, burn_in, is_recurrent)
         self._critic = _make_critic(policy, critic_ctor)

@@ -9,8 +9,8 @@ from alf.bin import policy_flags
 from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.policy_flags import POLICY, load_run
 from alf.bin.run_flags import GIN_PARAM
+from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
 from alf.policies.agent import Agent
-from alf.training.config import check_dead_bindings, wrong_calls_are_config_errors
 from alf.training.players import add_players
 from alf.training.saved_run import make_env
 

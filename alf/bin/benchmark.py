@@ -10,6 +10,7 @@ Ctrl-C.
 
 import json
 import os
+from typing import Annotated
 
 import tensorflow as tf
 from absl import flags
@@ -20,10 +21,12 @@ from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.command import make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
-from alf.errors import ConfigError, check_number
+from alf.config.kinds import AtLeast
+from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
+from alf.config.settings import check_value
+from alf.errors import ConfigError
 from alf.training import Experiment
 from alf.training.benchmark import benchmark
-from alf.training.config import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.training.saved_run import SavedRun
 
 for _module in (checkpoint_flags, config_flags, run_flags):
@@ -34,7 +37,7 @@ _SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Nothing is learned: with
 
 def run():
     """Measures as the flags say; returns the exit status."""
-    check_number("--measure_seconds", _SECONDS.value, at_least=0.1)
+    check_value("--measure_seconds", _SECONDS.value, Annotated[float, AtLeast(0.1)])
     driver, source = _build()
     try:
         check_dead_bindings(GIN_PARAM.value)

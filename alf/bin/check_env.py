@@ -16,10 +16,10 @@ from alf.bin import config_flags
 from alf.bin.command import arguments_are_flags, make_main, start
 from alf.bin.config_flags import GIN_FILE
 from alf.bin.run_flags import GIN_PARAM
+from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
+from alf.config.registry import bind_arguments
 from alf.environments import load
-from alf.environments.bound_values import bind_values
 from alf.errors import ConfigError
-from alf.training.config import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.training.env_check import check_env
 
 flags.adopt_module_key_flags(config_flags)
@@ -59,7 +59,7 @@ def _read_settings():
             "alf.testing.EnvironmentContract tests batched ones"
         )
     given = {} if _NAME.value is None else {"name": _NAME.value}
-    bound = bind_values(functools.partial(load, **given)).keywords
+    bound = bind_arguments(functools.partial(load, **given)).keywords
     if "name" not in bound:
         raise ConfigError(
             'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1" in the '

@@ -15,9 +15,9 @@ from absl import app, flags, logging
 from alf.bin import help_flags
 from alf.bin.signals import raise_interrupts
 from alf.bin.streams import make_lasting
+from alf.config.parsing import first_line
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 from alf.tf_runtime import share_heaps
-from alf.training.config import first_line
 
 # What absl says of a flag's value, and what is said in its place.
 _WRONG_VALUES = {

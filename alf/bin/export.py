@@ -15,9 +15,9 @@ from alf.bin.command import arguments_are_flags, make_main, start
 from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import POLICY, SAMPLE, load_policy
 from alf.bin.run_flags import GIN_PARAM
+from alf.config.parsing import check_dead_bindings
 from alf.errors import ConfigError
 from alf.files import find_path
-from alf.training.config import check_dead_bindings
 from alf.training.export import export
 from alf.training.players import select_policy
 

@@ -24,6 +24,9 @@ from alf.bin.config_flags import GIN_FILE
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
+from alf.config.comparison import parse_settings
+from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.registry import own_config
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError
 from alf.extras import import_extra
@@ -33,14 +36,7 @@ from alf.population.lineage import draw_lineage
 from alf.population.population import Population
 from alf.population.room import find_helpers
 from alf.population.study import MEMBERS, Study
-from alf.training.config import (
-    own_config,
-    parse_config,
-    parse_settings,
-    take_bindings,
-    wrong_calls_are_config_errors,
-)
-from alf.training.run_dir import RunDir, may_change
+from alf.training.run_dir import RunDir
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)
@@ -77,8 +73,7 @@ def run():
         run_dir = RunDir(ROOT_DIR.value, POPULATION_FILE)
         run_dir.lock()
         output = _Output(run_dir.path, population)
-        fixed = {name: text for name, text in parse_settings(config).items() if not may_change(name)}
-        output.study = study = Study(run_dir.path, population, POPULATION.value, fixed)
+        output.study = study = Study(run_dir.path, population, POPULATION.value, parse_settings(config))
         ray = connect(RAY_ADDRESS.value, log_to_driver=False)
         from alf.population.ray_study import run_study  # after `connect`
 

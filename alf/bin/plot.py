@@ -9,12 +9,16 @@ is 0, 1 after an error, 2 if an argument is wrong.
 
 import os
 import sys
+from typing import Annotated
 
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
+import alf.population.policy_population  # noqa: F401  (runs may have its settings)
 from alf.bin.command import make_main, start
-from alf.errors import ConfigError, check_number
+from alf.config.kinds import AtLeast
+from alf.config.settings import check_value
+from alf.errors import ConfigError
 from alf.extras import import_extra
 from alf.files import find_path
 from alf.plots.curves import smooth
@@ -47,9 +51,8 @@ def _check_flags():
     """Raises ConfigError if a flag is wrong; returns the path of the picture."""
     if not _OUTPUT.value:
         raise ConfigError("--output is not set: name the file of the picture")
-    for flag, at_least in ((_SMOOTHING, 1), (_TARGET, None)):
-        if flag.value is not None:
-            check_number(f"--{flag.name}", flag.value, at_least=at_least)
+    check_value("--smoothing", _SMOOTHING.value, Annotated[float, AtLeast(1)] | None)
+    check_value("--target", _TARGET.value, float | None)
     _check_text("--title", _TITLE.value)
     if format_of(_OUTPUT.value) not in FORMATS:
         raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")

@@ -6,8 +6,8 @@ from absl import flags
 from alf.bin import checkpoint_flags, run_flags
 from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.config.parsing import wrong_calls_are_config_errors
 from alf.errors import ConfigError
-from alf.training.config import wrong_calls_are_config_errors
 from alf.training.saved_run import SavedRun
 
 flags.adopt_module_key_flags(run_flags)

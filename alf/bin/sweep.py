@@ -26,9 +26,14 @@ from alf.bin.config_flags import GIN_FILE
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
-from alf.configurable import complete
+from alf.config.comparison import parse_settings
+from alf.config.imports import list_own_paths
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.registry import complete, own_config
+from alf.config.settings import check_value
 from alf.distributed.cluster import connect
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError
 from alf.extras import import_extra
 from alf.files import write_file
 from alf.folders import SWEEP_FILE
@@ -40,14 +45,6 @@ from alf.sweep.searches import check_once, make_search, parse_grid
 from alf.sweep.study import SweepStudy
 from alf.sweep.sweep import Sweep
 from alf.sweep.table import PICTURE_FILE, draw_curves, make_rows, write_tables
-from alf.training.config import (
-    own_config,
-    parse_config,
-    parse_settings,
-    take_bindings,
-    wrong_calls_are_config_errors,
-)
-from alf.training.run_description import list_own_paths
 from alf.training.run_dir import RunDir
 
 flags.adopt_module_key_flags(config_flags)
@@ -108,11 +105,11 @@ def _check_flags():
     if RAY_ADDRESS.value is not None and not CLUSTER.value:
         raise ConfigError(f"--ray_address is {RAY_ADDRESS.value}: it needs --cluster")
     import_extra("matplotlib", "sweep")
-    check_int("--run_cores", RUN_CORES.value)
-    check_int("--max_cores", MAX_CORES.value, optional=True)
-    check_int("--run_gpus", RUN_GPUS.value, at_least=0)
-    check_number("--run_memory", RUN_MEMORY.value, above=0, optional=True)
-    check_number("--max_memory", MAX_MEMORY.value, above=0, optional=True)
+    check_value("--run_cores", RUN_CORES.value, PositiveInt)
+    check_value("--max_cores", MAX_CORES.value, PositiveInt | None)
+    check_value("--run_gpus", RUN_GPUS.value, NonNegativeInt)
+    check_value("--run_memory", RUN_MEMORY.value, PositiveFloat | None)
+    check_value("--max_memory", MAX_MEMORY.value, PositiveFloat | None)
     if MAX_MEMORY.value is not None and RUN_MEMORY.value is None:
         raise ConfigError(f"--max_memory is {MAX_MEMORY.value:g}: set --run_memory, what each run needs")
     if RUN_MEMORY.value is not None and MAX_MEMORY.value is None and not CLUSTER.value:

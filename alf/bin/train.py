@@ -20,12 +20,12 @@ from alf.bin.help_flags import OptionalText
 from alf.bin.ray_flags import RAY_ADDRESS
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.bin.signals import list_hangups, on_signal
+from alf.config.hints import suggest_settings
+from alf.config.listing import format_settings, list_settings
+from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.training import Experiment, Trainer
-from alf.training.config import parse_config, wrong_calls_are_config_errors
-from alf.training.gin_hints import suggest_settings
-from alf.training.settings import format_settings, list_settings
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)

@@ -7,27 +7,37 @@ import itertools
 import sys
 import time
 from collections.abc import Callable
+from typing import Annotated, Literal
 
 import cloudpickle
-import gin
 import numpy as np
 
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.settings import Role, Timeout, configurable
 from alf.distributed import answers
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
-from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
+from alf.distributed.ray_process import (
+    Placement,
+    Resource,
+    Resources,
+    actor_options,
+    first_line,
+    is_ready,
+    raised,
+)
 from alf.distributed.reservation import Reservation
 from alf.distributed.transfers import LostError, Request, Transfers
 from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.env_specs import EnvSpecs
-from alf.errors import ConfigError, EnvError, check_bool, check_int, check_number
+from alf.errors import ConfigError, EnvError
 from alf.restart_limit import RestartLimit
 
 _MAX_FAILED_STARTS = 3  # of one collector in a row
 
 
-@gin.configurable(module="alf.distributed")
+@configurable("alf.distributed")
 class RayCollectors(Collectors):
     """Collectors in processes that Ray starts and places; the extra `ray` installs it, `connect` starts it.
 
@@ -69,46 +79,32 @@ class RayCollectors(Collectors):
         specs: EnvSpecs,
         num_collectors: int,
         first_env_index: int = 0,
-        num_envs: int = 2,
-        num_unrolls: int | None = None,
-        max_requests_in_flight: int = 2,
-        broadcast_interval: int = 1,
-        weights_dtype: str = "float32",
-        max_joined_answers: int = 1,
-        compress: bool = False,
-        num_cpus: float = 1,
-        num_gpus: float = 0,
-        resources: dict[str, float] | None = None,
-        placement: str = "SPREAD",
-        learner_num_cpus: float = 0,
-        learner_num_gpus: float = 0,
-        max_restarts: int = 10,
-        restart_period: float = 600.0,
-        timeout: float = 300.0,
-        start_timeout: float = 300.0,
+        num_envs: PositiveInt = 2,
+        num_unrolls: PositiveInt | None = None,
+        max_requests_in_flight: PositiveInt = 2,
+        broadcast_interval: PositiveInt = 1,
+        weights_dtype: Annotated[Literal["float32", "float16", "bfloat16"], Role.ADJUSTABLE] = "float32",
+        max_joined_answers: Annotated[PositiveInt, Role.EXECUTION] = 1,
+        compress: Annotated[bool, Role.EXECUTION] = False,
+        num_cpus: Resource = 1,
+        num_gpus: Resource = 0,
+        resources: Resources = None,
+        placement: Placement = "SPREAD",
+        learner_num_cpus: Resource = 0,
+        learner_num_gpus: Resource = 0,
+        max_restarts: Annotated[NonNegativeInt, Role.EXECUTION] = 10,
+        restart_period: Timeout = 600.0,
+        timeout: Timeout = 300.0,
+        start_timeout: Timeout = 300.0,
     ) -> None:
-        check_int("num_collectors", num_collectors)
-        check_int("RayCollectors.num_envs", num_envs)
-        check_int("RayCollectors.max_requests_in_flight", max_requests_in_flight)
-        check_int("RayCollectors.broadcast_interval", broadcast_interval)
-        check_int("RayCollectors.max_joined_answers", max_joined_answers)
-        check_bool("RayCollectors.compress", compress)
-        self.num_unrolls = check_int("RayCollectors.num_unrolls", num_unrolls, optional=True) or num_envs
+        self.num_unrolls = num_unrolls or num_envs
         if self.num_unrolls > num_envs:
             raise ConfigError(
                 f"RayCollectors.num_unrolls is {num_unrolls}, more than num_envs = {num_envs}: a collector "
                 "would wait for several unrolls of the same environment"
             )
-        if weights_dtype not in ("float32", "float16", "bfloat16"):
-            raise ConfigError(
-                f"RayCollectors.weights_dtype is {weights_dtype!r}: it must be 'float32', 'float16' or "
-                "'bfloat16'"
-            )
-        self._options = actor_options("RayCollectors", num_cpus, num_gpus, resources, placement)
-        check_int("RayCollectors.max_restarts", max_restarts, at_least=0)
-        check_number("RayCollectors.restart_period", restart_period, above=0)
-        self._timeout = check_number("RayCollectors.timeout", timeout, above=0)
-        self._start_timeout = check_number("RayCollectors.start_timeout", start_timeout, above=0)
+        self._options = actor_options(num_cpus, num_gpus, resources, placement)
+        self._timeout, self._start_timeout = timeout, start_timeout
         self.specs = specs
         self.num_collectors = num_collectors
         self.num_envs = num_collectors * num_envs

@@ -4,16 +4,17 @@
 import sys
 
 import cloudpickle
-import gin
 from absl import logging
 
+from alf.config.kinds import NonNegativeInt
+from alf.config.settings import Role, Timeout, configurable
 from alf.distributed.cluster import connect
 from alf.distributed.evaluation_actor import EvaluationActor
-from alf.distributed.ray_process import actor_options, first_line, raised
-from alf.errors import EnvError, check_int, check_number
+from alf.distributed.ray_process import Placement, Resource, Resources, actor_options, first_line, raised
+from alf.errors import EnvError
 
 
-@gin.configurable(module="alf.distributed")
+@configurable("alf.distributed", role=Role.EXECUTION)
 class RayEvaluator:
     """Evaluates weights in a process that Ray starts and places, and replaces if it is lost.
 
@@ -31,18 +32,18 @@ class RayEvaluator:
 
     def __init__(
         self,
-        num_cpus: float = 1,
-        num_gpus: float = 0,
-        resources: dict[str, float] | None = None,
-        placement: str = "SPREAD",
-        max_restarts: int = 3,
-        timeout: float = 3600.0,
-        start_timeout: float = 300.0,
+        num_cpus: Resource = 1,
+        num_gpus: Resource = 0,
+        resources: Resources = None,
+        placement: Placement = "SPREAD",
+        max_restarts: NonNegativeInt = 3,
+        timeout: Timeout = 3600.0,
+        start_timeout: Timeout = 300.0,
     ) -> None:
-        self._options = actor_options("RayEvaluator", num_cpus, num_gpus, resources, placement)
-        self._max_restarts = check_int("RayEvaluator.max_restarts", max_restarts, at_least=0)
-        self._timeout = check_number("RayEvaluator.timeout", timeout, above=0)
-        self._start_timeout = check_number("RayEvaluator.start_timeout", start_timeout, above=0)
+        self._options = actor_options(num_cpus, num_gpus, resources, placement)
+        self._max_restarts = max_restarts
+        self._timeout = timeout
+        self._start_timeout = start_timeout
         self._ray = connect()
         self._actor = self._started = None  # `_started`: Ray's reference of the answer of its start
         self._is_stopping = False

@@ -3,32 +3,28 @@
 
 import os
 import sys
+from typing import Annotated, Literal
 
 import cloudpickle
 
-from alf.errors import ConfigError, check_choice, check_number
+from alf.config.kinds import AtLeast
+from alf.config.settings import Role
 from alf.startup import start_tensorflow
 
-_PLACEMENTS = ("DEFAULT", "SPREAD")
+# Settings of what a process occupies in the cluster.
+Resource = Annotated[float, AtLeast(0), Role.EXECUTION]
+Resources = Annotated[dict[str, float] | None, Role.EXECUTION]
+Placement = Annotated[Literal["DEFAULT", "SPREAD"], Role.EXECUTION]
 
 
-def actor_options(name, num_cpus, num_gpus, resources, placement):
+def actor_options(num_cpus, num_gpus, resources, placement):
     """Returns a dict of Ray's options for an actor that Ray does not restart.
 
     Args:
-        name: whose settings these are, for errors.
         num_cpus, num_gpus: numbers that the actor occupies, at least 0.
         resources: dict of the cluster's own resources that it occupies, numbers by name; or None.
         placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
-
-    Raises:
-        ConfigError: if a setting is wrong.
     """
-    check_number(f"{name}.num_cpus", num_cpus, at_least=0)
-    check_number(f"{name}.num_gpus", num_gpus, at_least=0)
-    if resources is not None and not isinstance(resources, dict):
-        raise ConfigError(f"{name}.resources is {resources!r}: it must be a dict of numbers by name")
-    check_choice(f"{name}.placement", placement, _PLACEMENTS)
     return dict(
         num_cpus=num_cpus,
         num_gpus=num_gpus,

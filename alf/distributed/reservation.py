@@ -3,7 +3,7 @@
 
 from alf.distributed.cluster import connect
 from alf.distributed.ray_process import first_line
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError
 
 _SECONDS = 60.0  # until what others occupy must be free, and Ray has started a process
 
@@ -22,8 +22,6 @@ class Reservation:
     """
 
     def __init__(self, num_cpus, num_gpus):
-        check_number("RayCollectors.learner_num_cpus", num_cpus, at_least=0)
-        check_number("RayCollectors.learner_num_gpus", num_gpus, at_least=0)
         self._actor = None
         if not num_cpus and not num_gpus:
             return

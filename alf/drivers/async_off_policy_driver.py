@@ -3,12 +3,13 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Environment
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
+from alf.config.settings import Role, Timeout, configurable
 from alf.data_structures import Experience, LogRecord, count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
 from alf.drivers.collector_thread import CollectorThread
@@ -21,7 +22,7 @@ from alf.drivers.queues import NestFIFOQueue
 from alf.drivers.stage_clock import COPY, StageClock
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.weights import get_weights
-from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 from alf.nest_utils import add_leading_dims
@@ -36,7 +37,7 @@ from alf.tf_runtime import (
 )
 
 
-@gin.configurable(module="alf.drivers")
+@configurable("alf.drivers")
 class AsyncOffPolicyDriver(Driver):
     """Actors keep predicting while the learner keeps learning.
 
@@ -93,24 +94,24 @@ class AsyncOffPolicyDriver(Driver):
         self,
         envs: Sequence[Environment],
         learner: Learner | LearnerGroup,
-        unroll_length: float = 8,
-        observers: Sequence[Callable[[LogRecord], Any]] = (),
-        metrics: Sequence[Any] = (),
-        num_actor_queues: int = 1,
-        learn_queue_cap: int = 1,
-        actor_queue_cap: int = 1,
-        max_waiting_batches: int = 1,
-        max_unroll_length: int | None = None,
-        parameter_update_period: int | None = None,
-        actor_device: str | None = None,
+        unroll_length: NonNegativeFloat = 8,
+        observers: Annotated[Sequence[Callable[[LogRecord], Any]], Role.MEASUREMENT] = (),
+        metrics: Annotated[Sequence[Any], Role.MEASUREMENT] = (),
+        num_actor_queues: PositiveInt = 1,
+        learn_queue_cap: PositiveInt = 1,
+        actor_queue_cap: PositiveInt = 1,
+        max_waiting_batches: NonNegativeInt = 1,
+        max_unroll_length: PositiveInt | None = None,
+        parameter_update_period: PositiveInt | None = None,
+        actor_device: Annotated[str | None, Role.EXECUTION] = None,
         overwrite_policy_output: bool = False,
         sticky: bool = False,
         one_env_at_a_time: bool = False,
-        start_spread: float = 0.0,
-        stop_timeout: float = 5.0,
-        stall_timeout: float | None = 300.0,
-        on_stall: str = "error",
-        statistics_ctor: Callable[..., Any] = EpisodeStatistics,
+        start_spread: Annotated[NonNegativeFloat, Role.EXECUTION] = 0.0,
+        stop_timeout: Timeout = 5.0,
+        stall_timeout: Timeout | None = 300.0,
+        on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error",
+        statistics_ctor: Annotated[Callable[..., Any], Role.MEASUREMENT] = EpisodeStatistics,
         collectors: Any = None,
     ) -> None:
         rest = stop_timeout, stall_timeout, on_stall, statistics_ctor, collectors
@@ -126,12 +127,11 @@ class AsyncOffPolicyDriver(Driver):
         if max_waiting_batches == 0 and collectors is not None:
             _check_all_answer(collectors)
         self._published = None  # how many updates the weights of the collectors have seen
-        check_bool("one_env_at_a_time", one_env_at_a_time)
         _check_start_spread(start_spread, stall_timeout)
         self._start_spread = start_spread
         self._max_batches = float("inf")
         if max_unroll_length is not None:
-            max_unrolls = check_int("max_unroll_length", max_unroll_length) * self._num_sources
+            max_unrolls = max_unroll_length * self._num_sources
             self._max_batches = max_unrolls // learn_queue_cap
             if unroll_length != 0:
                 raise ConfigError(f"max_unroll_length is {max_unroll_length}: unroll_length must be 0 then")
@@ -396,7 +396,6 @@ def _check_group(unroll_length, learn_queue_cap, max_waiting_batches):
 
 def _make_policy(policy, update_period, device):
     """Returns the policy that the actors act with: the learner's own, or a copy of it on a device."""
-    check_int("parameter_update_period", update_period, optional=True)
     if device is not None and update_period is None:
         raise ConfigError(
             f"actor_device is {device!r}: the weights must be copied there; set parameter_update_period"
@@ -408,7 +407,6 @@ def _make_policy(policy, update_period, device):
 
 def _check_start_spread(start_spread, stall_timeout):
     """Raises ConfigError if `collect` could take the environment that starts last for one that hangs."""
-    check_number("start_spread", start_spread, at_least=0)
     if stall_timeout is not None and start_spread >= stall_timeout:
         raise ConfigError(
             f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
@@ -427,8 +425,6 @@ def _check_all_answer(collectors):
 
 def _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batches):
     """Raises ConfigError if an actor would wait for ever."""
-    check_int("num_actor_queues", num_actor_queues)
-    check_int("actor_queue_cap", actor_queue_cap)
     if num_envs < num_actor_queues * actor_queue_cap:
         raise ConfigError(
             f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actor_queues} * "
@@ -444,8 +440,6 @@ def _check_actors(num_envs, num_actor_queues, actor_queue_cap, max_waiting_batch
 
 def _check_learn_queue(num_envs, learn_queue_cap, max_waiting_batches, unroll_length):
     """Raises ConfigError if a capacity is wrong, or the learner would wait for ever."""
-    check_int("learn_queue_cap", learn_queue_cap)
-    check_int("max_waiting_batches", max_waiting_batches, at_least=0)
     if learn_queue_cap > num_envs:
         raise ConfigError(
             f"learn_queue_cap is {learn_queue_cap}, more than num_envs = {num_envs}: the learner would wait "

@@ -13,14 +13,13 @@ from alf.annotations import Environment
 from alf.credit import Credit
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
-from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, Metric, NumberOfEpisodes
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.stall_watch import StallWatch
 from alf.drivers.tf_agents_metric import as_metric
-from alf.errors import ConfigError, check_choice, check_number, check_type
+from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 from alf.seeds import spawn_seeds
@@ -81,24 +80,17 @@ class Driver(abc.ABC):
         statistics_ctor: Callable[..., Any] = EpisodeStatistics,
         collectors: Any = None,
     ) -> None:
-        self._unroll_length, rate = split_unroll_length("unroll_length", unroll_length)
+        self._unroll_length, rate = split_unroll_length(unroll_length)
         if not hasattr(learner, "observe"):
             raise ConfigError(f"learner is {learner!r}: it must be a Learner or a LearnerGroup")
-        if collectors is not None:
-            check_type("collectors", collectors, Collectors)
         if rate != 1 and learner.needs_fresh_experience:
             raise ConfigError(
                 f"unroll_length is {unroll_length:g}, no integer above 0: exp_replayer must be one to sample "
                 f"from then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
             )
-        self._stop_timeout = check_number("stop_timeout", stop_timeout, above=0)
-        self._stall_timeout = check_number("stall_timeout", stall_timeout, above=0, optional=True)
-        self._on_stall = check_choice("on_stall", on_stall, ("error", "warn"))
-        _check_list("metrics", metrics)
-        _check_list("observers", observers)
-        for observer in observers:
-            if not callable(observer):
-                raise ConfigError(f"observers of the driver: {observer!r} cannot be called")
+        self._stop_timeout = stop_timeout
+        self._stall_timeout = stall_timeout
+        self._on_stall = on_stall
         self.learner = learner
         self._collections = Credit(rate)
         self._envs = to_py_envs(envs)
@@ -441,12 +433,6 @@ def _check_names(metrics):
             raise ConfigError(f"metrics: two of them have the name {name!r}")
 
 
-def _check_list(name, values):
-    """Raises ConfigError if a setting of a driver is no tuple or list."""
-    if not isinstance(values, (tuple, list)):
-        raise ConfigError(f"{name} of the driver is {values!r}: it must be a tuple or list")
-
-
 def _find_log_fields(observers, policy):
     """The names of the fields of a `LogRecord` that observers need; a ConfigError if it cannot have one."""
     needed = set()
@@ -463,11 +449,9 @@ def _find_log_fields(observers, policy):
     return tuple(name for name in _OPTIONAL if name in needed)
 
 
-def split_unroll_length(name, value):
-    """Splits the setting called `name` into T and how many unrolls of T steps a call of `collect` takes.
+def split_unroll_length(value):
+    """Splits `unroll_length` into T and the number of unrolls of T steps that a call of `collect` takes.
 
-    T is the setting itself if it is an integer above 0, else 1. ConfigError says that it is no number, or is
-    below 0.
+    T is the setting itself if it is an integer above 0, else 1.
     """
-    check_number(name, value, at_least=0)
     return (int(value), 1) if value >= 1 and value == int(value) else (1, value)

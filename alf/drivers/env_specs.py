@@ -13,7 +13,7 @@ from alf.annotations import Array, Environment
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.environments import as_py_environment
 from alf.environments.policy_mapping import get_agents
-from alf.errors import ConfigError, EnvError, check_int
+from alf.errors import ConfigError, EnvError
 from alf.nest_utils import add_leading_dims, to_tensor_spec
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
@@ -50,7 +50,6 @@ def to_py_envs(envs):
 
 def make_envs(env_fn, num_envs):
     """Makes a list of environments, see `Driver.from_env_fn`; closes those that it has made if one fails."""
-    check_int("num_envs", num_envs)
     if not callable(env_fn):
         raise ConfigError(f"env_fn is {env_fn!r}: it must be a callable that returns a batched environment")
     takes_index, envs = _takes_index(env_fn), []
@@ -167,7 +166,6 @@ class EnvSpecs:
             raise ConfigError(
                 "the algorithm uses `Experience.env_info`, but the environments have none: set load.info_keys"
             )
-        check_int("unroll_length", unroll_length)  # A replayer is made before the driver that checks it.
         version = tf.TensorSpec((), tf.int64)
         rows = Experience(*self.time_step, self.action, policy.info_spec, policy_version=version, state=())
         rows = rows._replace(env_info=self._env_info_spec() if with_env_info else ())

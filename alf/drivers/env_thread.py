@@ -16,7 +16,7 @@ from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import ASK, HAND_OVER, LOG, REST, STEP
-from alf.errors import ConfigError, EnvError, check_bool, contain
+from alf.errors import ConfigError, EnvError, contain
 from alf.nest_utils import (
     add_leading_dims,
     find_mismatch,
@@ -63,8 +63,7 @@ class EnvUnroller:
         sticky=False,
         ask_stage=ASK,
     ):
-        _check_holds(check_bool("sticky", sticky), envs, specs.batch_size)
-        check_bool("overwrite_policy_output", overwrite_policy_output)
+        _check_holds(sticky, envs, specs.batch_size)
         if overwrite_policy_output and not all(hasattr(env, "taken_action") for env in envs):
             raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
         mismatch = find_mismatch(policy.action_spec, specs.action)

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gin
 import numpy as np
 
+from alf.config.kinds import Fraction, PositiveInt
+from alf.config.settings import Role, configurable
 from alf.data_structures import FIRST, LAST, LogRecord
-from alf.errors import check_bool, check_int, check_number
 
 
 class Metric(abc.ABC):
@@ -115,7 +115,7 @@ class EpisodeMetric(Metric):
         self._values.extend(state)
 
 
-@gin.configurable(module="alf.drivers")
+@configurable("alf.drivers", role=Role.MEASUREMENT)
 class EpisodeStatistics:
     """Computes figures of each episode, in one pass over each `LogRecord`. It is an observer.
 
@@ -140,15 +140,12 @@ class EpisodeStatistics:
         self,
         reward_shape: Sequence[int] = (),
         info_keys: Sequence[str] = (),
-        window: int = 100,
-        discount: float = 0.99,
+        window: PositiveInt = 100,
+        discount: Fraction = 0.99,
         first_value: bool = False,
         agents: Sequence[str] = (),
         policies: Sequence[str] = (),
     ) -> None:
-        check_int("EpisodeStatistics.window", window)
-        check_number("EpisodeStatistics.discount", discount, at_least=0, at_most=1)
-        check_bool("EpisodeStatistics.first_value", first_value)
         self._num_rewards = reward_shape[0] if reward_shape else 1
         self._info_keys = tuple(info_keys)
         self._discount, self._powers = discount, ()

@@ -3,12 +3,13 @@
 
 import queue
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Environment
+from alf.config.kinds import PositiveFloat
+from alf.config.settings import Role, Timeout, configurable
 from alf.data_structures import Experience, LogRecord, count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
@@ -22,7 +23,7 @@ from alf.learner.learner import Learner
 from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 
-@gin.configurable(module="alf.drivers")
+@configurable("alf.drivers")
 class SyncOffPolicyDriver(Driver):
     """Unrolls all environments, one after another, then lets the learner observe: Q is the number of them.
 
@@ -41,15 +42,15 @@ class SyncOffPolicyDriver(Driver):
         self,
         envs: Sequence[Environment],
         learner: Learner | LearnerGroup,
-        unroll_length: float = 8,
-        observers: Sequence[Callable[[LogRecord], Any]] = (),
-        metrics: Sequence[Any] = (),
+        unroll_length: PositiveFloat = 8,
+        observers: Annotated[Sequence[Callable[[LogRecord], Any]], Role.MEASUREMENT] = (),
+        metrics: Annotated[Sequence[Any], Role.MEASUREMENT] = (),
         overwrite_policy_output: bool = False,
         sticky: bool = False,
-        stop_timeout: float = 5.0,
-        stall_timeout: float | None = 300.0,
-        on_stall: str = "error",
-        statistics_ctor: Callable[..., Any] = EpisodeStatistics,
+        stop_timeout: Timeout = 5.0,
+        stall_timeout: Timeout | None = 300.0,
+        on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error",
+        statistics_ctor: Annotated[Callable[..., Any], Role.MEASUREMENT] = EpisodeStatistics,
         collectors: Any = None,
     ) -> None:
         if collectors is not None:
@@ -59,8 +60,6 @@ class SyncOffPolicyDriver(Driver):
             )
         if isinstance(learner, LearnerGroup):
             raise ConfigError("SyncOffPolicyDriver does not know several policies: use AsyncOffPolicyDriver")
-        if unroll_length == 0:
-            raise ConfigError("unroll_length is 0: a synchronous driver would never collect anything")
         ends = stop_timeout, stall_timeout, on_stall
         super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
         if not self._envs:

@@ -2,38 +2,39 @@
 """Atari games of ale-py, which step in C++ threads."""
 
 import functools
-from collections.abc import Sequence
 
 import gymnasium
 import numpy as np
 
-from alf.configurable import configurable
-from alf.environments.gymnasium_env import GymnasiumEnvironment, check_render_mode
-from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
+from alf.config.settings import Seed, configurable
+from alf.environments.arguments import InfoKeys, NumThreads, RenderMode
+from alf.environments.gymnasium_env import GymnasiumEnvironment
+from alf.errors import ConfigError
 from alf.extras import import_extra
 from alf.seeds import spawn_seeds
 
 _SCREEN_HEIGHT, _SCREEN_WIDTH, _SCREEN_HZ = 210, 160, 60  # of the Atari 2600
 
 
-@configurable(module="alf.environments")
+@configurable("alf.environments")
 def load_atari(
     name: str,
-    batch_size: int,
-    seed: int | None = None,
-    frame_skip: int = 4,
-    screen_size: int = 84,
+    batch_size: PositiveInt,
+    seed: Seed = None,
+    frame_skip: PositiveInt = 4,
+    screen_size: PositiveInt = 84,
     grayscale: bool = True,
-    num_stack: int = 4,
-    sticky_actions: float = 0.0,
-    noop_max: int = 30,
+    num_stack: PositiveInt = 4,
+    sticky_actions: Fraction = 0.0,
+    noop_max: NonNegativeInt = 30,
     episodic_life: bool = False,
     full_action_space: bool = False,
-    max_episode_frames: int = 108_000,
-    num_threads: int = 0,
-    info_keys: Sequence[str] = (),
-    render_mode: str | None = None,
-    max_random_steps: int = 0,
+    max_episode_frames: PositiveInt = 108_000,
+    num_threads: NumThreads = 0,
+    info_keys: InfoKeys = (),
+    render_mode: RenderMode = None,
+    max_random_steps: NonNegativeInt = 0,
 ) -> GymnasiumEnvironment:
     """Returns B Atari games as one batched environment of ale-py.
 
@@ -64,22 +65,12 @@ def load_atari(
         ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
     """
     vector_env = import_extra("ale_py.vector_env", "atari")
-    sizes = dict(batch_size=batch_size, frame_skip=frame_skip, screen_size=screen_size, num_stack=num_stack)
-    for setting, value in {**sizes, "max_episode_frames": max_episode_frames}.items():
-        check_int(f"load_atari.{setting}", value)
-    for setting, value in dict(noop_max=noop_max, num_threads=num_threads).items():
-        check_int(f"load_atari.{setting}", value, at_least=0)
-    switches = dict(grayscale=grayscale, episodic_life=episodic_life, full_action_space=full_action_space)
-    for setting, value in switches.items():
-        check_bool(f"load_atari.{setting}", value)
-    check_number("load_atari.sticky_actions", sticky_actions, at_least=0, at_most=1)
     # ale-py names games in snake case; here any usual spelling will do.
     roms = import_extra("ale_py.roms", "atari").get_all_rom_ids()
     games = {rom.replace("_", ""): rom for rom in roms}
     plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
     if plain not in games:
         raise ConfigError(f"load_atari.name: no Atari game {name!r}; there are {', '.join(sorted(roms))}")
-    check_render_mode("load_atari.render_mode", render_mode)
     make = functools.partial(
         vector_env.AtariVectorEnv,
         games[plain],

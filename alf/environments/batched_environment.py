@@ -9,11 +9,13 @@ from tf_agents.environments import py_environment, tf_py_environment
 from tf_agents.trajectories import time_step as ts
 
 from alf.annotations import Environment, NestedSpec
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.settings import checked
 from alf.environments.spaces import sample_actions
-from alf.errors import check_int
 from alf.workers.info import check_info_keys
 
 
+@checked
 class BatchedEnvironment(py_environment.PyEnvironment):
     """A `PyEnvironment` of B sub-environments. It keeps the batch size and the specs.
 
@@ -44,15 +46,14 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     def __init__(
         self,
-        batch_size: int,
+        batch_size: PositiveInt,
         observation_spec: NestedSpec,
         action_spec: NestedSpec,
         reward_spec: NestedSpec = None,
         info_keys: Sequence[str] = (),
-        max_random_steps: int = 0,
+        max_random_steps: NonNegativeInt = 0,
     ) -> None:
-        check_int("batch_size", batch_size)
-        self._max_random_steps = check_int("max_random_steps", max_random_steps, at_least=0)
+        self._max_random_steps = max_random_steps
         self.info_keys = check_info_keys("info_keys", info_keys or self.info_keys)
         super().__init__()
         self._batch_size = int(batch_size)

@@ -4,24 +4,25 @@
 import difflib
 import functools
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
-from alf.configurable import configurable
-from alf.environments.gymnasium_env import GymnasiumEnvironment, check_render_mode
-from alf.errors import ConfigError, check_int
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.settings import Seed, configurable
+from alf.environments.arguments import InfoKeys, NumThreads, RenderMode
+from alf.environments.gymnasium_env import GymnasiumEnvironment
+from alf.errors import ConfigError
 from alf.extras import import_extra
 
 
-@configurable(module="alf.environments")
+@configurable("alf.environments")
 def load_envpool(
     name: str,
-    batch_size: int,
-    seed: int | None = None,
-    num_threads: int = 0,
-    info_keys: Sequence[str] = (),
-    render_mode: str | None = None,
-    max_random_steps: int = 0,
+    batch_size: PositiveInt,
+    seed: Seed = None,
+    num_threads: NumThreads = 0,
+    info_keys: InfoKeys = (),
+    render_mode: RenderMode = None,
+    max_random_steps: NonNegativeInt = 0,
     **kwargs: Any,
 ) -> GymnasiumEnvironment:
     """Returns B of EnvPool's environments `name` as one batched environment.
@@ -40,9 +41,6 @@ def load_envpool(
         ConfigError: if envpool is missing, or the id is unknown.
     """
     envpool = import_extra("envpool", "envpool")
-    check_int("load_envpool.batch_size", batch_size)
-    check_int("load_envpool.num_threads", num_threads, at_least=0)
-    check_render_mode("load_envpool.render_mode", render_mode)
     known = envpool.list_all_envs()
     if name not in known:
         close = ", ".join(difflib.get_close_matches(str(name), known))

@@ -9,14 +9,17 @@ import gymnasium
 import numpy as np
 from tf_agents.trajectories import time_step as ts
 
+from alf.config.kinds import NonNegativeInt
+from alf.config.settings import checked
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
-from alf.errors import ConfigError, EnvError, check_bool
+from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, wrong_result
 from alf.workers.env_batch import WRONG_CALLS, find_misfit
 from alf.workers.info import read_vector_info
 
 
+@checked
 class GymnasiumEnvironment(BatchedEnvironment):
     """A `gymnasium.vector.VectorEnv` as a batched `PyEnvironment`.
 
@@ -46,9 +49,8 @@ class GymnasiumEnvironment(BatchedEnvironment):
         seed: Any = None,
         copy_observations: bool = True,
         info_keys: Sequence[str] = (),
-        max_random_steps: int = 0,
+        max_random_steps: NonNegativeInt = 0,
     ) -> None:
-        check_bool("GymnasiumEnvironment.copy_observations", copy_observations)
         # The attribute before the metadata: SyncVectorEnv writes its mode into a dict that all environments
         # of the class share, where the next one overwrites it.
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
@@ -213,9 +215,3 @@ def _make_observation_converter(space, batch_size, copy):
         return to_contiguous(observation if fits else fit(observation, shape, dtype, "the observation"))
 
     return convert
-
-
-def check_render_mode(setting, render_mode):
-    """Raises ConfigError unless a setting is a render mode that environments here may have."""
-    if render_mode not in (None, "rgb_array"):
-        raise ConfigError(f"{setting} is {render_mode!r}: it must be 'rgb_array' or None")

@@ -5,39 +5,41 @@ import difflib
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 
-from alf.configurable import configurable
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.registry import bind_arguments, find_lost_binding
+from alf.config.settings import Seed, configurable
+from alf.environments.arguments import InfoKeys, NumWorkers, RenderMode
 from alf.environments.atari import load_atari
-from alf.environments.bound_values import bind_values, find_imported, find_lost
 from alf.environments.envpool import load_envpool
-from alf.environments.gymnasium_env import GymnasiumEnvironment, check_render_mode
+from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.extras import import_extra
 from alf.workers import can_pickle, make_rendered, takes_argument
 from alf.workers.games import make_game
-from alf.workers.info import check_info_keys
 
 _OF_VECTORS = {"num_envs": "batch_size", "vectorization_mode": "num_workers"}
 _MEANT = {**_OF_VECTORS, "id": "name"}  # of what Gymnasium calls otherwise: the setting of `load`
 
 
-@configurable(module="alf.environments")
+@configurable("alf.environments")
 def load(
     name: str | Callable[..., Any],
-    batch_size: int,
-    seed: int | None = None,
-    max_episode_steps: int | None = None,
-    num_workers: int | str = "auto",
-    info_keys: Sequence[str] = (),
-    render_mode: str | None = None,
-    max_random_steps: int | None = None,
-    num_splits: int | None = None,
+    batch_size: PositiveInt,
+    seed: Seed = None,
+    max_episode_steps: PositiveInt | None = None,
+    num_workers: NumWorkers = "auto",
+    info_keys: InfoKeys = (),
+    render_mode: RenderMode = None,
+    max_random_steps: NonNegativeInt | None = None,
+    num_splits: PositiveInt | None = None,
     **kwargs: Any,
 ) -> Any:
     """Returns B environments `name` as one batched environment, or as `num_splits` of them in a list.
@@ -77,18 +79,15 @@ def load(
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
-    check_int("load.batch_size", batch_size)
-    check_int("load.seed", seed, at_least=0, optional=True)
-    check_render_mode("load.render_mode", render_mode)
     # A setting of `load_atari` and the others counts where this one is not set.
     wanted: dict[str, Any] = {}
     if info_keys != ():
-        wanted["info_keys"] = check_info_keys("load.info_keys", info_keys)
+        wanted["info_keys"] = tuple(info_keys)
     if max_random_steps is not None:
-        wanted["max_random_steps"] = check_int("load.max_random_steps", max_random_steps, at_least=0)
+        wanted["max_random_steps"] = max_random_steps
     splits: dict[str, Any] = {}
     if num_splits is not None:
-        splits["num_splits"] = check_int("load.num_splits", num_splits)
+        splits["num_splits"] = num_splits
     limit: dict[str, Any] = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
     text = name if isinstance(name, str) else ""
     if text.startswith("pettingzoo:"):
@@ -104,8 +103,6 @@ def load(
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
     if max_episode_steps is not None:
-        # Gymnasium's -1 for "no limit" would end every episode of a vector environment after one step.
-        check_int("load.max_episode_steps", max_episode_steps)
         kwargs["max_episode_steps"] = int(max_episode_steps)
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
@@ -113,7 +110,9 @@ def load(
         env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     call, makes, constructor = _bind(name, batch_size, kwargs)
-    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
+    makes, num_workers = _render_or_step(
+        makes, num_workers, constructor, render_mode, find_lost_binding(call)
+    )
     try:
         return _make_single(makes, seed, num_workers, splits, wanted)
     except gymnasium.error.DependencyNotInstalled:
@@ -149,10 +148,12 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
     if str(name).startswith("pettingzoo:"):
         import_extra("pettingzoo", "pettingzoo")
         call, [make] = _bind_call(_find_game(name.removeprefix("pettingzoo:")), 1, kwargs)
-        return functools.partial(make_game, make, max_episode_steps, tuple(info_keys)), find_lost(call)
+        return functools.partial(make_game, make, max_episode_steps, tuple(info_keys)), find_lost_binding(
+            call
+        )
     limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
     call, [make], _ = _bind(name, 1, {**limit, **kwargs})
-    return make, find_lost(call)
+    return make, find_lost_binding(call)
 
 
 def has_vector_entry(name):
@@ -173,7 +174,7 @@ def _bind(name, batch_size, kwargs):
 
 def _bind_call(constructor, batch_size, kwargs):
     call = functools.partial(constructor, **kwargs)
-    return call, [bind_values(call) for _ in range(batch_size)]
+    return call, [bind_arguments(call) for _ in range(batch_size)]
 
 
 def _check_has_no_workers(name, num_workers, num_splits):
@@ -191,13 +192,21 @@ def _bind_registered(spec, batch_size, kwargs):
     # The spec instead of the id: a worker need not import the module that registered the id. The checker
     # of Gymnasium would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
-    constructor = find_imported(spec.entry_point)  # Gin knows what is imported.
+    constructor = _find_imported(spec.entry_point)  # Gin knows what is imported.
     if constructor is None:
         return make, [make] * batch_size
     _check_arguments(spec.id, constructor, kwargs)
     call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
-    bound = [bind_values(call) for _ in range(batch_size)]
+    bound = [bind_arguments(call) for _ in range(batch_size)]
     return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
+
+
+def _find_imported(entry_point):
+    """Returns the constructor that an entry point of Gymnasium names, or None if it is not imported yet."""
+    if callable(entry_point):
+        return entry_point
+    module, _, name = str(entry_point).partition(":")
+    return getattr(sys.modules.get(module), name, None)
 
 
 def _check_arguments(name, constructor, kwargs):
@@ -272,17 +281,17 @@ def _can_import_vector_entry(spec):
     return True
 
 
-@configurable(module="alf.environments")
+@configurable("alf.environments")
 def load_pettingzoo(
     name: str | Callable[..., Any],
-    batch_size: int,
-    seed: int | None = None,
-    max_episode_steps: int | None = None,
-    num_workers: int | str = "auto",
-    info_keys: Sequence[str] = (),
-    render_mode: str | None = None,
-    max_random_steps: int | None = None,
-    num_splits: int | None = None,
+    batch_size: PositiveInt,
+    seed: Seed = None,
+    max_episode_steps: PositiveInt | None = None,
+    num_workers: NumWorkers = "auto",
+    info_keys: InfoKeys = (),
+    render_mode: RenderMode = None,
+    max_random_steps: NonNegativeInt | None = None,
+    num_splits: PositiveInt | None = None,
     **kwargs: Any,
 ) -> Any:
     """Returns G games of PettingZoo with A agents each as one `MultiAgentEnvironment` of G * A rows.
@@ -307,18 +316,15 @@ def load_pettingzoo(
             setting is wrong. Errors of the environment pass through.
     """
     import_extra("pettingzoo", "pettingzoo")
-    check_int("load_pettingzoo.batch_size", batch_size)
-    check_int("load_pettingzoo.seed", seed, at_least=0, optional=True)
-    check_render_mode("load_pettingzoo.render_mode", render_mode)
-    check_int("load_pettingzoo.max_episode_steps", max_episode_steps, optional=True)
-    info_keys = check_info_keys("load_pettingzoo.info_keys", info_keys)
-    wanted = {"info_keys": ()}  # the games read the infos of their agents
+    info_keys = tuple(info_keys)
+    wanted: dict[str, Any] = {"info_keys": ()}  # the games read the infos of their agents
     if max_random_steps is not None:
-        setting = "load_pettingzoo.max_random_steps"
-        wanted["max_random_steps"] = check_int(setting, max_random_steps, at_least=0)
+        wanted["max_random_steps"] = max_random_steps
     constructor = name if callable(name) else _find_game(name)
     call, makes = _bind_call(constructor, batch_size, kwargs)
-    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, find_lost(call))
+    makes, num_workers = _render_or_step(
+        makes, num_workers, constructor, render_mode, find_lost_binding(call)
+    )
     makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
     splits = {} if num_splits is None else {"num_splits": num_splits}
     made = _make_single(makes, seed, num_workers, splits, wanted)

@@ -7,22 +7,22 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import cloudpickle
-import gin
 import numpy as np
 import tensorflow as tf
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.settings import Role, Seed, Timeout, configurable
+from alf.environments.arguments import InfoKeys, NumWorkers, WorkerTimeout
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
-from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.errors import ConfigError
 from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
-from alf.workers.info import check_info_keys
-from alf.workers.worker import MAX_SECONDS
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
@@ -34,7 +34,7 @@ _MAX_CHEAP = 32
 _step_seconds = {}
 
 
-@gin.configurable(module="alf.environments")
+@configurable("alf.environments")
 class PythonEnvironment(BatchedEnvironment):
     """B single environments as one batched environment, in worker processes or in this process.
 
@@ -76,43 +76,36 @@ class PythonEnvironment(BatchedEnvironment):
     def __init__(
         self,
         env_fns: Sequence[Callable[[], Any]],
-        seed: int | None = None,
-        num_workers: int | str = "auto",
-        max_random_steps: int = 0,
-        start_timeout: float = 120.0,
-        step_timeout: float = 60.0,
-        max_restarts: int = 3,
-        restart_period: float = 600.0,
-        pin_workers: bool = False,
-        single_threaded: bool = True,
-        info_keys: Sequence[str] = (),
-        worker_nice: int = 0,
-        max_concurrent_starts: int | None = None,
-        heartbeat_interval: float = 20.0,
-        num_splits: int = 1,
+        seed: Seed = None,
+        num_workers: NumWorkers = "auto",
+        max_random_steps: NonNegativeInt = 0,
+        start_timeout: WorkerTimeout = 120.0,
+        step_timeout: WorkerTimeout = 60.0,
+        max_restarts: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
+        restart_period: Timeout = 600.0,
+        pin_workers: Annotated[bool, Role.EXECUTION] = False,
+        single_threaded: Annotated[bool, Role.EXECUTION] = True,
+        info_keys: InfoKeys = (),
+        worker_nice: Annotated[NonNegativeInt, Role.EXECUTION] = 0,
+        max_concurrent_starts: Annotated[PositiveInt | None, Role.EXECUTION] = None,
+        heartbeat_interval: WorkerTimeout = 20.0,
+        num_splits: PositiveInt = 1,
     ) -> None:
         env_fns = list(env_fns)
-        check_int("the number of env_fns", len(env_fns))
-        check_int("PythonEnvironment.max_random_steps", max_random_steps, at_least=0)
-        check_number("PythonEnvironment.start_timeout", start_timeout, above=0, at_most=MAX_SECONDS)
-        check_number("PythonEnvironment.step_timeout", step_timeout, above=0, at_most=MAX_SECONDS)
-        check_int("PythonEnvironment.max_restarts", max_restarts, at_least=0)
-        check_number("PythonEnvironment.restart_period", restart_period, above=0)
-        check_number("PythonEnvironment.heartbeat_interval", heartbeat_interval, above=0, at_most=MAX_SECONDS)
-        check_int("PythonEnvironment.max_concurrent_starts", max_concurrent_starts, optional=True)
+        if not env_fns:
+            raise ConfigError("PythonEnvironment.env_fns is empty: there must be at least one environment")
         settings = WorkerSettings(
             start_timeout=start_timeout,
             step_timeout=step_timeout,
             max_restarts=max_restarts,
             restart_period=restart_period,
-            pin_workers=check_bool("PythonEnvironment.pin_workers", pin_workers),
-            single_threaded=check_bool("PythonEnvironment.single_threaded", single_threaded),
-            worker_nice=check_int("PythonEnvironment.worker_nice", worker_nice, at_least=0),
+            pin_workers=pin_workers,
+            single_threaded=single_threaded,
+            worker_nice=worker_nice,
             max_concurrent_starts=max_concurrent_starts,
             heartbeat_interval=heartbeat_interval,
         )
-        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
-        check_int("PythonEnvironment.num_splits", num_splits)
+        info_keys = tuple(info_keys)
         num_workers = _choose_num_workers(num_workers, env_fns, settings, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
@@ -206,7 +199,6 @@ def _choose_num_workers(num_workers, env_fns, settings, num_splits):
     if num_splits > 1:
         return _choose_shared_workers(num_workers, len(env_fns), num_splits)
     if num_workers != "auto":
-        check_int("num_workers", num_workers, at_least=0)
         if num_workers > len(env_fns):
             raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
         return num_workers
@@ -230,7 +222,6 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
         raise ConfigError(f"{name}: it must divide batch_size = {batch_size}")
     if num_workers == "auto":
         return min(batch_size // num_splits, len(os.sched_getaffinity(0)))
-    check_int("num_workers", num_workers, at_least=0)
     if num_workers == 0:
         raise ConfigError(
             f"{name}: environments that step in this process share no workers: set num_workers, or "

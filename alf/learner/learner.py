@@ -3,18 +3,20 @@
 
 import collections
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-import gin
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.annotations import Array
+from alf.config.kinds import NonNegativeInt, PositiveFloat
+from alf.config.settings import Role, configurable
 from alf.data_structures import FIRST, Experience
-from alf.errors import ConfigError, DivergedError, EnvError, check_bool, check_int, check_type
+from alf.errors import ConfigError, DivergedError, EnvError, check_type
 from alf.learner.last_values import LastValues
 from alf.learner.minibatches import merge_unrolls
-from alf.learner.optimizers import GroupOptimizer
+from alf.learner.optimizers import GroupOptimizer, Optimizer
 from alf.learner.peers import Peers
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.replicas import Replicas
@@ -25,7 +27,7 @@ from alf.tf_runtime import GraphFunction, check_device, on_device, single_thread
 _NOT_FINITE = "ALF: not finite: "
 
 
-@gin.configurable(module="alf")
+@configurable("alf")
 class Learner(tf.Module):
     """Makes the updates: owns the optimizers, the counters and the choice of experience to train on.
 
@@ -72,24 +74,22 @@ class Learner(tf.Module):
     def __init__(
         self,
         algorithm: Algorithm,
-        optimizer: Any = None,
+        optimizer: Optimizer | Mapping[str, Optimizer] | None = None,
         training: UnrollTraining | ReplayTraining | None = None,
-        max_grad_norm: float | None = None,
-        max_policy_lag: int | None = None,
-        jit_compile: bool = False,
-        strategy: Any = None,
-        train_step_counter: tf.Variable | None = None,
-        device: str | None = None,
-        debug_summaries: bool = False,
-        summarize_grads_and_vars: bool = False,
+        max_grad_norm: PositiveFloat | None = None,
+        max_policy_lag: NonNegativeInt | None = None,
+        jit_compile: Annotated[bool, Role.EXECUTION] = False,
+        strategy: Annotated[Any, Role.EXECUTION] = None,
+        train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None,
+        device: Annotated[str | None, Role.EXECUTION] = None,
+        debug_summaries: Annotated[bool, Role.EXECUTION] = False,
+        summarize_grads_and_vars: Annotated[bool, Role.EXECUTION] = False,
     ) -> None:
         super().__init__(name="learner")
         check_device("Learner.device", device)
         check_type("Learner.algorithm", algorithm, Algorithm)
-        check_int("Learner.max_policy_lag", max_policy_lag, at_least=0, optional=True)
-        check_bool("Learner.jit_compile", jit_compile)
-        self._keeps_batch = check_bool("Learner.debug_summaries", debug_summaries)
-        self._keeps_gradients = check_bool("Learner.summarize_grads_and_vars", summarize_grads_and_vars)
+        self._keeps_batch = debug_summaries
+        self._keeps_gradients = summarize_grads_and_vars
         self._last_values = LastValues()
         self.algorithm = algorithm
         self.policy = algorithm.policy
@@ -118,6 +118,7 @@ class Learner(tf.Module):
         self._device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
+        self._tunables = self.replayer.list_tunables()  # here, because a replayer is not a `tf.Module`
         self.needs_fresh_experience = self._training.needs_fresh_experience
         self._replicas = None if strategy is None else Replicas(strategy, self._loss_and_gradients)
         self.peers = Peers(strategy)

@@ -7,70 +7,115 @@ square root, as in IMPALA's; without momentum it is outside.
 """
 
 import functools
-import inspect
-import re
+from typing import Annotated, TypeAlias
 
-import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_bool, check_number
-from alf.schedules import Schedule, Tunable, as_schedule
+from alf.config.kinds import AtLeast, AtMost, Fraction, NonNegativeFloat, PositiveFloat
+from alf.config.settings import configurable
+from alf.errors import ConfigError
+from alf.schedules import Schedule, ScheduledFloat, Tunable
 
 _GREATEST = float(tf.float32.max)
-_BELOW_ONE = 1 - 2**-24  # the greatest float32 below 1, with which Adam divides by zero
-_FLAGS = ("amsgrad", "centered", "nesterov")
-_BOUNDS = {  # see `check_number`
-    **dict.fromkeys(("beta_1", "beta_2", "rho"), {"at_least": 0, "at_most": _BELOW_ONE}),
-    **dict.fromkeys(("clipnorm", "clipvalue", "global_clipnorm"), {"above": 0, "optional": True}),
-    "momentum": {"at_least": 0, "at_most": 1},
-    "epsilon": {"above": 0, "optional": True},  # Keras takes its default in place of 0
-    "decay": {"at_least": 0},
-}
-_NAME = r"[A-Za-z0-9.][\w.\\/>-]*"  # what TensorFlow takes
+Optimizer = Annotated[tf.keras.optimizers.legacy.Optimizer, "Optimizer"]
+_KerasSchedule: TypeAlias = tf.keras.optimizers.schedules.LearningRateSchedule
+LearningRate: TypeAlias = Annotated[ScheduledFloat, AtLeast(0), AtMost(_GREATEST)] | _KerasSchedule
+# The greatest float32 below 1; with 1, Adam divides by zero.
+DecayRate = Annotated[float, AtLeast(0), AtMost(1 - 2**-24)]
 
 
-def _register(cls):
-    """Makes an optimizer of Keras configurable; what it cannot train with is a ConfigError."""
-    signature = inspect.signature(cls.__init__)
+@configurable("alf.optimizers")
+class Adam(tf.keras.optimizers.legacy.Adam):
+    """Adam (arXiv 1412.6980).
 
-    @functools.wraps(cls, updated=())
-    class Optimizer(cls):
-        @functools.wraps(cls.__init__)
-        def __init__(self, *args, **kwargs):
-            given = signature.bind(self, *args, **kwargs).arguments
-            for name, value in {**given, **given.get("kwargs", {})}.items():
-                _check_value(f"{cls.__name__}.{name}", name, value)
-            try:
-                super().__init__(*args, **kwargs)
-            except (TypeError, ValueError) as error:
-                raise ConfigError(f"{cls.__name__}: {error}") from error
+    Args:
+        learning_rate: number or schedule; a `Schedule` or one of Keras.
+        beta_1, beta_2: decay rates of the averages of gradients and of their squares.
+        epsilon: number that is added to the root of the average square. None: 1e-7.
+        amsgrad: whether the greatest average square so far is used (Reddi et al., ICLR 2018).
+        name: text, first part of the names of its variables.
+        clipnorm: limit of the norm of each variable's gradient. None: no limit.
+        clipvalue: limit of each number of a gradient. None: no limit.
+        global_clipnorm: limit of the norm of all gradients of this optimizer. None: no limit.
+        decay: d, the learning rate of step t is divided by 1 + d t.
+    """
 
-        # Gin reads the defaults here, not in the function that `wraps` names: config files of runs have them.
-        __init__.__signature__ = signature
-
-    return gin.external_configurable(Optimizer, cls.__name__, module="alf.optimizers")
-
-
-def _check_value(setting, name, value):
-    """Raises ConfigError if an argument of an optimizer is wrong, of which Keras takes nearly everything."""
-    if name == "learning_rate":
-        is_known = isinstance(value, (Schedule, tf.keras.optimizers.schedules.LearningRateSchedule))
-        if not is_known and (inspect.isclass(value) or not callable(value)):
-            as_schedule(setting, value, at_least=0, at_most=_GREATEST)
-    elif isinstance(value, Schedule):
-        raise ConfigError(f"{setting} is a {type(value).__name__}: only learning_rate can follow a schedule")
-    elif name == "name":
-        if not isinstance(value, str) or not re.fullmatch(_NAME, value):
-            raise ConfigError(f"{setting} is {value!r}: it must be a text of letters, digits and underscores")
-    elif name in _FLAGS:
-        check_bool(setting, value)
-    elif name in _BOUNDS and not callable(value):  # Keras calls a function for the number
-        check_number(setting, value, **_BOUNDS[name])
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta_1: DecayRate = 0.9,
+        beta_2: DecayRate = 0.999,
+        epsilon: PositiveFloat | None = 1e-7,
+        amsgrad: bool = False,
+        name: str = "Adam",
+        clipnorm: PositiveFloat | None = None,
+        clipvalue: PositiveFloat | None = None,
+        global_clipnorm: PositiveFloat | None = None,
+        decay: NonNegativeFloat = 0.0,
+    ) -> None:
+        others = _list_others(clipnorm, clipvalue, global_clipnorm, decay)
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, name, **others)
 
 
-Adam = _register(tf.keras.optimizers.legacy.Adam)
-RMSprop = _register(tf.keras.optimizers.legacy.RMSprop)
-SGD = _register(tf.keras.optimizers.legacy.SGD)
+@configurable("alf.optimizers")
+class RMSprop(tf.keras.optimizers.legacy.RMSprop):
+    """RMSprop.
+
+    Args:
+        rho: decay rate of the average of squared gradients.
+        momentum: number in [0, 1].
+        epsilon: number that is added to the average square. None: 1e-7.
+        centered: whether the variance of gradients takes the place of their average square.
+        learning_rate, name, clipnorm, clipvalue, global_clipnorm, decay: as in `Adam`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        rho: DecayRate = 0.9,
+        momentum: Fraction = 0.0,
+        epsilon: PositiveFloat | None = 1e-7,
+        centered: bool = False,
+        name: str = "RMSprop",
+        clipnorm: PositiveFloat | None = None,
+        clipvalue: PositiveFloat | None = None,
+        global_clipnorm: PositiveFloat | None = None,
+        decay: NonNegativeFloat = 0.0,
+    ) -> None:
+        others = _list_others(clipnorm, clipvalue, global_clipnorm, decay)
+        super().__init__(learning_rate, rho, momentum, epsilon, centered, name, **others)
+
+
+@configurable("alf.optimizers")
+class SGD(tf.keras.optimizers.legacy.SGD):
+    """Gradient descent, with momentum if wanted.
+
+    Args:
+        momentum: number in [0, 1].
+        nesterov: whether the gradient is that of the point to which the momentum leads.
+        learning_rate, name, clipnorm, clipvalue, global_clipnorm, decay: as in `Adam`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.01,
+        momentum: Fraction = 0.0,
+        nesterov: bool = False,
+        name: str = "SGD",
+        clipnorm: PositiveFloat | None = None,
+        clipvalue: PositiveFloat | None = None,
+        global_clipnorm: PositiveFloat | None = None,
+        decay: NonNegativeFloat = 0.0,
+    ) -> None:
+        others = _list_others(clipnorm, clipvalue, global_clipnorm, decay)
+        super().__init__(learning_rate, momentum, nesterov, name, **others)
+
+
+def _list_others(clipnorm, clipvalue, global_clipnorm, decay):
+    """Returns the arguments of all optimizers of Keras as a dict."""
+    if clipnorm is not None and global_clipnorm is not None:
+        raise ConfigError("clipnorm and global_clipnorm of an optimizer exclude each other: set one of them")
+    return dict(clipnorm=clipnorm, clipvalue=clipvalue, global_clipnorm=global_clipnorm, decay=decay)
 
 
 class GroupOptimizer(tf.Module):
@@ -84,7 +129,7 @@ class GroupOptimizer(tf.Module):
 
     def __init__(self, optimizer, groups, progress, max_grad_norm=None):
         super().__init__(name="group_optimizer")
-        self._max_grad_norm = check_number("Learner.max_grad_norm", max_grad_norm, above=0, optional=True)
+        self._max_grad_norm = max_grad_norm
         self._groups = groups
         self._optimizers = dict(optimizer) if isinstance(optimizer, dict) else {"": optimizer}
         if isinstance(optimizer, dict) and optimizer.keys() != groups.keys():
@@ -160,15 +205,8 @@ def _prepare_optimizer(name, optimizer, progress):
         )
     if optimizer.weights:
         raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
-    for key, value in {**vars(optimizer), **optimizer._hyper}.items():
-        if key != "learning_rate":
-            _check_value(f"the {key} of {setting}", key, value)
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
     if isinstance(learning_rate, Schedule):
-        schedule = as_schedule(f"the learning_rate of {setting}", learning_rate, at_least=0)
-        optimizer.learning_rate = lambda: schedule(progress)
-        return schedule
-    if not isinstance(learning_rate, tf.keras.optimizers.schedules.LearningRateSchedule):
-        learning_rate = optimizer.get_config().get("learning_rate", 0.0)
-        check_number(f"the learning_rate of {setting}", learning_rate, at_least=0, at_most=_GREATEST)
+        optimizer.learning_rate = lambda: learning_rate(progress)
+        return learning_rate
     return None

@@ -14,10 +14,11 @@ import threading
 import time
 from typing import Any
 
-import gin
 import tensorflow as tf
 
-from alf.errors import ConfigError, LostPeerError, check_number
+from alf.config.kinds import PositiveFloat
+from alf.config.settings import Role, configurable
+from alf.errors import ConfigError, LostPeerError
 from alf.ops.replicas import sum_over_peers
 from alf.tf_runtime import abort_exchanges
 
@@ -27,8 +28,8 @@ _EXAMPLE = (
 _CONNECT_SECONDS = 60.0  # that TensorFlow may take once all processes have met
 
 
-@gin.configurable("MultiWorkerMirroredStrategy", module="alf.learner")
-def make_multi_worker_strategy(start_timeout: float = 600.0) -> Any:
+@configurable("alf.learner", "MultiWorkerMirroredStrategy", role=Role.EXECUTION)
+def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
     """Makes a `tf.distribute.MultiWorkerMirroredStrategy` of the processes that TF_CONFIG names.
 
     It starts TensorFlow, and a server at this process's port. `Experiment.strategy_ctor` calls it in time.
@@ -40,7 +41,6 @@ def make_multi_worker_strategy(start_timeout: float = 600.0) -> Any:
         ConfigError: if TF_CONFIG is wrong, its port is taken, or TensorFlow has started.
         LostPeerError: if another process does not start in time, or ends meanwhile.
     """
-    check_number("MultiWorkerMirroredStrategy.start_timeout", start_timeout, above=0)
     addresses, index = _read_tf_config()
     _meet(addresses, index, start_timeout)
     # TensorFlow waits for the others without an end, and Python's threads stand still meanwhile.
@@ -108,7 +108,7 @@ def _take_signal_back(signum):
         signal.signal(signum, signal.getsignal(signum) or signal.SIG_DFL)
 
 
-@gin.configurable(module="alf.learner")
+@configurable("alf.learner", role=Role.EXECUTION)
 class Peers:
     """The learner processes of a strategy; with any other strategy, or None, there is this one alone.
 
@@ -124,8 +124,8 @@ class Peers:
         index, count: ints; of this process, from 0, and of all processes.
     """
 
-    def __init__(self, strategy: Any = None, timeout: float = 1800.0) -> None:
-        self._timeout = check_number("Peers.timeout", timeout, above=0)
+    def __init__(self, strategy: Any = None, timeout: PositiveFloat = 1800.0) -> None:
+        self._timeout = timeout
         self.index, self.count, self._strategy = 0, 1, None
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             self.count = strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)

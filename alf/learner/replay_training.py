@@ -3,13 +3,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Nest
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.settings import configurable
 from alf.credit import Credit
 from alf.data_structures import Experience, PolicyState, count_transitions
-from alf.errors import ConfigError, check_bool, check_int, check_number
+from alf.errors import ConfigError
 from alf.learner.minibatches import repeat_update, select_part
 from alf.nest_utils import zeros_from_spec
 from alf.policies.policy import Policy
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from alf.learner.learner import Learner
 
 
-@gin.configurable(module="alf.learner")
+@configurable("alf.learner")
 class ReplayTraining:
     """Trains on sequences from a replay buffer, for algorithms such as SAC and DQN.
 
@@ -44,23 +45,18 @@ class ReplayTraining:
     def __init__(
         self,
         replayer: SequenceReplayer,
-        mini_batch_size: int = 256,
-        mini_batch_length: int = 1,
-        initial_collect_steps: int = 0,
-        replay_ratio: float | None = None,
-        num_updates_per_train_iter: int | None = None,
+        mini_batch_size: PositiveInt = 256,
+        mini_batch_length: PositiveInt = 1,
+        initial_collect_steps: NonNegativeInt = 0,
+        replay_ratio: PositiveFloat | None = None,
+        num_updates_per_train_iter: PositiveInt | None = None,
         whole_replay_buffer_training: bool = False,
         clear_replay_buffer: bool = False,
     ) -> None:
-        self._size = check_int("ReplayTraining.mini_batch_size", mini_batch_size)
-        self._length = check_int("ReplayTraining.mini_batch_length", mini_batch_length)
-        check_int("ReplayTraining.initial_collect_steps", initial_collect_steps, at_least=0)
-        check_number("ReplayTraining.replay_ratio", replay_ratio, above=0, optional=True)
-        self._takes_all = check_bool(
-            "ReplayTraining.whole_replay_buffer_training", whole_replay_buffer_training
-        )
-        self.needs_fresh_experience = check_bool("ReplayTraining.clear_replay_buffer", clear_replay_buffer)
-        check_int("ReplayTraining.num_updates_per_train_iter", num_updates_per_train_iter, optional=True)
+        self._size = mini_batch_size
+        self._length = mini_batch_length
+        self._takes_all = whole_replay_buffer_training
+        self.needs_fresh_experience = clear_replay_buffer
         if replay_ratio is not None and (num_updates_per_train_iter is not None or self._takes_all):
             raise ConfigError(
                 "ReplayTraining.replay_ratio says how many updates there are: leave "

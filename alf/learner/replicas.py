@@ -2,17 +2,16 @@
 """Replicas: several devices share the work of one update."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import gin
 import tensorflow as tf
 
+from alf.config.settings import Role, configurable
 from alf.data_structures import LossInfo
-from alf.errors import ConfigError, check_type
+from alf.errors import ConfigError
 from alf.tf_runtime import check_device
 
 
-@gin.configurable(module="alf.learner")
+@configurable("alf.learner", role=Role.EXECUTION)
 class MirroredStrategy(tf.distribute.MirroredStrategy):
     """`tf.distribute.MirroredStrategy`: one replica for each of several devices of this process.
 
@@ -21,24 +20,21 @@ class MirroredStrategy(tf.distribute.MirroredStrategy):
         cross_device_ops: `tf.distribute.CrossDeviceOps`; None lets TensorFlow choose.
     """
 
-    def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: Any = None) -> None:
+    def __init__(
+        self,
+        devices: Sequence[str] | None = None,
+        cross_device_ops: tf.distribute.CrossDeviceOps | None = None,
+    ) -> None:
         if devices is not None:
-            is_list = isinstance(devices, (list, tuple)) and devices and all(map(_is_text, devices))
-            names = [_shorten(device) for device in devices] if is_list else []
-            if not is_list or len(set(names)) < len(names):
+            names = [_shorten(device) for device in devices]
+            if not names or len(set(names)) < len(names):
                 raise ConfigError(
                     f"MirroredStrategy.devices is {devices!r}: it must be a list of different names, such as "
                     "['GPU:0', 'GPU:1']"
                 )
             for name in names:
                 check_device("MirroredStrategy.devices", name)
-        if cross_device_ops is not None:
-            check_type("MirroredStrategy.cross_device_ops", cross_device_ops, tf.distribute.CrossDeviceOps)
         super().__init__(devices, cross_device_ops)
-
-
-def _is_text(value):
-    return isinstance(value, str)
 
 
 def _shorten(device):

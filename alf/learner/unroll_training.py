@@ -3,12 +3,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array
+from alf.config.kinds import PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import Experience, count_transitions
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 from alf.policies.policy import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from alf.learner.learner import Learner
 
 
-@gin.configurable(module="alf.learner")
+@configurable("alf.learner")
 class UnrollTraining:
     """Trains on the unrolls that a replayer hands out, for algorithms such as IMPALA and PPO.
 
@@ -46,16 +47,14 @@ class UnrollTraining:
     def __init__(
         self,
         replayer: UnrollReplayer | None = None,
-        num_epochs: int = 1,
-        num_minibatches: int = 1,
-        recurrence: int | None = None,
+        num_epochs: PositiveInt = 1,
+        num_minibatches: PositiveInt = 1,
+        recurrence: PositiveInt | None = None,
     ) -> None:
         self.replayer = replayer or OneTimeReplayer()
-        if not isinstance(self.replayer, UnrollReplayer):
-            raise ConfigError(f"UnrollTraining.replayer is {replayer!r}: it must be an UnrollReplayer")
-        self._num_epochs = check_int("UnrollTraining.num_epochs", num_epochs)
-        self._num_minibatches = check_int("UnrollTraining.num_minibatches", num_minibatches)
-        self._recurrence = check_int("UnrollTraining.recurrence", recurrence, optional=True)
+        self._num_epochs = num_epochs
+        self._num_minibatches = num_minibatches
+        self._recurrence = recurrence
         self._train_on = GraphFunction(self._make_updates)
 
     def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:

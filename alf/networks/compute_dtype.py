@@ -7,32 +7,27 @@ that losses need no scaling.
 """
 
 import contextlib
+from typing import Literal
 
 import tensorflow as tf
 
-from alf.errors import check_choice
-
+ComputeDtype = Literal["float32", "bfloat16", "auto"]
 _KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
-def keras_policy(name, compute_dtype):
-    """The `tf.keras.mixed_precision.Policy` of a `compute_dtype`; None is that of the `compute_in` around.
-
-    Raises:
-        ConfigError: if `compute_dtype` is none of these; `name` is that of the setting.
-    """
+def keras_policy(compute_dtype):
+    """The `tf.keras.mixed_precision.Policy` of a `compute_dtype`; None is that of the `compute_in` around."""
     if compute_dtype is None:
         return tf.keras.mixed_precision.global_policy()
-    check_choice(name, compute_dtype, [*_KERAS_POLICIES, "auto"])
     if compute_dtype == "auto":
         compute_dtype = "bfloat16" if bfloat16_is_fast() else "float32"
     return tf.keras.mixed_precision.Policy(_KERAS_POLICIES[compute_dtype])
 
 
 @contextlib.contextmanager
-def compute_in(name, compute_dtype):
+def compute_in(compute_dtype):
     """In this context, Keras layers made without a dtype compute in `compute_dtype`; see `keras_policy`."""
-    policy, before = keras_policy(name, compute_dtype), tf.keras.mixed_precision.global_policy()
+    policy, before = keras_policy(compute_dtype), tf.keras.mixed_precision.global_policy()
     tf.keras.mixed_precision.set_global_policy(policy)
     try:
         yield

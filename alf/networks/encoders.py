@@ -10,16 +10,17 @@ An image is uint8 [channels, height, width] or [height, width, channels], see `a
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
-from alf.errors import ConfigError, check_bool, check_int
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.settings import Seed, configurable
+from alf.errors import ConfigError
 from alf.nest_utils import zeros_from_spec
-from alf.networks.compute_dtype import compute_in
+from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.images import channel_axis, is_image
-from alf.networks.layers import HIDDEN_GAIN, Mlp, check_ctor, check_layers, convolution, dense, split_seed
+from alf.networks.images import Channels, channel_axis, is_image
+from alf.networks.layers import HIDDEN_GAIN, Mlp, check_activation, convolution, dense, split_seed
 
 _NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, size of the kernel, stride
 _NATURE_PIXELS = 36  # what one number after these layers sees of an image, in height and width
@@ -31,7 +32,7 @@ class _ImageEncoder(CopyableModule):
     def __init__(self, observation_spec: NestedSpec, channels: str, standardize: bool) -> None:
         super().__init__()
         name = type(self).__name__
-        self._standardizes = check_bool(f"{name}.standardize", standardize)
+        self._standardizes = standardize
         if not is_image(observation_spec):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
@@ -47,7 +48,7 @@ class _ImageEncoder(CopyableModule):
         return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class NatureEncoder(_ImageEncoder):
     """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
 
@@ -73,10 +74,10 @@ class NatureEncoder(_ImageEncoder):
     def __init__(
         self,
         observation_spec: NestedSpec,
-        compute_dtype: str | None = None,
-        channels: str = "auto",
+        compute_dtype: ComputeDtype | None = None,
+        channels: Channels = "auto",
         standardize: bool = True,
-        seed: int | None = None,
+        seed: Seed = None,
     ) -> None:
         super().__init__(observation_spec, channels, standardize)
         if min(self._shape[:2]) < _NATURE_PIXELS:
@@ -87,7 +88,7 @@ class NatureEncoder(_ImageEncoder):
         *seeds, dense_seed = split_seed(seed, 4)
         height, width, depth = self._shape
         self._convolutions, self._paddings = [], []
-        with compute_in("NatureEncoder.compute_dtype", compute_dtype):
+        with compute_in(compute_dtype):
             for (filters, size, stride), seed in zip(_NATURE_LAYERS, seeds, strict=True):
                 kwargs = dict(strides=stride, activation="relu")
                 self._convolutions.append(convolution(depth, filters, size, HIDDEN_GAIN, seed, **kwargs))
@@ -106,7 +107,7 @@ class NatureEncoder(_ImageEncoder):
         return x
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class ImpalaResEncoder(_ImageEncoder):
     """The deep residual network of IMPALA (arXiv 1802.01561, figure 3), and 256 units.
 
@@ -123,16 +124,16 @@ class ImpalaResEncoder(_ImageEncoder):
     def __init__(
         self,
         observation_spec: NestedSpec,
-        compute_dtype: str | None = None,
-        channels: str = "auto",
+        compute_dtype: ComputeDtype | None = None,
+        channels: Channels = "auto",
         standardize: bool = True,
-        seed: int | None = None,
+        seed: Seed = None,
     ) -> None:
         super().__init__(observation_spec, channels, standardize)
         height, width, depth = self._shape
         *seeds, dense_seed = split_seed(seed, 16)
         seeds, self._sections = iter(seeds), []
-        with compute_in("ImpalaResEncoder.compute_dtype", compute_dtype):
+        with compute_in(compute_dtype):
             for filters in (16, 32, 32):
                 # Its gain is 1: no ReLU is before it.
                 first = convolution(depth, filters, 3, 1.0, next(seeds), padding="same")
@@ -155,7 +156,7 @@ class ImpalaResEncoder(_ImageEncoder):
         return tf.nn.relu(x)
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class ObservationEncoder(CopyableModule):
     """Encodes each part of an observation by its kind, and concatenates the features.
 
@@ -179,20 +180,18 @@ class ObservationEncoder(CopyableModule):
         self,
         observation_spec: NestedSpec,
         image_encoder_ctor: Callable[..., Any] | None = None,
-        max_one_hot: int = 1000,
-        vector_layer_params: Sequence[int] | None = None,
+        max_one_hot: NonNegativeInt = 1000,
+        vector_layer_params: Sequence[PositiveInt] | None = None,
         activation: str = "tanh",
-        seed: int | None = None,
+        seed: Seed = None,
     ) -> None:
         super().__init__(name="observation_encoder")
-        check_int("ObservationEncoder.max_one_hot", max_one_hot, at_least=0)
         specs = tf.nest.flatten(observation_spec)
         if vector_layer_params is None:
             vector_layer_params = (64,) if any(map(is_image, specs)) else ()
-        check_layers("ObservationEncoder.vector_layer_params", vector_layer_params, activation)
+        check_activation(activation)
         if image_encoder_ctor is None:
             image_encoder_ctor = _make_image_encoder
-        check_ctor("ObservationEncoder.image_encoder_ctor", image_encoder_ctor, "an encoder", "NatureEncoder")
         self._parts = []
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
             is_choice = spec.shape.rank == 0 and spec.dtype.is_integer and hasattr(spec, "minimum")
@@ -212,7 +211,7 @@ class ObservationEncoder(CopyableModule):
         return features[0] if len(features) == 1 else tf.concat(features, axis=-1)
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class KerasEncoder(CopyableModule):
     """A Keras layer or model of the user's.
 
@@ -229,11 +228,10 @@ class KerasEncoder(CopyableModule):
     """
 
     def __init__(
-        self, observation_spec: NestedSpec, model_ctor: Callable[..., Any], seed: int | None = None
+        self, observation_spec: NestedSpec, model_ctor: Callable[..., Any], seed: Seed = None
     ) -> None:
         del seed
         super().__init__(name="keras_encoder")
-        check_ctor("KerasEncoder.model_ctor", model_ctor, "a Keras model", "my_model")
         self._spec = observation_spec
         self._model = model_ctor(observation_spec)
         if not isinstance(self._model, tf.keras.layers.Layer):

@@ -7,20 +7,21 @@ Each has a `state_spec`: nest of unbatched tensor specs of the recurrent state, 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
-from alf.errors import ConfigError, check_bool, check_int
+from alf.config.kinds import PositiveInt
+from alf.config.settings import Seed, configurable
+from alf.errors import ConfigError
 from alf.nest_utils import merge_leading_dims, split_leading_dim
-from alf.networks.compute_dtype import compute_in
+from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.encoders import ObservationEncoder
 from alf.networks.layers import Mlp, dense, split_seed
 from alf.networks.torso import Torso
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class ActorCriticNetwork(CopyableModule):
     """A policy head and a value head above one `Torso`, or each above its own.
 
@@ -37,18 +38,17 @@ class ActorCriticNetwork(CopyableModule):
         self,
         observation_spec: NestedSpec,
         num_outputs: int,
-        fc_layer_params: Sequence[int] = (64, 64),
+        fc_layer_params: Sequence[PositiveInt] = (64, 64),
         activation: str = "tanh",
         share_layers: bool | None = None,
         layer_norm: bool = False,
         spectral_norm: bool = False,
         encoder_ctor: Callable[..., Any] = ObservationEncoder,
         rnn_ctor: Callable[..., Any] | None = None,
-        compute_dtype: str = "float32",
-        seed: int | None = None,
+        compute_dtype: ComputeDtype = "float32",
+        seed: Seed = None,
     ) -> None:
         super().__init__(name="actor_critic_network")
-        check_bool("share_layers", share_layers, optional=True)
         self._spec, self._num_outputs = observation_spec, num_outputs
         settings = type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype
         layers = fc_layer_params, activation, layer_norm, spectral_norm
@@ -135,13 +135,13 @@ class _OneHeadNetwork(CopyableModule):
         self,
         observation_spec: NestedSpec,
         num_outputs: int,
-        fc_layer_params: Sequence[int] = (256, 256),
+        fc_layer_params: Sequence[PositiveInt] = (256, 256),
         activation: str = "relu",
         layer_norm: bool = False,
         encoder_ctor: Callable[..., Any] = ObservationEncoder,
         rnn_ctor: Callable[..., Any] | None = None,
-        compute_dtype: str = "float32",
-        seed: int | None = None,
+        compute_dtype: ComputeDtype = "float32",
+        seed: Seed = None,
     ) -> None:
         super().__init__()
         name, layers = type(self).__name__, (fc_layer_params, activation, layer_norm)
@@ -184,7 +184,7 @@ class _OneHeadNetwork(CopyableModule):
         return self._head(features)
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class PolicyNetwork(_OneHeadNetwork):
     """The parameters of a policy, without a value.
 
@@ -195,7 +195,7 @@ class PolicyNetwork(_OneHeadNetwork):
     """
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class QValueNetwork(_OneHeadNetwork):
     """The value of each of n actions.
 
@@ -214,15 +214,14 @@ class QValueNetwork(_OneHeadNetwork):
         observation_spec: NestedSpec,
         num_outputs: int,
         dueling: bool = True,
-        fc_layer_params: Sequence[int] = (128, 128),
+        fc_layer_params: Sequence[PositiveInt] = (128, 128),
         activation: str = "relu",
         layer_norm: bool = False,
         encoder_ctor: Callable[..., Any] = ObservationEncoder,
         rnn_ctor: Callable[..., Any] | None = None,
-        compute_dtype: str = "float32",
-        seed: int | None = None,
+        compute_dtype: ComputeDtype = "float32",
+        seed: Seed = None,
     ) -> None:
-        check_bool("QValueNetwork.dueling", dueling)
         head_size = num_outputs + 1 if dueling else num_outputs
         layers = fc_layer_params, activation, layer_norm
         super().__init__(observation_spec, head_size, *layers, encoder_ctor, rnn_ctor, compute_dtype, seed)
@@ -236,7 +235,7 @@ class QValueNetwork(_OneHeadNetwork):
         return value + advantage - tf.reduce_mean(advantage, axis=-1, keepdims=True)
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class CriticsNetwork(CopyableModule):
     """Several critics, which differ in their initial weights: action values of one observation and action.
 
@@ -256,24 +255,23 @@ class CriticsNetwork(CopyableModule):
         observation_spec: NestedSpec,
         action_size: int,
         num_outputs: int = 1,
-        num_critics: int = 2,
-        fc_layer_params: Sequence[int] = (256, 256),
+        num_critics: PositiveInt = 2,
+        fc_layer_params: Sequence[PositiveInt] = (256, 256),
         activation: str = "relu",
         layer_norm: bool = False,
         encoder_ctor: Callable[..., Any] = ObservationEncoder,
         rnn_ctor: Callable[..., Any] | None = None,
-        compute_dtype: str = "float32",
-        seed: int | None = None,
+        compute_dtype: ComputeDtype = "float32",
+        seed: Seed = None,
     ) -> None:
         super().__init__()
-        check_int("num_critics", num_critics)
         self._spec = observation_spec
         torso = Torso(type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed)
         self._torso, self.state_spec = torso, torso.state_spec
         self._critics = []  # hidden layers and head of each
         for critic_seed in split_seed(torso.head_seed, num_critics):
             layers_seed, head_seed = split_seed(critic_seed, 2)
-            with compute_in("compute_dtype", compute_dtype):
+            with compute_in(compute_dtype):
                 layers = Mlp(torso.size + action_size, fc_layer_params, activation, layers_seed, layer_norm)
             self._critics.append([layers, dense(layers.size, num_outputs, gain=0.1, seed=head_seed)])
 

@@ -5,6 +5,8 @@ An image is uint8 of rank 3. Emulators and frame stackers often put the channels
 most of Gymnasium's environments put them last, [H, W, C].
 """
 
+from typing import Literal
+
 import tensorflow as tf
 
 from alf.errors import ConfigError
@@ -13,6 +15,9 @@ from alf.errors import ConfigError
 def is_image(spec):
     """Whether a tensor spec, unbatched, is that of an image."""
     return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.uint8 and spec.shape.rank == 3
+
+
+Channels = Literal["auto", "first", "last"]
 
 
 def channel_axis(spec, setting, channels="auto"):
@@ -25,10 +30,8 @@ def channel_axis(spec, setting, channels="auto"):
             anything else the first one.
 
     Raises:
-        ConfigError: if `channels` is none of these, or it is "auto" and the two axes are equally long.
+        ConfigError: if `channels` is "auto" and the two axes are equally long.
     """
-    if channels not in ("auto", "first", "last"):
-        raise ConfigError(f"{setting} is {channels!r}: it must be 'auto', 'first' or 'last'")
     first, last = spec.shape[0], spec.shape[-1]
     if channels == "auto" and is_image(spec) and first == last:
         raise ConfigError(

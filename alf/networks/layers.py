@@ -4,36 +4,23 @@
 import numpy as np
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_bool, check_int
+from alf.errors import ConfigError
 from alf.networks.copying import CopyableModule
 
 HIDDEN_GAIN = 2**0.5
 
 
-def check_layers(name, units, activation):
-    """Raises ConfigError unless `units` is a tuple of sizes and Keras knows the activation."""
-    if not isinstance(units, (list, tuple)):
-        raise ConfigError(f"{name} is {units!r}: it must be a tuple, (64, 64) say, or (64,) with the comma")
-    for size in units:
-        check_int(f"a size in {name}", size)
+def check_activation(activation):
+    """Raises ConfigError unless Keras knows the activation of this name."""
     try:
         tf.keras.activations.get(activation)
     except (TypeError, ValueError):
         raise ConfigError(f"activation is {activation!r}: Keras has none of that name") from None
 
 
-def check_ctor(name, value, what, example):
-    """Raises ConfigError unless the setting `name` is callable; `example` is a class that makes `what`."""
-    if not callable(value):
-        raise ConfigError(
-            f"{name} is {value!r}: it must be a function or class that makes {what}. "
-            f"In gin write, without parentheses: {name} = @{example}"
-        )
-
-
 def split_seed(seed, num):
     """Makes `num` seeds of one, so that layers of one shape differ; None stays None."""
-    if check_int("the seed of a network", seed, at_least=0, optional=True) is None:
+    if seed is None:
         return [None] * num
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
 
@@ -75,9 +62,7 @@ class Mlp(CopyableModule):
 
     def __init__(self, size, units, activation, seed, layer_norm=False, spectral_norm=False):
         super().__init__(name="mlp")
-        check_layers("fc_layer_params", units, activation)
-        check_bool("layer_norm", layer_norm)
-        check_bool("spectral_norm", spectral_norm)
+        check_activation(activation)
         layer_ctor = SpectralDense if spectral_norm else tf.keras.layers.Dense
         self._layers = []
         for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):

@@ -1,12 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Recurrent layers: the same cell, a pure function, makes one step or a whole unroll."""
 
-import gin
 import numpy as np
 import tensorflow as tf
 
 from alf.annotations import Array, Nest
-from alf.errors import ConfigError, check_int
+from alf.config.kinds import PositiveInt
+from alf.config.settings import Seed, configurable
+from alf.errors import ConfigError
 from alf.networks.copying import CopyableModule
 from alf.networks.layers import dense, orthogonal, split_seed
 
@@ -76,7 +77,6 @@ class Rnn(CopyableModule):
                 f"{name}() got no input_size, which the network gives. In gin write, without parentheses: "
                 f"ActorCriticNetwork.rnn_ctor = @{name}. In Python: rnn_ctor={name}"
             )
-        check_int(f"{name}.units", units)
         self.size = units
         self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
         input_seed, seed = split_seed(seed, 2)
@@ -113,7 +113,7 @@ class Rnn(CopyableModule):
         return tf.cast(self._input_layer(x), tf.float32), weights
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class GRU(Rnn):
     """A GRU, see `gru_step`.
 
@@ -127,13 +127,13 @@ class GRU(Rnn):
 
     _step = staticmethod(gru_step)
 
-    def __init__(self, input_size: int | None = None, units: int = 64, seed: int | None = None) -> None:
+    def __init__(self, input_size: int | None = None, units: PositiveInt = 64, seed: Seed = None) -> None:
         super().__init__(3, input_size, units, seed)
         self.state_spec = tf.TensorSpec((units,), tf.float32)
         self._weights.append(tf.Variable(tf.zeros(units), name="candidate_bias"))
 
 
-@gin.configurable(module="alf.networks")
+@configurable("alf.networks")
 class LSTM(Rnn):
     """An LSTM, see `lstm_step`, whose forget gate starts with a bias of 1.
 
@@ -144,7 +144,7 @@ class LSTM(Rnn):
 
     _step = staticmethod(lstm_step)
 
-    def __init__(self, input_size: int | None = None, units: int = 64, seed: int | None = None) -> None:
+    def __init__(self, input_size: int | None = None, units: PositiveInt = 64, seed: Seed = None) -> None:
         super().__init__(4, input_size, units, seed)
         self.state_spec = (tf.TensorSpec((units,), tf.float32),) * 2
         self._input_layer.bias.assign(np.repeat((0.0, 1.0, 0.0, 0.0), units))

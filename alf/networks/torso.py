@@ -6,7 +6,7 @@ import tensorflow as tf
 from alf.errors import ConfigError, check_type
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.layers import Mlp, check_ctor, split_seed
+from alf.networks.layers import Mlp, split_seed
 from alf.networks.recurrent import Rnn
 
 
@@ -55,12 +55,9 @@ class Torso(CopyableModule):
         spectral_norm=False,
     ):
         super().__init__(name="torso")
-        check_ctor(f"{owner}.encoder_ctor", encoder_ctor, "an encoder", "NatureEncoder")
-        if rnn_ctor is not None:
-            check_ctor(f"{owner}.rnn_ctor", rnn_ctor, "a recurrent layer", "GRU")
         seed, rnn_seed, self.head_seed = split_seed(seed, 3)
         encoder_seed, seed = split_seed(seed, 2)
-        with compute_in("compute_dtype", compute_dtype):
+        with compute_in(compute_dtype):
             self._encoder = encoder_ctor(observation_spec, seed=encoder_seed)
             if not callable(self._encoder) or not hasattr(self._encoder, "size"):
                 raise ConfigError(

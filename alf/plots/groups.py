@@ -4,11 +4,10 @@
 import re
 from typing import NamedTuple
 
-# Settings that leave open which experiment a run is: seeds, when it ends, what it writes.
-_NO_DIFFERENCE = re.compile(
-    r"(.*\.)?seed|StopCriteria\..*|(eval/.*|Evaluator\..*|RayEvaluator\..*)"
-    r"|Trainer\.(root_dir|summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
-)
+from alf.config.comparison import find_default
+from alf.config.registry import complete, find, shorten
+from alf.config.settings import find_role
+
 _ALGORITHM = re.compile(r"(?:.*[./])?(\w+)Algorithm\.\w+")
 _NAMES = {"Impala": "IMPALA", "Dqn": "DQN", "Sac": "SAC"}
 # Which stop criterion is the target of a column.
@@ -27,17 +26,19 @@ class Group(NamedTuple):
 def group_runs(runs):
     """Makes `Group`s of runs, in the order of their first runs.
 
-    Runs are in one group if no binding but those of seeds, stop criteria, evaluation and intervals of writing
-    differs. The label has the algorithm, if there are several, and the bindings that differ between the
-    groups of that algorithm. A binding that a group does not have is left out.
+    Runs are in one group if they differ only in settings whose `Role` does not tell experiments apart, such
+    as seeds, stop criteria and time-outs. A setting that a run does not have has its default. The label has
+    the algorithm, if there are several, and the settings that differ between the groups of that algorithm.
 
     Args:
         runs: list of `Run`s.
     """
     found = {}
     for run in runs:
-        found.setdefault(frozenset(_select(run.settings).items()), []).append(run)
-    settings = [dict(key) for key in found]
+        settings = _select(run.settings)
+        key = frozenset((name, x) for name, x in settings.items() if x != find_default(name))
+        found.setdefault(key, (settings, []))[1].append(run)
+    settings = [settings for settings, _ in found.values()]
     algorithms = [find_algorithm(each) for each in settings]
     labels = []
     for own, algorithm in zip(settings, algorithms, strict=True):
@@ -46,7 +47,9 @@ def group_runs(runs):
         label = ", ".join(parts + _differences(own, rivals)) or algorithm
         count = sum(re.sub(r" \(\d+\)$", "", other) == label for other in labels)
         labels.append(f"{label} ({count + 1})" if count else label)  # long values may be cut off alike
-    return [Group(*parts) for parts in zip(labels, algorithms, found.values(), strict=True)]
+    return [
+        Group(*parts) for parts in zip(labels, algorithms, (runs for _, runs in found.values()), strict=True)
+    ]
 
 
 def find_algorithm(settings):
@@ -75,20 +78,32 @@ def _find_value(settings, name):
 
 
 def _select(settings):
-    """The bindings that say which experiment a run is, and the macros that these use."""
-    found = {name: value for name, value in settings.items() if not _NO_DIFFERENCE.fullmatch(name)}
+    """The bindings that say which experiment a run is, by their full names, and the macros that these use."""
+    found = {
+        complete(name): value
+        for name, value in settings.items()
+        if "." in name.rpartition("/")[2] and find_role(name).tells_apart
+    }
     used = set(re.findall(r"%([\w./]+)", " ".join(found.values())))
-    return {name: value for name, value in found.items() if "." in name.rpartition("/")[2] or name in used}
+    return found | {name: value for name, value in settings.items() if name in used}
 
 
 def _differences(own, all_settings):
     """Texts NAME=VALUE of the bindings in `own` that are not the same in all of the dicts."""
-    names = [name for name in sorted(own) if len({settings.get(name) for settings in all_settings}) > 1]
+    values = {name: [settings.get(name, find_default(name)) for settings in all_settings] for name in own}
+    names = [name for name in sorted(own, key=_name) if len(set(values[name])) > 1]
     # Where every group has the binding, its value says more than that another one lacks it.
     everywhere = [name for name in names if all(name in settings for settings in all_settings)]
     if len({tuple(settings[name] for name in everywhere) for settings in all_settings}) == len(all_settings):
         names = everywhere
-    return [f"{name}={_shorten(own[name])}" for name in names]
+    return [f"{_name(name)}={_shorten(own[name])}" for name in names]
+
+
+def _name(name):
+    """The short name of a setting, with its scope."""
+    scope, slash, target = name.rpartition("/")
+    owner, dot, parameter = target.rpartition(".")
+    return f"{scope}{slash}{shorten(owner) if find(owner) else owner}{dot}{parameter}"
 
 
 def _shorten(value):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from alf.config.comparison import parse_settings
 from alf.errors import ConfigError
-from alf.training.config import parse_settings
 from alf.training.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS, read_rows
 from alf.training.run_dir import CONFIG_FILE
 

@@ -11,14 +11,15 @@ import functools
 import inspect
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from alf.annotations import NestedSpec
-from alf.configurable import configurable
-from alf.errors import ConfigError, check_bool, check_choice, check_number
+from alf.config.kinds import AtLeast, AtMost
+from alf.config.settings import configurable
+from alf.errors import ConfigError
 from alf.nest_utils import BoundedTensorSpec
 from alf.ops import losses
 
@@ -266,13 +267,15 @@ class GaussianActions(_BoxActions):
         min_log_std=-5.0,
         max_log_std=2.0,
     ):
-        check_choice("std", std, ("state", "shared", "fixed"))
-        check_choice("std_transform", std_transform, ("exp", "softplus"))
-        check_number("min_log_std", min_log_std, at_least=_LEAST_LOG_STD)
-        check_number("max_log_std", max_log_std, above=min_log_std, at_most=_GREATEST_LOG_STD)
-        check_number("init_log_std", init_log_std, at_least=min_log_std, at_most=max_log_std)
+        if min_log_std >= max_log_std:
+            raise ConfigError(f"max_log_std is {max_log_std}: it must be above min_log_std = {min_log_std}")
+        if not min_log_std <= init_log_std <= max_log_std:
+            raise ConfigError(
+                f"init_log_std is {init_log_std}: it must be from min_log_std = {min_log_std} to "
+                f"max_log_std = {max_log_std}"
+            )
         super().__init__(action_spec, outputs_per_number=2 if std == "state" else 1)
-        if check_bool("scale_to_bounds", scale_to_bounds):
+        if scale_to_bounds:
             self._scale_to_bounds("scale_to_bounds is True")
         invert = _log_softplus_inverse if std_transform == "softplus" else float
         low, self._start, high = map(invert, (min_log_std, init_log_std, max_log_std))
@@ -470,16 +473,16 @@ class NestedActions(ActionDistribution):
 _CONTINUOUS = {"gaussian": GaussianActions, "tanh_gaussian": TanhGaussianActions, "beta": BetaActions}
 
 
-@configurable(module="alf.policies")
+@configurable("alf.policies")
 def make_action_distribution(
     action_spec: NestedSpec,
-    continuous: str = "gaussian",
-    std: str | None = None,
+    continuous: Literal["gaussian", "tanh_gaussian", "beta"] = "gaussian",
+    std: Literal["state", "shared", "fixed"] | None = None,
     init_log_std: float | None = None,
     scale_to_bounds: bool | None = None,
-    std_transform: str | None = None,
-    min_log_std: float | None = None,
-    max_log_std: float | None = None,
+    std_transform: Literal["exp", "softplus"] | None = None,
+    min_log_std: Annotated[float, AtLeast(_LEAST_LOG_STD)] | None = None,
+    max_log_std: Annotated[float, AtMost(_GREATEST_LOG_STD)] | None = None,
 ) -> ActionDistribution:
     """Chooses the `ActionDistribution` for an action spec, or for each part of a nest of specs.
 
@@ -492,9 +495,8 @@ def make_action_distribution(
             and "tanh_gaussian"; None for the default.
         scale_to_bounds: as in `GaussianActions`, for "gaussian" alone: the others always scale.
     """
-    check_choice("continuous", continuous, _CONTINUOUS)
     distribution = _CONTINUOUS[continuous]
-    options = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
+    options: dict[str, Any] = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
     options |= {"std_transform": std_transform, "min_log_std": min_log_std, "max_log_std": max_log_std}
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():

@@ -4,10 +4,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
+from alf.config.settings import configurable
 from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
 from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork
@@ -24,7 +24,7 @@ class ActorCriticInfo(NamedTuple):
     value: Any
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class ActorCriticPolicy(Policy):
     """Draws actions from a distribution whose parameters a network computes, together with the value.
 

@@ -11,7 +11,7 @@ from tensorflow.python.util.nest import flatten_up_to
 
 from alf.annotations import Array, Nest
 from alf.data_structures import FIRST, MID, TimeStep
-from alf.errors import ConfigError, check_bool
+from alf.errors import ConfigError
 from alf.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
@@ -133,7 +133,6 @@ class Agent:
         `state` and `deterministic`, and what is returned, are as in `predict`; `reward` is what came with the
         observation, and the state is zero where `step_type` is FIRST.
         """
-        check_bool("deterministic", deterministic)
         if state is None:
             state = self.initial_state(len(step_type), deterministic)
         mismatch = find_mismatch(state, add_leading_dims(self._state_specs[deterministic], len(step_type)))

@@ -10,17 +10,18 @@ specs of observations, and a tensor spec of rewards. It raises `ConfigError` if 
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-import gin
 import numpy as np
 import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
+from alf.config.kinds import AtLeast, Fraction, PositiveFloat
+from alf.config.settings import check_value, configurable
 from alf.data_structures import FIRST, Experience, TimeStep
-from alf.errors import ConfigError, check_int, check_number, check_type
+from alf.errors import ConfigError, check_type
 from alf.nest_utils import list_leaves
-from alf.networks.images import channel_axis
+from alf.networks.images import Channels, channel_axis
 from alf.ops.replicas import sum_over_peers
 from alf.schedules import Progress, ScheduledFloat, as_schedule
 
@@ -153,7 +154,7 @@ class Pipeline(DataTransformer):
             experience = part.unroll(experience, part_state)
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class FrameStacker(DataTransformer):
     """Stacks the last `num_frames` observations along the axis of their channels, oldest first.
 
@@ -175,11 +176,10 @@ class FrameStacker(DataTransformer):
         self,
         observation_spec: NestedSpec,
         reward_spec: NestedSpec,
-        num_frames: int = 4,
+        num_frames: Annotated[int, AtLeast(2)] = 4,
         keys: Sequence[str] | None = None,
-        channels: str = "auto",
+        channels: Channels = "auto",
     ) -> None:
-        check_int("FrameStacker.num_frames", num_frames, at_least=2)
         self._num_frames = num_frames
         self._chosen = _find_leaves("FrameStacker.keys", keys, observation_spec)
         leaves, state_spec, self._axes = tf.nest.flatten(observation_spec), [], []
@@ -319,7 +319,7 @@ class RunningStatistics(tf.Module):
         return tf.where(self._count < 2, tf.ones_like(std), std)
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class ObservationNormalizer(DataTransformer):
     """Gives float observations mean 0 and standard deviation 1 over all that were collected.
 
@@ -334,9 +334,8 @@ class ObservationNormalizer(DataTransformer):
     has_statistics = True
 
     def __init__(
-        self, observation_spec: NestedSpec, reward_spec: NestedSpec, clip: float | None = 10.0
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, clip: PositiveFloat | None = 10.0
     ) -> None:
-        check_number("ObservationNormalizer.clip", clip, above=0, optional=True)
         self._clip = clip
         leaves = tf.nest.flatten(observation_spec)
         self._statistics = [RunningStatistics(s.shape) if s.dtype.is_floating else None for s in leaves]
@@ -372,7 +371,7 @@ class ObservationNormalizer(DataTransformer):
                 statistics.update(x[:-1], is_counted)
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class RewardNormalizer(DataTransformer):
     """Divides rewards by the standard deviation of the discounted sum of an episode's rewards so far.
 
@@ -391,11 +390,9 @@ class RewardNormalizer(DataTransformer):
         self,
         observation_spec: NestedSpec,
         reward_spec: NestedSpec,
-        discount: float = 0.99,
-        clip: float | None = 10.0,
+        discount: Fraction = 0.99,
+        clip: PositiveFloat | None = 10.0,
     ) -> None:
-        check_number("RewardNormalizer.discount", discount, at_least=0, at_most=1)
-        check_number("RewardNormalizer.clip", clip, above=0, optional=True)
         self._discount = discount
         self._clip = clip
         self._statistics = RunningStatistics(reward_spec.shape)
@@ -428,7 +425,7 @@ class RewardNormalizer(DataTransformer):
         return tf.where(is_first, 0.0, self._discount), tf.where(is_first, 0.0, reward)
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class RewardScaling(DataTransformer):
     """Multiplies rewards by a number, that of the time when they are learned from.
 
@@ -440,7 +437,7 @@ class RewardScaling(DataTransformer):
     def __init__(
         self, observation_spec: NestedSpec, reward_spec: NestedSpec, scale: ScheduledFloat = 1.0
     ) -> None:
-        self._scale = as_schedule("RewardScaling.scale", scale)
+        self._scale = as_schedule(scale)
         self._progress = _BEGINNING
         super().__init__(observation_spec, reward_spec)
 
@@ -451,7 +448,7 @@ class RewardScaling(DataTransformer):
         return data._replace(reward=data.reward * self._scale(self._progress))
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class RewardShaping(DataTransformer):
     """Adds numbers of the environment's info to rewards, each multiplied by its weight.
 
@@ -469,15 +466,13 @@ class RewardShaping(DataTransformer):
     def __init__(
         self, observation_spec: NestedSpec, reward_spec: NestedSpec, weights: dict[str, ScheduledFloat]
     ) -> None:
-        if not isinstance(weights, dict) or not weights:
-            raise ConfigError(
-                f"RewardShaping.weights is {weights!r}: it must be a dict from keys of the info to numbers"
-            )
+        if not weights:
+            raise ConfigError("RewardShaping.weights is {}: it must have keys of the info")
         if reward_spec.shape.rank:
             raise ConfigError(
                 f"RewardShaping: the reward has shape {reward_spec.shape}; RewardWeighting must come before"
             )
-        self._weights = {key: as_schedule(f"RewardShaping.weights[{key!r}]", x) for key, x in weights.items()}
+        self._weights = {key: as_schedule(x) for key, x in weights.items()}
         self._progress = _BEGINNING
         self.info_keys = tuple(weights)
         super().__init__(observation_spec, reward_spec)
@@ -504,7 +499,7 @@ class RewardShaping(DataTransformer):
         return experience._replace(reward=reward)
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class RewardClipping(DataTransformer):
     """Limits rewards to [minimum, maximum]; the default is plus or minus 1, as is usual for Atari.
 
@@ -521,8 +516,6 @@ class RewardClipping(DataTransformer):
         minimum: float = -1.0,
         maximum: float = 1.0,
     ) -> None:
-        check_number("RewardClipping.minimum", minimum)
-        check_number("RewardClipping.maximum", maximum)
         if minimum >= maximum:
             raise ConfigError(f"RewardClipping.minimum is {minimum}: it must be below maximum = {maximum}")
         self._minimum, self._maximum = minimum, maximum
@@ -532,7 +525,7 @@ class RewardClipping(DataTransformer):
         return data._replace(reward=tf.clip_by_value(data.reward, self._minimum, self._maximum))
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class RewardWeighting(DataTransformer):
     """Makes a vector reward [R] a scalar: the weighted sum of its components.
 
@@ -564,7 +557,7 @@ class RewardWeighting(DataTransformer):
         array: Any = np.asarray(weights, object)
         shape = self._weights.shape
         for i, weight in enumerate(array if array.ndim == 1 else []):
-            check_number(f"RewardWeighting.weights[{i}]", weight)
+            check_value(f"RewardWeighting.weights[{i}]", weight, float)
         if array.shape != shape or array.ndim != 1:
             raise ConfigError(
                 f"RewardWeighting.weights is {weights}: it must be a list of numbers, one for each component "

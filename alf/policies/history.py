@@ -8,20 +8,21 @@ a new dict first. The encoders of networks take such observations as they are, s
 from collections.abc import Mapping
 from typing import Any
 
-import gin
 import numpy as np
 import tensorflow as tf
 
 from alf.annotations import Nest, NestedSpec
+from alf.config.kinds import PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import FIRST, Experience, TimeStep
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.nest_utils import BoundedTensorSpec, zero_where
 from alf.policies.data_transformers import DataTransformer
 
 _MAX_CHOICES = 2**20  # a spec without real bounds has more: those of its dtype
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class PreviousAction(DataTransformer):
     """Adds "prev_action": the action that led to the observation, zeros where an episode begins.
 
@@ -52,7 +53,7 @@ class PreviousAction(DataTransformer):
         return data._replace(observation=_add(data.observation, "prev_action", entry))
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class PreviousReward(DataTransformer):
     """Adds "prev_reward": the reward that came with the observation, 0 where an episode begins.
 
@@ -73,7 +74,7 @@ class PreviousReward(DataTransformer):
         return data._replace(observation=_add(data.observation, "prev_reward", reward))
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class EpisodeStep(DataTransformer):
     """Adds "episode_step": min(n, limit) / limit, float32, where n counts the steps of the episode so far.
 
@@ -86,8 +87,10 @@ class EpisodeStep(DataTransformer):
         limit: int, at least 1: the number of steps from which on the entry is 1.
     """
 
-    def __init__(self, observation_spec: NestedSpec, reward_spec: NestedSpec, limit: int = 1000) -> None:
-        self._limit = check_int("EpisodeStep.limit", limit)
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, limit: PositiveInt = 1000
+    ) -> None:
+        self._limit = limit
         spec = _add_to_spec(observation_spec, "episode_step", tf.TensorSpec((), tf.float32))
         super().__init__(spec, reward_spec, tf.TensorSpec((), tf.int32), context=limit)
 

@@ -4,10 +4,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array, Nest, NestedSpec
+from alf.config.settings import configurable
 from alf.data_structures import PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
@@ -19,10 +19,10 @@ from alf.policies.action_distributions import (
 )
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
-from alf.schedules import ScheduledFloat, as_schedule
+from alf.schedules import ScheduledFraction, as_schedule
 
 
-@gin.configurable(module="alf")
+@configurable("alf")
 class EpsilonGreedyPolicy(Policy):
     """Takes the action of the highest value, or, with probability epsilon, a random one.
 
@@ -40,7 +40,7 @@ class EpsilonGreedyPolicy(Policy):
         observation_spec: NestedSpec,
         action_spec: NestedSpec,
         network_ctor: Callable[..., Any] = QValueNetwork,
-        epsilon: ScheduledFloat = 0.05,
+        epsilon: ScheduledFraction = 0.05,
         data_transformer: Pipeline | None = None,
     ) -> None:
         if not _is_one_integer(action_spec):
@@ -51,7 +51,7 @@ class EpsilonGreedyPolicy(Policy):
         super().__init__(observation_spec, action_spec, network.state_spec, data_transformer=data_transformer)
         self.network = network
         self._actions = actions
-        self._epsilon = as_schedule("EpsilonGreedyPolicy.epsilon", epsilon, at_least=0, at_most=1)
+        self._epsilon = as_schedule(epsilon)
 
     def epsilon(self) -> Array:
         """The probability of a random action now, float32 scalar."""
@@ -68,7 +68,7 @@ class EpsilonGreedyPolicy(Policy):
         return PolicyStep(self._actions.action(index), state)
 
 
-@gin.configurable(module="alf.policies")
+@configurable("alf.policies")
 class SacPolicy(Policy):
     """SAC's actor: a tanh-Gaussian on one box of floats with finite bounds, or a categorical on one integer.
 

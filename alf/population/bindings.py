@@ -7,19 +7,22 @@ bound to its value, and needs a new `Trainer` when it changes.
 
 import re
 
-# Where ALF takes a schedule, as far as its `Tunable` belongs to the learner's modules.
-SCHEDULED = (
-    *("Adam.learning_rate", "RMSprop.learning_rate", "SGD.learning_rate"),
-    *("PPOAlgorithm.discount", "ImpalaAlgorithm.discount", "DqnAlgorithm.discount", "SacAlgorithm.discount"),
-    *("PPOAlgorithm.entropy_weight", "ImpalaAlgorithm.entropy_weight", "PPOAlgorithm.clip_range"),
-    *("EpsilonGreedyPolicy.epsilon", "RewardScaling.scale"),
-)
+from alf.config import registry
+from alf.config.settings import find_setting, settings_of
 
 
 def is_tunable(name, values):
     """Whether a setting of that name and `Range` is a `Tunable`, as the user's own "x/Tunable.value" is."""
-    parameter = ".".join(name.rpartition("/")[2].split(".")[-2:])
-    return values.limits is not None and parameter in (*SCHEDULED, "Tunable.value")
+    setting = find_setting(name)
+    takes_schedules = setting is not None and setting.kind.takes_schedules
+    return values.limits is not None and (takes_schedules or name.endswith("Tunable.value"))
+
+
+def list_tunable():
+    """Returns the names of ALF's settings that may be `Tunable`s."""
+    names = registry.find_own()
+    settings = [x for name in names if name.startswith("alf.") for x in settings_of(name).values()]
+    return [f"{registry.shorten(x.owner)}.{x.name}" for x in settings if x.kind.takes_schedules]
 
 
 def make_bindings(settings, ranges):

@@ -14,13 +14,13 @@ import gin
 import tensorflow as tf
 from absl import logging
 
+from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.errors import ConfigError, DivergedError
 from alf.files import replace_file
 from alf.population.bindings import is_tunable, make_bindings
 from alf.schedules import assign_tunables, find_tunables
 from alf.seeds import spawn_seeds
 from alf.training.callback import Callback
-from alf.training.config import parse_config, wrong_calls_are_config_errors
 from alf.training.experiment import Experiment
 from alf.training.run_dir import CONFIG_FILE
 from alf.training.saved_run import SavedRun

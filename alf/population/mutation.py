@@ -14,11 +14,11 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-import gin
-
-from alf.errors import ConfigError, check_int, check_number
+from alf.config.kinds import AtLeast, AtMost, Below, Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from alf.config.settings import Role, configurable
+from alf.errors import ConfigError
 
 
 class Range(abc.ABC):
@@ -54,18 +54,16 @@ class Range(abc.ABC):
 
 
 class _Numbers(Range):
-    """The floats from `low` to `high`, both within [at_least, at_most]."""
+    """The floats from `low` to `high`."""
 
-    def __init__(self, low, high, **bounds):
+    def __init__(self, low, high):
         name = type(self).__name__
-        check_number(f"{name}.low", low, **bounds)
-        check_number(f"{name}.high", high, **bounds)
         if low >= high:
             raise ConfigError(f"{name}.low is {low}: it must be less than high = {high}")
         self.limits = float(low), float(high)
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class Uniform(_Numbers):
     """Floats from `low` to `high`, drawn uniformly. A move multiplies or divides: 0 stays 0.
 
@@ -84,7 +82,7 @@ class Uniform(_Numbers):
         return self.clip(value * factor if is_up else value / factor)
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class LogUniform(_Numbers):
     """Floats from `low` to `high`, uniform in their logarithm. A move multiplies or divides.
 
@@ -93,8 +91,8 @@ class LogUniform(_Numbers):
         high: number, the largest value.
     """
 
-    def __init__(self, low: float, high: float) -> None:
-        super().__init__(low, high, above=0)
+    def __init__(self, low: PositiveFloat, high: PositiveFloat) -> None:
+        super().__init__(low, high)
 
     def draw(self, rng):
         return self.clip(math.exp(rng.uniform(*map(math.log, self.limits))))
@@ -103,7 +101,7 @@ class LogUniform(_Numbers):
         return self.clip(value * factor if is_up else value / factor)
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class Discount(_Numbers):
     """Floats from `low` to `high`, whose distance from 1 is drawn and moved as `LogUniform` does it.
 
@@ -114,10 +112,8 @@ class Discount(_Numbers):
         high: number below 1, the largest value.
     """
 
-    def __init__(self, low: float, high: float) -> None:
-        super().__init__(low, high, at_least=0)
-        if high >= 1:
-            raise ConfigError(f"Discount.high is {high}: it must be below 1")
+    def __init__(self, low: NonNegativeFloat, high: Annotated[float, Below(1)]) -> None:
+        super().__init__(low, high)
 
     def draw(self, rng):
         low, high = self.limits
@@ -128,7 +124,7 @@ class Discount(_Numbers):
         return self.clip(1.0 - (distance / factor if is_up else distance * factor))
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class Integers(Range):
     """Integers from `low` to `high`, both included, drawn uniformly.
 
@@ -140,9 +136,6 @@ class Integers(Range):
     """
 
     def __init__(self, low: int, high: int) -> None:
-        for name, bound in {"low": low, "high": high}.items():
-            if not isinstance(bound, numbers.Integral) or isinstance(bound, bool):
-                raise ConfigError(f"Integers.{name} is {bound!r}: it must be an integer")
         if low >= high:
             raise ConfigError(f"Integers.low is {low}: it must be less than high = {high}")
         self.limits = int(low), int(high)
@@ -161,7 +154,7 @@ class Integers(Range):
         return round(super().fit(value))
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class Choice(Range):
     """One of several values. A move goes to the next or the previous one.
 
@@ -170,13 +163,9 @@ class Choice(Range):
             alike.
     """
 
-    def __init__(self, values: Sequence[float | str]) -> None:
-        is_list = isinstance(values, (list, tuple))
-        wrong = [x for x in values if not isinstance(x, (numbers.Real, str))] if is_list else []
-        if not is_list or len(values) < 2 or wrong:
-            raise ConfigError(
-                f"Choice.values is {values!r}: it must be a list of two or more numbers or texts"
-            )
+    def __init__(self, values: Sequence[float | str | bool]) -> None:
+        if len(values) < 2:
+            raise ConfigError(f"Choice.values is {values!r}: it must have at least two values")
         self.values = list(values)
         if all(isinstance(x, numbers.Real) and not isinstance(x, bool) for x in values):
             self.limits = min(values), max(values)
@@ -195,38 +184,47 @@ class Choice(Range):
         return self.values[-1] if self.limits is None else self.limits[1]
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population", role=Role.ADJUSTABLE)
 @dataclasses.dataclass(frozen=True)
 class Mutation:
-    """How the settings of a member differ from those that it copies. A wrong number raises ConfigError."""
+    """How the settings of a member differ from the settings that it copies.
 
-    rate: float = 0.5  # probability that a setting is moved
-    min_factor: float = 1.1  # the smallest factor of a move, at least 1
-    max_factor: float = 1.5  # the largest one
-    resample_rate: float = 0.05  # probability that a setting is drawn anew instead
+    Args:
+        rate: probability that a setting is moved.
+        min_factor: the smallest factor of a move.
+        max_factor: the largest factor of a move.
+        resample_rate: probability that a setting is drawn anew instead.
+    """
+
+    rate: Fraction = 0.5
+    min_factor: Annotated[float, AtLeast(1)] = 1.1
+    max_factor: Annotated[float, AtLeast(1)] = 1.5
+    resample_rate: Fraction = 0.05
 
     def __post_init__(self):
-        check_number("Mutation.rate", self.rate, at_least=0, at_most=1)
-        check_number("Mutation.resample_rate", self.resample_rate, at_least=0, at_most=1)
-        check_number("Mutation.min_factor", self.min_factor, at_least=1)
-        check_number("Mutation.max_factor", self.max_factor, at_least=self.min_factor)
+        if self.max_factor < self.min_factor:
+            raise ConfigError(
+                f"Mutation.max_factor is {self.max_factor}: it must be at least min_factor = "
+                f"{self.min_factor}"
+            )
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population", role=Role.ADJUSTABLE)
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """Which members copy another one. A wrong number raises ConfigError."""
+    """Which members copy another one.
 
-    quantile: float = 0.25  # the share of the worst members, which copy the same share of the best; 0: nobody
-    min_gap: float = 0.0  # of the objective, between a member and the one that it copies
-    min_relative_gap: float = 0.0  # the same, as a share of the absolute objective of the one that is copied
-    warm_up: int = 0  # environment steps of a member before it copies another one
+    Args:
+        quantile: share of the worst members, which copy the same share of the best. 0: nobody copies.
+        min_gap: least difference of the objectives of the member and of the one that it copies.
+        min_relative_gap: the same, divided by the absolute objective of the one that is copied.
+        warm_up: environment steps of a member before it copies another one.
+    """
 
-    def __post_init__(self):
-        check_number("Replacement.quantile", self.quantile, at_least=0, at_most=0.5)
-        check_number("Replacement.min_gap", self.min_gap, at_least=0)
-        check_number("Replacement.min_relative_gap", self.min_relative_gap, at_least=0)
-        check_int("Replacement.warm_up", self.warm_up, at_least=0)
+    quantile: Annotated[float, AtLeast(0), AtMost(0.5)] = 0.25
+    min_gap: NonNegativeFloat = 0.0
+    min_relative_gap: NonNegativeFloat = 0.0
+    warm_up: NonNegativeInt = 0
 
 
 def draw(ranges, rng):

@@ -2,21 +2,24 @@
 """PolicyPopulation: several policies of one run, of which bad ones copy good ones and change settings."""
 
 from collections.abc import Callable
+from typing import Annotated
 
 import gin
 
+from alf.config.kinds import AtLeast, NonNegativeInt, PositiveInt
+from alf.config.parsing import parse_config
+from alf.config.settings import Role, configurable
 from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping, find_agents
-from alf.errors import ConfigError, check_int
-from alf.population.bindings import SCHEDULED, is_tunable, make_bindings
+from alf.errors import ConfigError
+from alf.population.bindings import is_tunable, list_tunable, make_bindings
 from alf.population.mutation import Mutation, Range, Replacement
 from alf.population.policy_controller import NumCopies, PolicyController, SettingMetric
 from alf.population.policy_study import PolicyStudy
 from alf.population.population import check_settings
-from alf.training.config import parse_config
 from alf.training.policies import Policies
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class PolicyPopulation(Policies):
     """The policies of an `Experiment`: population based training in one process.
 
@@ -42,17 +45,16 @@ class PolicyPopulation(Policies):
 
     def __init__(
         self,
-        num_policies: int,
+        num_policies: Annotated[int, AtLeast(2)],
         settings: dict[str, Range],
-        interval: int,
-        objective: str = "AverageReturn",
-        seed: int | None = None,
+        interval: Annotated[PositiveInt, Role.ADJUSTABLE],
+        objective: Annotated[str, Role.ADJUSTABLE] = "AverageReturn",
+        seed: Annotated[NonNegativeInt | None, Role.ADJUSTABLE] = None,
         mapping: PolicyMapping | None = None,
-        num_sequences: int | dict[str, int] | None = None,
+        num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,
         mutation_ctor: Callable[[], Mutation] = Mutation,
         replacement_ctor: Callable[[], Replacement] = Replacement,
     ) -> None:
-        check_int("PolicyPopulation.num_policies", num_policies, at_least=2)
         names = tuple(f"policy_{i}" for i in range(num_policies))
         super().__init__(names, mapping, frozen=(), spaces=None, num_sequences=num_sequences)
         self._is_mapped = mapping is not None
@@ -61,13 +63,12 @@ class PolicyPopulation(Policies):
             if not is_tunable(name, values):
                 raise ConfigError(
                     f"PolicyPopulation.settings has {name!r}, which cannot change while a run goes on; these "
-                    f"can, with numbers: {', '.join(SCHEDULED)}, and NAME/Tunable.value; alf-pbt tunes others"
+                    f"can, with numbers: {', '.join(list_tunable())}, and NAME/Tunable.value; alf-pbt tunes "
+                    "others"
                 )
         self._ranges = settings
-        self._interval = check_int("PolicyPopulation.interval", interval)
-        self._seed = check_int("PolicyPopulation.seed", seed, at_least=0, optional=True)
-        if not isinstance(objective, str) or not objective:
-            raise ConfigError(f"PolicyPopulation.objective is {objective!r}: it must be the name of a metric")
+        self._interval = interval
+        self._seed = seed
         self._objective = objective
         self._rules = mutation_ctor(), replacement_ctor()
         _bind(settings)

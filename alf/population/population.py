@@ -2,15 +2,16 @@
 """Population: the settings of a study. Without Ray and TensorFlow."""
 
 from collections.abc import Callable
+from typing import Annotated
 
-import gin
-
-from alf.configurable import complete
-from alf.errors import ConfigError, check_int, check_number
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.registry import complete
+from alf.config.settings import Role, Seed, configurable
+from alf.errors import ConfigError
 from alf.population.mutation import Mutation, Range, Replacement
 
 
-@gin.configurable(module="alf.population")
+@configurable("alf.population")
 class Population:
     """What a study tunes, by what it judges, and what its members occupy. A wrong setting raises ConfigError.
 
@@ -31,32 +32,24 @@ class Population:
     def __init__(
         self,
         settings: dict[str, Range],
-        interval: int,
+        interval: PositiveInt,
         objective: str = "AverageReturn",
-        seed: int | None = None,
-        max_failures: int = 3,
-        num_cpus: float | None = None,
-        num_gpus: float = 0,
-        resources: dict[str, float] | None = None,
+        seed: Seed = None,
+        max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
+        num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None,
+        num_gpus: Annotated[NonNegativeFloat, Role.EXECUTION] = 0,
+        resources: Annotated[dict[str, float] | None, Role.EXECUTION] = None,
         mutation_ctor: Callable[[], Mutation] = Mutation,
         replacement_ctor: Callable[[], Replacement] = Replacement,
     ) -> None:
         check_settings("Population", settings)
-        if not isinstance(objective, str) or not objective:
-            raise ConfigError(
-                f"Population.objective is {objective!r}: it must be the name of a metric, or 'eval'"
-            )
-        if resources is not None and not isinstance(resources, dict):
-            raise ConfigError(
-                f"Population.resources is {resources!r}: it must be a dict of numbers by name, or None"
-            )
         self.settings = settings
-        self.interval = check_int("Population.interval", interval)
+        self.interval = interval
         self.objective = objective
-        self.seed = check_int("Population.seed", seed, at_least=0, optional=True)
-        self.max_failures = check_int("Population.max_failures", max_failures, at_least=0)
-        self.num_cpus = check_number("Population.num_cpus", num_cpus, above=0, optional=True)
-        self.num_gpus = check_number("Population.num_gpus", num_gpus, at_least=0)
+        self.seed = seed
+        self.max_failures = max_failures
+        self.num_cpus = num_cpus
+        self.num_gpus = num_gpus
         self.resources = resources or {}
         self.mutation = mutation_ctor()
         self.replacement = replacement_ctor()
@@ -67,10 +60,8 @@ def check_settings(owner, settings):
 
     `owner` is the name of the class whose setting it is.
     """
-    if not isinstance(settings, dict) or not settings:
-        raise ConfigError(
-            f"{owner}.settings is {settings!r}: it must be a dict from names of gin bindings to ranges"
-        )
+    if not settings:
+        raise ConfigError(f"{owner}.settings is empty: it must have names of gin bindings")
     for name, values in settings.items():
         _check_setting(owner, name, values)
     check_names(f"{owner}.settings", settings)
@@ -92,9 +83,4 @@ def _check_setting(owner, name, values):
         raise ConfigError(
             f"{owner}.settings has {name!r}: it must be the name of a gin binding, such as "
             "'Adam.learning_rate'"
-        )
-    if not isinstance(values, Range):
-        raise ConfigError(
-            f"{owner}.settings[{name!r}] is {values!r}: it must be a range; in gin, "
-            "@learning_rate/LogUniform() with parentheses"
         )

@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 
+from alf.config.comparison import check_same
 from alf.errors import ConfigError
 from alf.files import write_file
 from alf.folders import POPULATION_FILE, damaged, has_checkpoints, read_state
@@ -48,7 +49,7 @@ class Study:
         folder: of the study.
         population: `Population`.
         num_members: int, at least 2.
-        config: dict from name to text, the gin bindings of all members; a study goes on with these alone.
+        config: dict from name to text, the gin bindings of all members.
 
     Attributes:
         orders: list of each member's order.
@@ -186,16 +187,8 @@ class Study:
                 f"Population.settings has {', '.join(ours)}: the study in {self._folder!r} "
                 f"tunes {', '.join(theirs)}"
             )
-        different = sorted(
-            k for k in {*self._config, *state["config"]} if self._config.get(k) != state["config"].get(k)
-        )
-        if different:
-            shown = "; ".join(
-                f"{k} is {self._config.get(k)} here, {state['config'].get(k)} there" for k in different[:5]
-            )
-            raise ConfigError(
-                f"{self._folder!r} holds a study of another config ({shown}): choose another root_dir"
-            )
+        what = f"{self._folder!r} holds a study"
+        check_same(what, self._config, state["config"], lambda role: not role.may_change)
 
     def _write(self):
         state = dict(seed=self.seed, num_draws=self._num_draws, config=self._config, orders=self.orders)

@@ -4,12 +4,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array
+from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import Experience, PolicyState
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay import buffer_file
 from alf.replay.replayer import SequenceReplayer, Sequences
@@ -63,12 +64,13 @@ class BufferReplayer(SequenceReplayer):
     _tree: Any = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
 
     def __init__(
-        self, unroll_spec: Experience, num_envs: int, context: int = 0, capacity: int = 1_000_000
+        self,
+        unroll_spec: Experience,
+        num_envs: PositiveInt,
+        context: NonNegativeInt = 0,
+        capacity: PositiveInt = 1_000_000,
     ) -> None:
         kind = type(self).__name__
-        check_int(f"{kind}.num_envs", num_envs)
-        check_int(f"{kind}.context", context, at_least=0)
-        check_int(f"{kind}.capacity", capacity)
         num_time_steps, self.batch_size = unroll_spec.step_type.shape
         self.unroll_length = num_time_steps - 1
         self.num_envs = num_envs
@@ -222,7 +224,6 @@ class BufferReplayer(SequenceReplayer):
 
     def _check_length(self, length):
         """Raises ConfigError if the buffer can never hold a sequence of this length."""
-        check_int("mini_batch_length", length)
         if self._context + length > self.max_steps:
             held = f"{self.max_steps} steps of each environment"
             needed = f"{length} steps" + (f" and {self._context} before them" if self._context else "")
@@ -234,7 +235,7 @@ class BufferReplayer(SequenceReplayer):
         return tf.debugging.Assert(total > 0, [message])
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class UniformReplayer(BufferReplayer):
     """Draws all sequences of the newest experience equally often. Arguments are as in `BufferReplayer`."""
 

@@ -1,20 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """HybridReplayer: fresh experience and that of a file, mixed."""
 
-from typing import Any
+from typing import Annotated, Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array
+from alf.config.kinds import Above, AtMost
+from alf.config.settings import configurable
 from alf.data_structures import Experience, PolicyState
-from alf.errors import ConfigError, check_number
+from alf.errors import ConfigError
 from alf.nest_utils import concat, find_mismatch
 from alf.replay.replayer import SequenceReplayer, Sequences
-from alf.schedules import Progress
+from alf.schedules import Progress, Tunable
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class HybridReplayer(SequenceReplayer):
     """Draws a proportion of every batch from an offline replayer, and the rest from an online one.
 
@@ -29,9 +30,11 @@ class HybridReplayer(SequenceReplayer):
     """
 
     def __init__(
-        self, online: SequenceReplayer, offline: SequenceReplayer, offline_proportion: float = 0.5
+        self,
+        online: SequenceReplayer,
+        offline: SequenceReplayer,
+        offline_proportion: Annotated[float, Above(0), AtMost(1)] = 0.5,
     ) -> None:
-        check_number("HybridReplayer.offline_proportion", offline_proportion, above=0, at_most=1)
         if offline_proportion == 1:
             raise ConfigError(
                 "HybridReplayer.offline_proportion is 1: without fresh experience, "
@@ -60,6 +63,9 @@ class HybridReplayer(SequenceReplayer):
 
     def counts(self) -> dict[str, int]:
         return self._online.counts()
+
+    def list_tunables(self) -> list[Tunable]:
+        return self._online.list_tunables() + self.offline.list_tunables()
 
     def num_steps(self) -> Array:
         return self._online.num_steps()

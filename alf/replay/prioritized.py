@@ -1,21 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PrioritizedReplayer: sequences from which there is more to learn are drawn more often. And its SumTree."""
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import Experience
-from alf.errors import check_number
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sequences
 from alf.replay.storage import read_at
-from alf.schedules import Progress, ScheduledFloat, as_schedule
+from alf.schedules import Progress, ScheduledFraction, Tunable, as_schedule
 
 _FANOUT = 32  # children of a node of a SumTree: few levels, so few operations
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class PrioritizedReplayer(BufferReplayer):
     """Prioritized experience replay (Schaul et al., https://arxiv.org/abs/1511.05952).
 
@@ -35,16 +35,14 @@ class PrioritizedReplayer(BufferReplayer):
     def __init__(
         self,
         unroll_spec: Experience,
-        num_envs: int,
-        context: int = 0,
-        capacity: int = 1_000_000,
-        alpha: float = 0.6,
-        beta: ScheduledFloat = 0.4,
-        epsilon: float = 1e-6,
+        num_envs: PositiveInt,
+        context: NonNegativeInt = 0,
+        capacity: PositiveInt = 1_000_000,
+        alpha: NonNegativeFloat = 0.6,
+        beta: ScheduledFraction = 0.4,
+        epsilon: PositiveFloat = 1e-6,
     ) -> None:
-        check_number("PrioritizedReplayer.alpha", alpha, at_least=0)
-        check_number("PrioritizedReplayer.epsilon", epsilon, above=0)
-        self._beta = as_schedule("PrioritizedReplayer.beta", beta, at_least=0, at_most=1)
+        self._beta = as_schedule(beta)
         super().__init__(unroll_spec, num_envs, context, capacity)
         self._alpha = alpha
         self._epsilon = epsilon
@@ -54,6 +52,9 @@ class PrioritizedReplayer(BufferReplayer):
             self._largest = tf.Variable(1.0, trainable=False, dtype=tf.float64)
             # The length of the sequences in the tree, which decides where the newest of them start.
             self._length = tf.Variable(1, trainable=False, dtype=tf.int64)
+
+    def list_tunables(self) -> list[Tunable]:
+        return [self._beta] if isinstance(self._beta, Tunable) else []
 
     @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience: Experience) -> None:

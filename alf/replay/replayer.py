@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from alf.annotations import Array
 from alf.data_structures import Experience
-from alf.schedules import Progress
+from alf.schedules import Progress, Tunable
 
 
 class Sequences(NamedTuple):
@@ -62,6 +62,10 @@ class Replayer(abc.ABC):
     def counts(self) -> dict[str, int]:
         """Returns what to show, a dict of ints by name, of all runs in a root_dir; here an empty one."""
         return {}
+
+    def list_tunables(self) -> list[Tunable]:
+        """Returns the `Tunable`s among its settings; here none."""
+        return []
 
     def get_state(self) -> Any:
         """Returns the Python state that a checkpoint must hold: a dict of JSON types, here an empty one."""

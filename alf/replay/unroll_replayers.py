@@ -3,13 +3,13 @@
 
 from typing import Any
 
-import gin
 import tensorflow as tf
 
 from alf.annotations import Array
+from alf.config.kinds import NonNegativeFloat, PositiveInt
+from alf.config.settings import configurable
 from alf.credit import Credit
 from alf.data_structures import FIRST, Experience
-from alf.errors import check_int, check_number
 from alf.nest_utils import concat
 from alf.replay.replayer import UnrollReplayer
 from alf.replay.storage import allocate, check_experience, check_unroll_spec, read_at, write_at
@@ -17,7 +17,7 @@ from alf.replay.storage import allocate, check_experience, check_unroll_spec, re
 _NOTHING_OBSERVED = "there is nothing to train on: observe() must come before train()"
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class OneTimeReplayer(UnrollReplayer):
     """Keeps what it observes until `replay_all` hands it out, once."""
 
@@ -43,7 +43,7 @@ class OneTimeReplayer(UnrollReplayer):
         self._observed = []
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class CyclicOneTimeReplayer(UnrollReplayer):
     """Like `OneTimeReplayer`, in memory that does not grow: when too many unrolls wait, it drops the oldest.
 
@@ -60,7 +60,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
 
     name = "cyclic_one_time"
 
-    def __init__(self, unroll_spec: Experience, max_unrolls: int = 100) -> None:
+    def __init__(self, unroll_spec: Experience, max_unrolls: PositiveInt = 100) -> None:
         self._ring = _UnrollRing("CyclicOneTimeReplayer.max_unrolls", unroll_spec, max_unrolls)
         num_time_steps, batch_size = unroll_spec.step_type.shape
         self._steps_per_unroll = (num_time_steps - 1) * batch_size
@@ -108,7 +108,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
             self.num_dropped, self.num_dropped_steps = state["dropped"]
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class MixInReplayer(OneTimeReplayer):
     """Hands out every unroll once, and with them older ones, drawn uniformly with replacement.
 
@@ -123,10 +123,12 @@ class MixInReplayer(OneTimeReplayer):
     name = "mix_in"
 
     def __init__(
-        self, unroll_spec: Experience, max_unrolls: int = 100, replay_proportion: float = 0.5
+        self,
+        unroll_spec: Experience,
+        max_unrolls: PositiveInt = 100,
+        replay_proportion: NonNegativeFloat = 0.5,
     ) -> None:
         super().__init__()
-        check_number("MixInReplayer.replay_proportion", replay_proportion, at_least=0)
         self._older = _UnrollRing("MixInReplayer.max_unrolls", unroll_spec, max_unrolls)
         self._credit = Credit(replay_proportion)
 
@@ -160,7 +162,7 @@ class MixInReplayer(OneTimeReplayer):
             self._credit.set_state(state["credit"])
 
 
-@gin.configurable(module="alf.replay")
+@configurable("alf.replay")
 class MultiPassReplayer(OneTimeReplayer):
     """Hands out every batch several times, in turn with others: the minibatch buffer of RLlib's IMPALA.
 
@@ -179,10 +181,9 @@ class MultiPassReplayer(OneTimeReplayer):
 
     name = "multi_pass"
 
-    def __init__(self, num_batches: int = 2, num_passes: int = 2) -> None:
+    def __init__(self, num_batches: PositiveInt = 2, num_passes: PositiveInt = 2) -> None:
         super().__init__()
-        check_int("MultiPassReplayer.num_batches", num_batches)
-        self._num_passes = check_int("MultiPassReplayer.num_passes", num_passes)
+        self._num_passes = num_passes
         self._slots: list[Any] = [
             None
         ] * num_batches  # pairs of an `Experience` and the passes over it so far
@@ -226,7 +227,6 @@ class _UnrollRing:
     """
 
     def __init__(self, setting, unroll_spec, max_unrolls):
-        check_int(setting, max_unrolls)  # `setting` is the name of `max_unrolls` in errors
         self.first = self.count = 0
         self.max_unrolls = max_unrolls
         self._spec = unroll_spec

@@ -8,18 +8,17 @@ import os
 import re
 from typing import NamedTuple
 
+from alf.config.comparison import check_same
+from alf.config.settings import Role
 from alf.errors import ConfigError
 from alf.files import write_file
 from alf.folders import SWEEP_FILE, damaged, has_checkpoints, read_state
 from alf.sweep.outcome import FINISHED, read_objective, read_status
 from alf.sweep.searches import describe
-from alf.training.run_dir import may_change
 
 RUNS = "runs"
 _STATE = {"config": {str: str}, "seeds": [int], "trials": [{"settings": {str: str}}]}
 _MAX_NAME = 100  # characters of a folder's name
-# Settings that a run may change on the way, but that decide what its objective is.
-_DECIDES = re.compile(r"StopCriteria\..*|EpisodeStatistics\..*|(eval/.*|Evaluator\..*|RayEvaluator\..*)")
 
 
 class Run(NamedTuple):
@@ -138,15 +137,9 @@ class SweepStudy:
 
     def _check_same(self, state):
         """Raises ConfigError unless the state is of a sweep that this one is, or adds to."""
-        ours, theirs = self._config, state["config"]
-        names = [
-            name for name in {*ours, *theirs} if _must_be_same(name) and ours.get(name) != theirs.get(name)
-        ]
-        if names:
-            shown = "; ".join(f"{k} is {ours.get(k)} here, {theirs.get(k)} there" for k in sorted(names)[:5])
-            raise ConfigError(
-                f"{self._folder!r} holds a sweep of another config ({shown}): choose another root_dir"
-            )
+        # Settings that may change on the way may still decide what an objective is.
+        what = f"{self._folder!r} holds a sweep"
+        check_same(what, self._config, state["config"], lambda role: role is not Role.EXECUTION)
         missing = [seed for seed in state["seeds"] if seed not in self._seeds]
         if missing:
             raise ConfigError(
@@ -164,10 +157,6 @@ class SweepStudy:
         trials = [{"settings": settings} for settings in self._trials]
         state = dict(config=self._config, seeds=self._seeds, trials=trials)
         write_file(os.path.join(self._folder, SWEEP_FILE), json.dumps(state, indent=1) + "\n")
-
-
-def _must_be_same(name):
-    return name != "Sweep.num_samples" and (not may_change(name) or bool(_DECIDES.fullmatch(name)))
 
 
 def _name_folder(trial, settings):

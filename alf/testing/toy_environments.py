@@ -5,9 +5,10 @@ import numpy as np
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from alf.config.kinds import PositiveInt
+from alf.config.settings import check_value, checked
 from alf.data_structures import FIRST, LAST, MID
 from alf.environments import BatchedEnvironment
-from alf.errors import check_int
 
 
 class _ToyEnvironment(BatchedEnvironment):
@@ -27,7 +28,7 @@ class _ToyEnvironment(BatchedEnvironment):
 
     def __init__(self, batch_size, length, observation_spec, action_spec):
         super().__init__(batch_size, observation_spec, action_spec)
-        check_int("the length of an episode", np.min(length))
+        check_value("the length of an episode", np.min(length), PositiveInt)
         self._length = np.broadcast_to(np.asarray(length, np.int64), [batch_size])
 
     def _reset(self):
@@ -191,10 +192,15 @@ class NullEnvironment(BatchedEnvironment):
         episode_length: int, transitions until all episodes end together by a time limit; None for never.
     """
 
-    def __init__(self, batch_size: int, observation_dim: int = 4, episode_length: int | None = None) -> None:
+    @checked
+    def __init__(
+        self,
+        batch_size: PositiveInt,
+        observation_dim: PositiveInt = 4,
+        episode_length: PositiveInt | None = None,
+    ) -> None:
         observation_spec = array_spec.ArraySpec((observation_dim,), np.float32, "observation")
         super().__init__(batch_size, observation_spec, _discrete_action(2))
-        check_int("episode_length", episode_length, optional=True)
         self._episode_length = episode_length
         self._step_in_episode = 0
         step_types = [np.full([batch_size], step_type, np.int32) for step_type in (FIRST, MID, LAST)]

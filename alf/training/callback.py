@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from alf.errors import ConfigError
-
 if TYPE_CHECKING:
     from alf.training.evaluator import Evaluation
     from alf.training.trainer import Trainer
@@ -46,18 +44,6 @@ class Callback:
         `reason` is the text that `train` returns. After an error it is the error's type and text, and an
         error that `on_end` itself raises is in the log alone.
         """
-
-
-def check_callbacks(callbacks):
-    """Returns a list of `Callback`s; raises ConfigError if it is none."""
-    is_list = isinstance(callbacks, (list, tuple))
-    wrong = [callback for callback in callbacks if not isinstance(callback, Callback)] if is_list else []
-    if not is_list or wrong:
-        raise ConfigError(
-            f"Trainer.callbacks is {callbacks!r}: it must be a list of `Callback`s; in gin, (@MyCallback(),) "
-            "with both pairs of parentheses"
-        )
-    return list(callbacks)
 
 
 def call_back(callbacks, name, *args):

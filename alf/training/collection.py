@@ -6,7 +6,7 @@ from typing import NamedTuple
 from absl import logging
 
 from alf.drivers import OfflineDriver
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.training.stop_criteria import Position
 
@@ -46,8 +46,6 @@ class Collection:
     """
 
     def __init__(self, driver, stop_criteria, from_iteration=0, until_env_steps=None):
-        check_int("Trainer.collect_from_iteration", from_iteration, at_least=0)
-        check_int("Trainer.collect_until_env_steps", until_env_steps, optional=True)
         if isinstance(driver, OfflineDriver) and driver.learner.needs_fresh_experience:
             raise ConfigError(f"{_NO_ENVIRONMENTS}; this learner needs fresh experience, see ReplayTraining")
         self.phase = None

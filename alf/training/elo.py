@@ -3,12 +3,12 @@
 
 import collections
 
-import gin
 import numpy as np
 
+from alf.config.kinds import PositiveFloat, PositiveInt
+from alf.config.settings import Role, configurable
 from alf.data_structures import FIRST, LAST, MID
 from alf.drivers.metrics import EpisodeMetric, Metric
-from alf.errors import check_int, check_number
 
 
 def expect_score(rating, other):
@@ -20,7 +20,7 @@ def expect_score(rating, other):
     return 1.0 / (1.0 + 10.0 ** ((other - rating) / 400.0))
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training", role=Role.MEASUREMENT)
 class EloRating(Metric):
     """The rating of the policy that learns, number 0 in `LogRecord.owner`. All others play versions of it.
 
@@ -44,12 +44,16 @@ class EloRating(Metric):
     name = "league/Elo"
 
     def __init__(
-        self, num_agents: int, k_factor: float = 16.0, first_rating: float = 1200.0, window: int = 100
+        self,
+        num_agents: int,
+        k_factor: PositiveFloat = 16.0,
+        first_rating: float = 1200.0,
+        window: PositiveInt = 100,
     ) -> None:
         self._num_agents = num_agents
-        self._k_factor = check_number("EloRating.k_factor", k_factor, above=0)
-        self._rating = check_number("EloRating.first_rating", first_rating)
-        self._scores = collections.deque(maxlen=check_int("EloRating.window", window))
+        self._k_factor = k_factor
+        self._rating = first_rating
+        self._scores = collections.deque(maxlen=window)
         self.score = EpisodeMetric("league/Score", self._scores)
         self._versions = {}  # version -> rating
         self._unfinished = {}  # first env id of a batch -> `_Episodes`

@@ -6,21 +6,22 @@ import functools
 import os
 import re
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.settings import checked
+from alf.environments.arguments import InfoKeys, WorkerTimeout
 from alf.environments.load import find_env_fn, has_vector_entry
 from alf.environments.python_env import MESSAGE_SECONDS, find_num_workers
-from alf.errors import ConfigError, check_int, check_number
+from alf.errors import ConfigError
 from alf.training.env_hints import find_hints
 from alf.workers import WorkerError, WorkerPool, WorkerSettings, can_pickle
 from alf.workers.info import check_info_keys
 from alf.workers.inspector import Inspector
 from alf.workers.watched_thread import WatchedThread
-from alf.workers.worker import MAX_SECONDS
 
 
 class CallCost(NamedTuple):
@@ -69,16 +70,17 @@ class EnvReport:
         return "\n".join(lines)
 
 
+@checked
 def check_env(
     env: Any,
-    num_steps: int = 1000,
-    batch_size: int = 32,
-    max_episode_steps: int | None = None,
-    info_keys: Sequence[str] = (),
-    seed: int = 0,
-    max_seconds: float = 60.0,
-    step_timeout: float = 60.0,
-    start_timeout: float = 120.0,
+    num_steps: PositiveInt = 1000,
+    batch_size: PositiveInt = 32,
+    max_episode_steps: PositiveInt | None = None,
+    info_keys: InfoKeys = (),
+    seed: NonNegativeInt = 0,
+    max_seconds: PositiveFloat = 60.0,
+    step_timeout: WorkerTimeout = 60.0,
+    start_timeout: WorkerTimeout = 120.0,
     **kwargs: Any,
 ) -> EnvReport:
     """Steps an environment at random, in a worker process, and returns an `EnvReport`.
@@ -101,14 +103,7 @@ def check_env(
         ConfigError: if a setting is wrong, or there is no such id.
         TypeError: if the constructor does not know `max_episode_steps`, or an argument of `kwargs`.
     """
-    check_int("check_env.num_steps", num_steps)
-    check_int("load.batch_size", batch_size)
-    check_int("load.max_episode_steps", max_episode_steps, optional=True)
-    check_int("check_env.seed", seed, at_least=0)
     info_keys = check_info_keys("load.info_keys", info_keys)
-    check_number("check_env.max_seconds", max_seconds, above=0)
-    check_number("check_env.step_timeout", step_timeout, above=0, at_most=MAX_SECONDS)
-    check_number("check_env.start_timeout", start_timeout, above=0, at_most=MAX_SECONDS)
     is_made = isinstance(env, gymnasium.Env)
     name = (lambda: env) if is_made else env
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)

@@ -2,14 +2,18 @@
 """Evaluation: what an agent reaches in exactly N episodes."""
 
 import collections
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from alf.annotations import Environment
+from alf.config.kinds import PositiveInt
+from alf.config.settings import checked
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
 from alf.environments.policy_mapping import get_agents
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.nest_utils import find_mismatch, to_tensor_spec
 from alf.statistics import bootstrap_interval
 
@@ -32,7 +36,15 @@ class Episodes(NamedTuple):
     wins: Any
 
 
-def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: False, on_step=lambda: None):
+@checked
+def evaluate(
+    agent: Any,
+    env: Environment,
+    num_episodes: PositiveInt,
+    deterministic: bool = True,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_step: Callable[[], Any] = lambda: None,
+) -> Episodes:
     """Lets an agent act until each sub-environment has ended its share of the episodes.
 
     Sub-environment i of B contributes its first N // B episodes, one more if i < N % B. So short episodes are
@@ -53,7 +65,6 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
     Raises:
         ConfigError: if the environment has other specs than the agent.
     """
-    check_int("num_episodes", num_episodes)
     _check_specs(agent, env)
     batch_size = env.batch_size
     games = _Games(env, num_episodes)
@@ -81,7 +92,8 @@ def evaluate(agent, env, num_episodes, deterministic=True, should_stop=lambda: F
             ended[place].append((row, owner[row], sums[row], lengths[row], info.of(row)))
         games.advance(time_step.step_type)
     episodes = [(place, *episode) for place in sorted(ended) for episode in ended[place]]
-    places, rows, owner, sums, lengths, figures = map(list, zip(*episodes)) if episodes else ([],) * 6
+    columns: Any = map(list, zip(*episodes)) if episodes else ([],) * 6
+    places, rows, owner, sums, lengths, figures = columns
     figures = np.array(figures, np.float64).reshape(len(rows), len(info.names))
     sums = np.array(sums).reshape(len(rows), num_rewards)
     num_components = num_rewards if reward_shape else 0

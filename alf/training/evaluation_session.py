@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import gin
 
+from alf.config.parsing import operative_config
 from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
 from alf.policies.agent import Agent
-from alf.training.config import operative_config
 from alf.training.evaluation import evaluate, summarize_episodes
 from alf.training.experiment import Experiment
 from alf.training.saved_run import make_env, restore_policy

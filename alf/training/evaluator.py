@@ -6,13 +6,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-import gin
 from absl import logging
 
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt, WholeNumber
+from alf.config.settings import Role, configurable
 from alf.distributed.ray_evaluator import RayEvaluator
-from alf.errors import ConfigError, check_bool, check_choice, check_int, check_number, contain
+from alf.errors import ConfigError, contain
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
 from alf.training.evaluation_session import ClusterSession, ProcessSession, Session
@@ -37,7 +38,7 @@ class Evaluation(NamedTuple):
         return {**values, "eval/seconds": self.seconds}
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training", role=Role.MEASUREMENT)
 class Evaluator:
     """Evaluates the newest weights from time to time. The actors and the learner go on meanwhile.
 
@@ -68,27 +69,20 @@ class Evaluator:
 
     def __init__(
         self,
-        interval_steps: int | None = None,
-        interval_seconds: float | None = None,
-        num_episodes: int = 20,
-        batch_size: int = 5,
+        interval_steps: WholeNumber | None = None,
+        interval_seconds: PositiveFloat | None = None,
+        num_episodes: PositiveInt = 20,
+        batch_size: PositiveInt = 5,
         deterministic: bool = True,
-        seed: int | None = None,
-        place: str = "thread",
+        seed: Annotated[NonNegativeInt | None, Role.MEASUREMENT] = None,
+        place: Literal["thread", "process", "cluster"] = "thread",
         env_ctor: Callable[..., Any] | None = None,
         cluster_ctor: Callable[..., Any] = RayEvaluator,
-        video_interval: int | None = None,
-        video_frames: int = 200,
+        video_interval: PositiveInt | None = None,
+        video_frames: PositiveInt = 200,
     ) -> None:
         if interval_steps is None and interval_seconds is None:
             raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
-        check_number("Evaluator.interval_steps", interval_steps, above=0, optional=True, whole=True)
-        check_number("Evaluator.interval_seconds", interval_seconds, above=0, optional=True)
-        check_int("Evaluator.num_episodes", num_episodes)
-        check_int("Evaluator.batch_size", batch_size)
-        check_bool("Evaluator.deterministic", deterministic)
-        check_int("Evaluator.seed", seed, at_least=0, optional=True)
-        check_choice("Evaluator.place", place, _PLACES)
         if place != "thread" and env_ctor is not None:
             raise ConfigError(
                 f"Evaluator.env_ctor is set: with the place {place!r} environments are made by "
@@ -104,8 +98,8 @@ class Evaluator:
             num_episodes=num_episodes,
             deterministic=deterministic,
             seed=seed,
-            video_interval=check_int("Evaluator.video_interval", video_interval, optional=True),
-            video_frames=check_int("Evaluator.video_frames", video_frames),
+            video_interval=video_interval,
+            video_frames=video_frames,
         )
         self._session: Any = None
         self._thread: Any = None

@@ -3,7 +3,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import gin
 import tensorflow as tf
@@ -11,6 +11,8 @@ import tensorflow as tf
 from alf import replay
 from alf.algorithms import Algorithm, ImpalaAlgorithm
 from alf.annotations import Environment, NestedSpec
+from alf.config.kinds import AtLeast, AtMost, NonNegativeFloat, NonNegativeInt, PositiveInt
+from alf.config.settings import Role, Seed, configurable
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_process import AfterTensorFlow
@@ -19,7 +21,7 @@ from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver, split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
-from alf.errors import ConfigError, check_int, check_number, check_type
+from alf.errors import ConfigError, check_type
 from alf.learner import Learner, LearnerGroup, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
@@ -34,9 +36,10 @@ _MAX_THREADS = 4096  # with many more, TensorFlow does not start
 
 # What makes an object, or the objects of several policies by their names.
 Ctors = Callable[..., Any] | Mapping[str, Callable[..., Any]]
+DataTransformers = Sequence[Callable[..., Any]] | Mapping[str, Sequence[Callable[..., Any]]]
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training")
 class Experiment:
     """Says which parts a run has, and makes them. A setting that is wrong by itself raises ConfigError.
 
@@ -84,35 +87,32 @@ class Experiment:
     def __init__(
         self,
         env_ctor: Callable[..., Any] = load,
-        num_envs: int = 2,
-        data_transformers: Any = (),
+        num_envs: NonNegativeInt = 2,
+        data_transformers: DataTransformers = (),
         policy_ctor: Ctors = ActorCriticPolicy,
         algorithm_ctor: Ctors = ImpalaAlgorithm,
         exp_replayer: Any = "one_time",
         offline_buffer: str | Sequence[str] | None = None,
-        offline_buffer_length: int | None = None,
+        offline_buffer_length: PositiveInt | None = None,
         learner_ctor: Ctors = Learner,
         driver_ctor: Callable[..., Driver] = AsyncOffPolicyDriver,
-        unroll_length: float = 8,
+        unroll_length: NonNegativeFloat = 8,
         behavior_ctor: Callable[[], Any] | None = None,
-        num_collectors: int = 0,
+        num_collectors: NonNegativeInt = 0,
         collectors_ctor: Callable[..., Any] = RayCollectors,
         policies: Policies | None = None,
-        seed: int | None = None,
-        intra_op_threads: int | None = None,
-        learner_device: str | None = None,
-        strategy_ctor: Callable[[], Any] | None = None,
+        seed: Seed = None,
+        intra_op_threads: Annotated[int | None, AtLeast(1), AtMost(_MAX_THREADS), Role.EXECUTION] = None,
+        learner_device: Annotated[str | None, Role.EXECUTION] = None,
+        strategy_ctor: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
-        check_int("Experiment.num_envs", num_envs, at_least=0)
-        check_int("Experiment.num_collectors", num_collectors, at_least=0)
         if not num_envs and not num_collectors and offline_buffer is None:
             raise ConfigError(
                 "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
             )
-        check_int("Experiment.offline_buffer_length", offline_buffer_length, optional=True)
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
-        self._steps_of_unroll, _ = split_unroll_length("Experiment.unroll_length", unroll_length)
+        self._steps_of_unroll, _ = split_unroll_length(unroll_length)
         _check_behavior_ctor(behavior_ctor, num_envs or num_collectors)
         if policies is not None:
             _check_policies(
@@ -148,15 +148,9 @@ class Experiment:
         self._collectors_ctor = collectors_ctor
         self._policies = policies
         self._seed = seed
-        check_number("Experiment.intra_op_threads", intra_op_threads, at_most=_MAX_THREADS, optional=True)
-        self._intra_op_threads = check_int("Experiment.intra_op_threads", intra_op_threads, optional=True)
+        self._intra_op_threads = intra_op_threads
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
         self._strategy_ctor = strategy_ctor
-        if strategy_ctor is not None and not callable(strategy_ctor):
-            raise ConfigError(
-                f"Experiment.strategy_ctor is {strategy_ctor!r}: it must make a strategy; in gin, "
-                "@MultiWorkerMirroredStrategy without parentheses"
-            )
 
     def make_driver(self) -> Driver:
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
@@ -450,7 +444,6 @@ def seed_continued_run(driver, iterations):
 def seed_everything(seed, num_envs):
     """Seeds TensorFlow, Keras and NumPy, but not with None; returns a seed (int) for each environment."""
     if seed is not None:
-        check_int("Experiment.seed", seed, at_least=0)
         # Python's, NumPy's and Keras' own generator, from which it draws the seeds of initial weights.
         tf.keras.utils.set_random_seed(seed % 2**32)
         tf.random.set_seed(seed)

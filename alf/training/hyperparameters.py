@@ -5,8 +5,8 @@ import ast
 
 import gin
 
-from alf.training.config import parse_settings
-from alf.training.run_dir import may_change
+from alf.config.comparison import parse_settings
+from alf.config.settings import find_role
 
 
 def read_hyperparameters():
@@ -16,7 +16,7 @@ def read_hyperparameters():
     run, and are left out. What is no number, bool or text becomes a text, as it is in gin.
     """
     settings = parse_settings(gin.operative_config_str())
-    return {name: _read_value(text) for name, text in settings.items() if not may_change(name)}
+    return {name: _read_value(text) for name, text in settings.items() if not find_role(name).may_change}
 
 
 def _read_value(text):

@@ -5,15 +5,17 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
-import gin
 import numpy as np
 from absl import logging
 
 from alf.annotations import Environment
+from alf.config.kinds import AtLeast, Fraction, PositiveInt
+from alf.config.settings import configurable
 from alf.drivers.metrics import Metric
 from alf.drivers.weights import get_weights, set_weights
-from alf.errors import ConfigError, check_choice, check_int, check_number
+from alf.errors import ConfigError
 from alf.files import replace_file
 from alf.tf_runtime import global_seed
 from alf.training.callback import Callback
@@ -25,7 +27,7 @@ FOLDER = "league"  # of the versions, in a run's directory
 _SAMPLING = ("uniform", "latest", "prioritized")
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training")
 class League(Policies):
     """The policy "main" learns in games against past versions of itself, which are kept on disk.
 
@@ -53,21 +55,20 @@ class League(Policies):
 
     def __init__(
         self,
-        num_opponents: int = 4,
-        self_play: float = 0.5,
-        snapshot_interval: int = 1000,
-        draw_interval: int = 100,
-        sampling: str = "uniform",
-        max_versions: int = 100,
-        num_sequences: int | dict[str, int] | None = None,
+        num_opponents: PositiveInt = 4,
+        self_play: Fraction = 0.5,
+        snapshot_interval: PositiveInt = 1000,
+        draw_interval: PositiveInt = 100,
+        sampling: Literal["uniform", "latest", "prioritized"] = "uniform",
+        max_versions: Annotated[int, AtLeast(2)] = 100,
+        num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,
         elo_ctor: Callable[..., EloRating] = EloRating,
     ) -> None:
-        check_int("League.num_opponents", num_opponents)
-        self._self_play = check_number("League.self_play", self_play, at_least=0, at_most=1)
-        self._snapshot_interval = check_int("League.snapshot_interval", snapshot_interval)
-        self._draw_interval = check_int("League.draw_interval", draw_interval)
-        self._sampling = check_choice("League.sampling", sampling, _SAMPLING)
-        self._max_versions = check_int("League.max_versions", max_versions, at_least=2)
+        self._self_play = self_play
+        self._snapshot_interval = snapshot_interval
+        self._draw_interval = draw_interval
+        self._sampling = sampling
+        self._max_versions = max_versions
         self._elo_ctor = elo_ctor
         self._opponents = tuple(f"opponent_{i}" for i in range(num_opponents))
         names = (MAIN, *self._opponents)

@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 import gin
 
 from alf.annotations import Environment, NestedSpec
+from alf.config.kinds import PositiveInt
+from alf.config.settings import configurable
 from alf.data_structures import OBSERVATION
 from alf.drivers.metrics import Metric
 from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping
-from alf.errors import ConfigError, check_int
+from alf.errors import ConfigError
 from alf.policies import PolicyGroup
 from alf.policies.policy import Policy
 from alf.training.callback import Callback
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training")
 class Policies:
     """The policies of an `Experiment`. Each has a learner, a replayer and counters of its own.
 
@@ -46,7 +48,7 @@ class Policies:
         mapping: PolicyMapping | None = None,
         frozen: Sequence[str] = (),
         spaces: dict[str, str] | None = None,
-        num_sequences: int | dict[str, int] | None = None,
+        num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,
     ) -> None:
         self.names, self.frozen = _check_names(names), tuple(frozen)
         for name in self.frozen:
@@ -121,7 +123,7 @@ class Policies:
         numbers = dict(value) if isinstance(value, dict) else dict.fromkeys(self.learning, value)
         if set(numbers) != set(self.learning):
             raise ConfigError(f"{setting} is {value!r}: it must have an entry for each of {self.learning}")
-        return {name: check_int(setting, n) for name, n in numbers.items()}
+        return numbers
 
 
 def _check_names(names):

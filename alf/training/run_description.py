@@ -12,16 +12,13 @@ import importlib.metadata
 import json
 import os
 import platform
-import sys
 from typing import Any, NamedTuple
 
-import alf
+from alf.config.imports import RUN_FILE, list_own_paths, read_import_paths, write_import_paths
 from alf.errors import ConfigError
 from alf.spec_json import nest_from_json, nest_to_json
-from alf.training.gin_files import EXAMPLES, find_examples
 from alf.version import __version__
 
-RUN_FILE = "run.json"
 _PACKAGES = (
     "tensorflow",
     "tf_keras",
@@ -47,7 +44,7 @@ class RunDescription(NamedTuple):
         """Returns the text of the file."""
         values = self._asdict()
         values |= {k: nest_to_json(v) for k, v in values.items() if k.endswith("_spec")}
-        values["import_paths"] = [EXAMPLES if x == find_examples() else x for x in self.import_paths]
+        values["import_paths"] = write_import_paths(self.import_paths)
         return json.dumps(values, indent=1) + "\n"
 
 
@@ -71,8 +68,7 @@ def read_description(root_dir):
             values = json.load(file)
         _check_types(values)
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
-        paths = [find_examples() if x == EXAMPLES else x for x in values["import_paths"]]
-        return RunDescription(**{**values, **specs, "import_paths": paths})
+        return RunDescription(**{**values, **specs, "import_paths": read_import_paths(root_dir)})
     except FileNotFoundError:
         raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -88,36 +84,3 @@ def _check_types(values):
     for name, value in {"versions": versions, "git": git}.items():
         if not isinstance(value, dict):
             raise TypeError(f"{name} is {value!r}: it must be a dict")
-
-
-def find_import_paths(root_dir):
-    """The folders where the modules of a run may be; an empty list if there is no run in the folder."""
-    if not os.path.exists(os.path.join(root_dir, RUN_FILE)):
-        return []
-    return [path for path in read_description(root_dir).import_paths if os.path.isdir(path)]
-
-
-def is_installed(path):
-    """Whether a path is one of Python's, or of installed packages.
-
-    ALF's examples are not: a gin file imports the modules among them as it imports the user's.
-    """
-    folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
-    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders)) and not _is_example(path)
-
-
-def _is_example(path):
-    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(find_examples(), ""))
-
-
-def is_of_user(path):
-    """Whether a file of Python code is the user's: no installed one, none of ALF's package."""
-    package = os.path.join(os.path.dirname(os.path.realpath(alf.__file__)), "")
-    is_alf = os.path.realpath(path).startswith(package)
-    return not path.startswith("<") and not is_installed(path) and (not is_alf or _is_example(path))
-
-
-def list_own_paths():
-    """The folders from which this process imports, without those of Python and of installed packages."""
-    paths = dict.fromkeys(map(os.path.realpath, sys.path))
-    return [path for path in paths if os.path.isdir(path) and not is_installed(path)]

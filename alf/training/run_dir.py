@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import tempfile
 import weakref
 
@@ -13,28 +12,17 @@ import gin
 from absl import logging
 
 import alf
+from alf.config.comparison import check_same, parse_settings
+from alf.config.imports import RUN_FILE, list_own_paths
+from alf.config.parsing import operative_config
 from alf.errors import ConfigError
 from alf.files import find_path, replace_file
 from alf.folders import CONFIG_FILE, check_kind, checkpoints_of, has_checkpoints
-from alf.training.config import operative_config, parse_settings
 from alf.training.git_state import read_git, read_git_state
-from alf.training.run_description import RUN_FILE, describe_run, list_own_paths
+from alf.training.run_description import describe_run
 
 DIFF_FILE = "git_diff.patch"
 DONE_FILE = "done.json"
-# A run may be continued with other limits, another log interval and so on; not with another experiment.
-_MAY_CHANGE = re.compile(
-    r"(StopCriteria|EpisodeStatistics|Evaluator|RayEvaluator)\..*|eval/.*"
-    r"|Trainer\.(summary_interval|checkpoint_interval|max_to_keep|evaluator_ctor|save_git_state)"
-    r"|Trainer\.(collect_until_env_steps|custom_summary)"
-    r"|(\w+/)?(alf\.)?Learner\.(strategy|device|debug_summaries|summarize_grads_and_vars)|MirroredStrategy\..*"
-    r"|Experiment\.(learner_device|strategy_ctor)|MultiWorkerMirroredStrategy\..*|Peers\..*"
-    r"|AsyncOffPolicyDriver\.actor_device|PolicyPopulation\.(interval|objective|seed)|Mutation\..*|Replacement\..*"
-    r"|RayCollectors\.((learner_)?num_[cg]pus|resources|placement|timeout)"
-    r"|RayCollectors\.(weights_dtype|max_joined_answers|compress)|PythonEnvironment\.heartbeat_interval"
-    r"|.*\.(start_timeout|step_timeout|stop_timeout|stall_timeout|on_stall|max_restarts|restart_period|info_keys)"
-)
-
 _locked: set[int] = set()  # file descriptors of directories
 
 
@@ -102,13 +90,7 @@ class RunDir:
         except (OSError, ValueError) as error:
             raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
         ours = parse_settings(gin.operative_config_str())
-        names = [name for name in theirs.keys() | ours.keys() if not may_change(name)]
-        different = sorted(name for name in names if theirs.get(name) != ours.get(name))
-        if different:
-            shown = "; ".join(f"{k} is {ours.get(k)} here, {theirs.get(k)} there" for k in different[:5])
-            raise ConfigError(
-                f"root_dir {self.path!r} holds a run of another config ({shown}): choose another root_dir"
-            )
+        check_same(f"root_dir {self.path!r} holds a run", ours, theirs, lambda role: not role.may_change)
 
     def write_config(self, policy, save_git_state=True):
         """Writes what re-creates a run's policy: the operative configuration, a `RunDescription`, a revision.
@@ -158,11 +140,6 @@ class RunDir:
     def _remove(self, name):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self.path, name))
-
-
-def may_change(name):
-    """Whether a run may be continued with another value of the gin binding."""
-    return bool(_MAY_CHANGE.fullmatch(name))
 
 
 def _list_own_folders():

@@ -14,15 +14,16 @@ import tensorflow as tf
 from absl import logging
 
 from alf.annotations import FilePath, Nest
-from alf.configurable import configurable
-from alf.errors import ConfigError, check_bool
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
+from alf.config.settings import configurable
+from alf.errors import ConfigError
 from alf.files import find_path
 from alf.nest_utils import add_leading_dims, find_mismatch
 from alf.policies.agent import Agent
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
 from alf.training import checkpoint_files as files
-from alf.training.config import own_config, parse_config
 from alf.training.experiment import Experiment
 from alf.training.players import select_policy
 from alf.training.run_description import read_description
@@ -186,7 +187,7 @@ def load_agent(
     return Agent(selected)
 
 
-@configurable(module="alf.training")
+@configurable("alf.training")
 def load_behavior(
     root_dir: FilePath, checkpoint: str | int = "newest", deterministic: bool = True
 ) -> Callable[..., tuple[Nest, Nest]]:
@@ -205,7 +206,6 @@ def load_behavior(
     Raises:
         ConfigError: as `load_agent` does.
     """
-    check_bool("load_behavior.deterministic", deterministic)
     agent = load_agent(root_dir, checkpoint)
     spec = add_leading_dims(agent.observation_spec, None)
 

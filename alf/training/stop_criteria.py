@@ -4,10 +4,9 @@
 import dataclasses
 from typing import NamedTuple
 
-import gin
-
+from alf.config.kinds import PositiveFloat, WholeNumber
+from alf.config.settings import Role, configurable
 from alf.drivers.metrics import EpisodeMetric
-from alf.errors import check_number
 from alf.training.run_report import format_number
 
 
@@ -19,7 +18,7 @@ class Position(NamedTuple):
     max_seconds: float  # 0 before the first train step
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training", role=Role.MEASUREMENT)
 @dataclasses.dataclass(frozen=True)
 class StopCriteria:
     """Training ends when the first criterion is reached. A criterion of None is never reached.
@@ -27,21 +26,19 @@ class StopCriteria:
     `max_seconds` counts from the first train step on. What comes before, environments that start and networks
     that compile, has limits of its own, above all the driver's `stall_timeout`.
 
-    ConfigError is raised if a limit is not a number above 0, a number of iterations or steps has
-    a fraction, or a target is not a number.
+    Args:
+        num_iterations: train iterations, over all runs in a root_dir.
+        num_env_steps: environment steps learned from, over all runs in a root_dir.
+        max_seconds: seconds of training in this run.
+        target_return: average return of the last `EpisodeStatistics.window` episodes.
+        target_eval_return: mean return of an evaluation, see `Evaluator`.
     """
 
-    num_iterations: int | None = None  # train iterations, over all runs in a root_dir
-    num_env_steps: int | None = None  # environment steps learned from, over all runs in a root_dir
-    max_seconds: float | None = None  # of training in this run
-    target_return: float | None = None  # average return of the last `EpisodeStatistics.window` episodes
-    target_eval_return: float | None = None  # mean return of an evaluation, see `Evaluator`
-
-    def __post_init__(self):
-        for name, limit in vars(self).items():
-            above = None if name.startswith("target") else 0
-            is_count = name.startswith("num_")
-            check_number(f"StopCriteria.{name}", limit, above=above, optional=True, whole=is_count)
+    num_iterations: WholeNumber | None = None
+    num_env_steps: WholeNumber | None = None
+    max_seconds: PositiveFloat | None = None
+    target_return: float | None = None
+    target_eval_return: float | None = None
 
     def reached(
         self,

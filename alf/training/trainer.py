@@ -6,29 +6,28 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import gin
 from absl import logging
 
 from alf.annotations import FilePath
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
+from alf.config.parsing import check_dead_bindings
+from alf.config.settings import Role, check_arguments, configurable
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import TRAIN
 from alf.errors import (
     ConfigError,
     DivergedError,
     SaveError,
-    check_bool,
-    check_int,
-    check_number,
     check_type,
 )
 from alf.files import find_path
 from alf.learner import LearnerGroup
-from alf.training.callback import Callback, call_back, check_callbacks, end_callbacks
+from alf.training.callback import Callback, call_back, end_callbacks
 from alf.training.checkpointer import Checkpointer
 from alf.training.collection import Collection
-from alf.training.config import check_dead_bindings
 from alf.training.evaluator import Evaluator
 from alf.training.experiment import seed_continued_run
 from alf.training.hyperparameters import read_hyperparameters
@@ -44,7 +43,7 @@ from alf.training.warm_start import warm_start
 _EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
 
 
-@gin.configurable(module="alf.training")
+@configurable("alf.training", checks=False)  # `__init__` does, and stops the driver
 class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
@@ -88,22 +87,23 @@ class Trainer:
 
     def __init__(
         self,
-        root_dir: FilePath,
+        root_dir: Annotated[FilePath, Role.EXECUTION],
         driver: Driver,
         stop_criteria_ctor: Callable[[], StopCriteria] = StopCriteria,
-        batches_per_train_iter: int = 1,
-        summary_interval: float = 2.0,
-        checkpoint_interval: float = 300.0,
-        checkpoint_replay_buffer: bool | str = False,
-        evaluator_ctor: Callable[[], Evaluator] | None = None,
-        max_to_keep: int = 3,
+        batches_per_train_iter: PositiveInt = 1,
+        summary_interval: Annotated[NonNegativeFloat, Role.EXECUTION] = 2.0,
+        checkpoint_interval: Annotated[NonNegativeFloat, Role.EXECUTION] = 300.0,
+        checkpoint_replay_buffer: Annotated[bool | Literal["compressed"], Role.EXECUTION] = False,
+        evaluator_ctor: Annotated[Callable[[], Evaluator] | None, Role.MEASUREMENT] = None,
+        max_to_keep: Annotated[PositiveInt, Role.EXECUTION] = 3,
         initial_checkpoint: str | None = None,
-        callbacks: Sequence[Callback] = (),
-        save_git_state: bool = True,
-        collect_from_iteration: int = 0,
-        collect_until_env_steps: int | None = None,
-        custom_summary: Callable[[Any], None] | None = None,
+        callbacks: Annotated[Sequence[Callback], Role.ADJUSTABLE] = (),
+        save_git_state: Annotated[bool, Role.EXECUTION] = True,
+        collect_from_iteration: NonNegativeInt = 0,
+        collect_until_env_steps: Annotated[PositiveInt | None, Role.ADJUSTABLE] = None,
+        custom_summary: Annotated[Callable[[Any], None] | None, Role.EXECUTION] = None,
     ) -> None:
+        given = dict(locals())
         self.root_dir = find_path("root_dir", root_dir)
         self.driver = driver
         self.learner = driver.learner
@@ -116,25 +116,11 @@ class Trainer:
         self._run_dir: Any = None
         self._evaluator = self._eval_return = None
         with self._stop_on_error():
-            check_int("Trainer.batches_per_train_iter", batches_per_train_iter)
-            if not isinstance(checkpoint_replay_buffer, bool) and checkpoint_replay_buffer != "compressed":
-                raise ConfigError(
-                    f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it must be True, "
-                    "False or 'compressed'"
-                )
+            check_arguments(Trainer, given)
             if checkpoint_replay_buffer and isinstance(self.learner, LearnerGroup):
                 raise ConfigError(
                     f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it does not know "
                     "several policies"
-                )
-            check_number("Trainer.summary_interval", summary_interval, at_least=0)
-            check_number("Trainer.checkpoint_interval", checkpoint_interval, at_least=0)
-            check_int("Trainer.max_to_keep", max_to_keep)
-            check_bool("Trainer.save_git_state", save_git_state)
-            if custom_summary is not None and not callable(custom_summary):
-                raise ConfigError(
-                    f"Trainer.custom_summary is {custom_summary!r}: it must be a callable (trainer); in gin, "
-                    "@my_summary without parentheses"
                 )
             self._batches_per_train_iter = batches_per_train_iter
             if driver.batch_shape is not None:
@@ -143,7 +129,7 @@ class Trainer:
             self._summary_interval = summary_interval
             self._custom_summary = custom_summary
             self._checkpoint_interval = checkpoint_interval
-            self._callbacks = [*self.learner.callbacks, *check_callbacks(callbacks)]
+            self._callbacks = [*self.learner.callbacks, *callbacks]
             self._stop_criteria = stop_criteria_ctor()
             check_type("what Trainer.stop_criteria_ctor makes", self._stop_criteria, StopCriteria)
             phases = collect_from_iteration, collect_until_env_steps

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import PIL.Image  # TensorBoard brings it.
 
+from alf.config.parsing import first_line
 from alf.errors import ConfigError
-from alf.training.config import first_line
 from alf.workers.arrays import describe
 
 _LONGEST_SIDE = 240  # pixels of a Gif

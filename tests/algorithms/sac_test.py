@@ -482,7 +482,8 @@ def test_optimizers_are_checked(subtests):
     for name, value in (("actor", "adam"), ("actor", None), ("critic", None), ("alpha", adam)):
         with subtests.test(name=name, value=value):
             optimizers = {name: sgd() for name in algorithm.parameter_groups()}
-            with pytest.raises(ConfigError, match=rf"optimizer\['{name}'\] is {re.escape(repr(value))}"):
+            message = rf"Learner.optimizer is {{.*'{name}': {re.escape(repr(value))}.*}}: .* a dict, each a"
+            with pytest.raises(ConfigError, match=message):
                 Learner(algorithm, {**optimizers, name: value})
     with pytest.raises(ConfigError, match="max_grad_norm is 0.0"):
         make_learner(algorithm, max_grad_norm=0.0)

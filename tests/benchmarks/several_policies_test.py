@@ -3,8 +3,8 @@
 
 import gin
 
+from alf.config.parsing import parse_config
 from alf.training import Experiment
-from alf.training.config import parse_config
 from tests.benchmarks.conftest import import_program
 from tests.example_runs import EXAMPLES
 

@@ -126,7 +126,7 @@ WRONG = [
     (dict(name="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
     (
         dict(name="CartPole-v1", gin_param=["alf.environments.load.max_episode_steps = 0"]),
-        "load.max_episode_steps is 0",
+        "alf.environments.load.max_episode_steps is 0",
     ),
     (dict(name="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
 ]
@@ -140,12 +140,14 @@ def test_a_wrong_setting_is_status_2(check, subtests):
             assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
 
 
-@pytest.mark.parametrize("name", ["max_episode_steps", "wait_long"])
-def test_an_argument_that_no_setting_of_load_is_meant_by(check, name):
+@pytest.mark.parametrize(
+    "name, hint", [("max_episode_steps", ""), ("wait_long", "; did you mean Broken.wait = 2 ?")]
+)
+def test_an_argument_that_no_setting_of_load_is_meant_by(check, name, hint):
     config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
     status, out, errors = check(config, gin_param=[f"alf.environments.load.{name} = 2"])
     assert (status, out) == (2, "")
-    assert errors == [f"error: Broken: Broken.__init__() got an unexpected keyword argument {name!r}"]
+    assert errors == [f"error: Broken: Broken.__init__() got an unexpected keyword argument {name!r}{hint}"]
 
 
 def test_an_argument_that_the_constructor_does_not_know_is_a_wrong_setting(check):

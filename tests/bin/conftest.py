@@ -12,8 +12,9 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
 from alf.training import Experiment, Trainer
-from alf.training.config import own_config, parse_config
 from alf.training.run_dir import RunDir
 from tests.bin.forks import Forks
 from tests.programs import ROOT, environment

@@ -11,9 +11,9 @@ import pytest
 
 import alf
 from alf.bin import evaluate
+from alf.config.registry import own_config
 from alf.seeds import spawn_seeds
 from alf.training import Experiment, Trainer
-from alf.training.config import own_config
 from tests.bin.conftest import COMMON, IN_PROCESS
 
 

@@ -11,11 +11,11 @@ import time
 import tensorflow as tf
 
 from alf.bin import command, train
+from alf.config.parsing import first_line
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import progress_bar
-from alf.training.config import first_line
 
 
 def closed_pipe():

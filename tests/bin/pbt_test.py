@@ -244,11 +244,11 @@ WRONG = [
     (dict(gin_param=["Population.num_gpus = -1"]), "Population.num_gpus is -1"),
     (dict(gin_param=["Population.resources = 3"]), "Population.resources is 3: it must be a dict"),
     (dict(gin_param=["Population.seed = -1"]), "Population.seed is -1"),
-    (dict(gin_param=["Population.settings = {}"]), "Population.settings is {}: it must be a dict"),
+    (dict(gin_param=["Population.settings = {}"]), "Population.settings is empty"),
     (dict(gin_param=["Population.settings = {'lr': @rate/LogUniform()}"]), "Population.settings has 'lr'"),
     (
         dict(gin_param=["Population.settings = {'Adam.beta_1': 3}"]),
-        r"Population.settings\['Adam.beta_1'\] is 3",
+        "Population.settings is {'Adam.beta_1': 3}: it must be a dict, each a Range",
     ),
     (
         dict(gin_param=[OTHERS % "ImpalaAlgorithm.discont"]),
@@ -259,7 +259,7 @@ WRONG = [
         "Population.settings: .*Nothing",
     ),
     (dict(gin_param=["other/LogUniform.low = 3.0"]), "nothing reads the gin binding other/LogUniform.low"),
-    (dict(gin_param=["rate/LogUniform.low = -1"]), "LogUniform.low is -1: it must be a number above 0"),
+    (dict(gin_param=["rate/LogUniform.low = -1"]), "rate/LogUniform.low is -1: .* above 0"),
     (dict(gin_param=["Replacement.quantile = 1"]), "Replacement.quantile is 1: .* at most 0.5"),
     (dict(gin_param=["Mutation.rate = 2"]), "Mutation.rate is 2: .* at most 1"),
     (

@@ -18,8 +18,8 @@ from absl.testing import flagsaver
 
 from alf.bin import benchmark, check_env, evaluate, export, pbt, play, sweep, train
 from alf.bin.command import make_main
+from alf.config.registry import own_config
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
-from alf.training.config import own_config
 from tests.bin.conftest import import_plot, write_config, write_study
 from tests.sweep import stand_ins
 

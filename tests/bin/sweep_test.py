@@ -20,9 +20,11 @@ import pytest
 from absl.testing import flagsaver
 
 from alf.bin import sweep, train
+from alf.config.comparison import parse_settings
+from alf.config.parsing import parse_config, take_bindings
+from alf.config.registry import own_config
 from alf.sweep.processes import Machine
 from alf.sweep.sweep import Sweep
-from alf.training.config import own_config, parse_config, parse_settings, take_bindings
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES

@@ -347,4 +347,4 @@ def test_what_an_environment_raises_ends_the_run(recorded):
 )
 def test_wrong_settings(kwargs, message):
     with pytest.raises(ConfigError, match=message):
-        RayCollectors(None, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
+        RayCollectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})

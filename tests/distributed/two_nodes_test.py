@@ -12,6 +12,7 @@ import gin
 import pytest
 import tensorflow as tf
 
+from alf.config.registry import own_config
 from alf.distributed import reservation
 from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_evaluator import RayEvaluator
@@ -21,7 +22,6 @@ from alf.drivers import EnvSpecs
 from alf.errors import ConfigError, EnvError
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Evaluator, Experiment, Trainer
-from alf.training.config import own_config
 from tests.distributed.stand_ins import make_obedient, make_teller
 
 ray = pytest.importorskip("ray")
@@ -324,7 +324,7 @@ def test_wrong_settings(kwargs, message):
 
 
 def test_the_options_of_an_actor():
-    options = actor_options("RayEvaluator", 0.5, 2, {"far": 1}, "DEFAULT")
+    options = actor_options(0.5, 2, {"far": 1}, "DEFAULT")
     expected = {"num_cpus": 0.5, "num_gpus": 2, "resources": {"far": 1}, "scheduling_strategy": "DEFAULT"}
     assert options == {**expected, "max_restarts": 0}
     assert RayEvaluator(0.5, 2, {"far": 1}, "DEFAULT")._options == options

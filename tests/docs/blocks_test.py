@@ -23,7 +23,7 @@ import gin
 import pytest
 
 from alf.bin import train
-from alf.training.config import parse_config
+from alf.config.parsing import parse_config
 from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
 from tests.programs import environment, run_program

@@ -6,7 +6,8 @@ import re
 import pytest
 
 import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
-from alf.training.settings import find_configurables, list_settings, shorten
+from alf.config.listing import list_settings
+from alf.config.registry import find_all, shorten
 from tests.docs.blocks import PAGES, ROOT
 
 _FOLDERS = ("alf", "benchmarks", "docs", "examples", "tests")
@@ -30,10 +31,10 @@ def test_files_exist(page):
 def configurables():
     """A dict from the names by which gin files may call them to what they are."""
     names = {}
-    for selector, configurable in find_configurables().items():
+    for selector, configurable in find_all().items():
         if selector.startswith("alf."):
             for name in (shorten(selector), selector.rpartition(".")[2]):
-                names[name] = configurable.wrapped
+                names[name] = configurable
     return names
 
 

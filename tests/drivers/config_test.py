@@ -61,7 +61,7 @@ def test_a_wrong_setting_is_named(subtests):
         with subtests.test(num_envs=num_envs, **kwargs), config_error(*texts):
             AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     envs = make_counting_envs(1)
-    with config_error("unroll_length is -1", "at least 0"):
+    with config_error("SyncOffPolicyDriver.unroll_length is -1", "above 0"):
         SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
 
 
@@ -426,7 +426,8 @@ def test_from_env_fn_closes_its_environments_if_there_is_no_driver(driver_class)
     with config_error("stop_timeout is -1"):
         make_counting_driver(driver_class, env_fn, stop_timeout=-1)
     assert [env.num_closes for env in made] == [1, 1, 1]
-    with config_error("num_envs is 0"):
-        make_counting_driver(driver_class, env_fn, num_envs=0)
+    for num_envs in (0, 1.5):
+        with config_error(f"num_envs is {num_envs}: it must be an integer, at least 1"):
+            make_counting_driver(driver_class, env_fn, num_envs=num_envs)
     with config_error(r"env_fn is \[\]: it must be a callable"):
         make_counting_driver(driver_class, [])

@@ -9,6 +9,7 @@ import gin
 import numpy as np
 import pytest
 
+from alf.config.parsing import check_dead_bindings
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError
@@ -22,7 +23,6 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment
-from alf.training.config import check_dead_bindings
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
@@ -93,12 +93,12 @@ def test_metrics_that_come_or_go_between_two_runs():
 @pytest.mark.parametrize("name", ["metrics", "observers"])
 @pytest.mark.parametrize("value", [NamedMetric("mine", 5), "text"], ids=["one", "text"])
 def test_metrics_and_observers_are_lists(name, value):
-    with pytest.raises(ConfigError, match=f"^{name} of the driver is .*: it must be a tuple or list"):
+    with pytest.raises(ConfigError, match=rf"^SyncOffPolicyDriver\.{name} is .*: it must be a tuple or list"):
         make_driver(SyncOffPolicyDriver, **{name: value})
 
 
 def test_observers_can_be_called():
-    with pytest.raises(ConfigError, match="^observers of the driver: -1 cannot be called"):
+    with pytest.raises(ConfigError, match=r"Driver\.observers is \[.*, -1\]: .*, each a class or function"):
         make_driver(AsyncOffPolicyDriver, observers=[print, -1])
 
 

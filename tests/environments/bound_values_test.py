@@ -9,10 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from alf.config.parsing import check_dead_bindings
+from alf.config.registry import bind_arguments
 from alf.environments import load
-from alf.environments.bound_values import bind_values
 from alf.errors import ConfigError
-from alf.training.config import check_dead_bindings
 from alf.training.saved_run import make_env
 from tests.workers import configurable_envs  # noqa: F401  (gin knows them)
 
@@ -101,7 +101,7 @@ def test_arguments_of_load_and_of_partial_count_more():
     assert observe(1, name=configurable_envs.Bound, limit=3)[0][0] == 3
     with pytest.raises(ConfigError, match=r"nothing reads the gin binding Bound\.limit"):
         check_dead_bindings()
-    make = bind_values(functools.partial(configurable_envs.Bound, 4))
+    make = bind_arguments(functools.partial(configurable_envs.Bound, 4))
     assert make.args == (4,) and make().limit == 4
 
 

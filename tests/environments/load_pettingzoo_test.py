@@ -11,10 +11,10 @@ import gin
 import numpy as np
 import pytest
 
+from alf.config.parsing import check_dead_bindings
 from alf.environments import MultiAgentEnvironment, load, load_pettingzoo
 from alf.errors import ConfigError
 from alf.testing.environment_contract import sample_action
-from alf.training.config import check_dead_bindings
 from alf.training.saved_run import make_env
 from alf.workers import EnvBatch, WorkerPool
 from tests.workers import configurable_envs  # noqa: F401  (gin knows what is there)
@@ -148,7 +148,7 @@ def test_a_missing_package_is_said_with_its_extra(monkeypatch):
         ),
         ("pettingzoo.classic.connect_for_v3", {}, "'pettingzoo.classic.connect_for_v3' cannot be imported"),
         ("", {}, "name is '': '' cannot be imported"),
-        (None, {}, "name is None: 'None' cannot be imported"),
+        (None, {}, "load_pettingzoo.name is None: it must be a text or a class or function"),
         (
             "pettingzoo.classic.connect_four_v3:parallel_env",
             {},

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from alf.config.parsing import parse_config
 from alf.data_structures import FIRST, LAST, MID
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load_pettingzoo
@@ -22,7 +23,6 @@ from alf.testing import EnvironmentContract
 from alf.testing.environment_contract import sample_action
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment, Trainer
-from alf.training.config import parse_config
 from tests.workers.counting_games import (
     ACTION,
     GAME,

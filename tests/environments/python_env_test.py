@@ -317,7 +317,7 @@ def test_settings_are_checked(settings, message):
 
 
 def test_no_environment_at_all_is_refused():
-    with pytest.raises(ConfigError, match="number of env_fns is 0"):
+    with pytest.raises(ConfigError, match="PythonEnvironment.env_fns is empty"):
         PythonEnvironment([])
 
 

@@ -104,7 +104,7 @@ def test_render_modes_of_atari():
 @pytest.mark.parametrize("render_mode", ["human", 7, True])
 def test_a_wrong_render_mode(name, render_mode):
     with pytest.raises(
-        ConfigError, match=rf"load\.render_mode is {render_mode!r}: it must be 'rgb_array' or"
+        ConfigError, match=rf"load\.render_mode is {render_mode!r}: it must be 'rgb_array', or"
     ):
         load(name, 1, render_mode=render_mode)
 

@@ -208,10 +208,12 @@ def test_gin_sets_the_train_step_counter():
 
 
 def test_a_counter_that_cannot_count_updates_is_refused(subtests):
-    for counter in (5, tf.Variable(0), tf.Variable([0], dtype=tf.int64)):
-        with subtests.test(counter=counter):
-            with pytest.raises(ConfigError, match="Learner.train_step_counter is .* int64 scalar"):
-                make_learner(train_step_counter=counter)
+    kinds = {"a Variable": (5,), "int64 scalar": (tf.Variable(0), tf.Variable([0], dtype=tf.int64))}
+    for kind, counters in kinds.items():
+        for counter in counters:
+            with subtests.test(counter=counter):
+                with pytest.raises(ConfigError, match=f"Learner.train_step_counter is .* {kind}"):
+                    make_learner(train_step_counter=counter)
 
 
 def assert_changes_nothing(learner, error, cause, **kwargs):

@@ -50,13 +50,21 @@ def test_a_momentum_that_keras_refuses_is_a_wrong_setting(subtests):
 
 
 WRONG_ARGUMENTS = [
-    ("Adam.beta_1 = @LinearSchedule()", "Adam.beta_1 is a LinearSchedule: only learning_rate can follow a"),
-    ("Adam.clipnorm = @LinearSchedule()", "Adam.clipnorm is a LinearSchedule"),
-    ("Adam.learning_rate = @SGD()", "Adam.learning_rate is <.*SGD.*>: it must be a number or a schedule"),
-    ("Adam.learning_rate = @SGD", "Adam.learning_rate is <class .*SGD.*>: it must be a number or a"),
-    ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number or a schedule"),
+    (
+        "Adam.beta_1 = @LinearSchedule()",
+        "Adam.beta_1 is LinearSchedule .*: it must be a number at least 0 and",
+    ),
+    (
+        "Adam.clipnorm = @LinearSchedule()",
+        "Adam.clipnorm is LinearSchedule .*: it must be a number above 0, or None",
+    ),
+    (
+        "Adam.learning_rate = @SGD()",
+        "Adam.learning_rate is an object of SGD: it must be a number .* or a Schedule",
+    ),
+    ("Adam.learning_rate = @SGD", "Adam.learning_rate is SGD: it must be a number .* or a Schedule"),
+    ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number at least 0 and"),
     ("Adam.learning_rate = -1", "Adam.learning_rate is -1: it must be a number at least 0"),
-    ("Adam.name = 'a b/'", "Adam.name is 'a b/': it must be a text of letters"),
     ("Adam.name = 1.5", "Adam.name is 1.5: it must be a text"),
     ("Adam.beta_1 = 1", "Adam.beta_1 is 1: it must be a number at least 0 and at most 0.99"),
     ("Adam.beta_2 = 'a'", "Adam.beta_2 is 'a'"),
@@ -69,7 +77,7 @@ WRONG_ARGUMENTS = [
     ("Adam.epsilon = ''", "Adam.epsilon is '': it must be a number above 0"),
     ("Adam.epsilon = {}", "Adam.epsilon is {}"),
     ("Adam.epsilon = ()", r"Adam.epsilon is \(\)"),
-    ("Adam.epsilon = @SGD()", "Adam.epsilon is <.*SGD"),
+    ("Adam.epsilon = @SGD()", "Adam.epsilon is an object of SGD"),
     ("Adam.epsilon = 0", "Adam.epsilon is 0"),
     ("Adam.amsgrad = 'False'", "Adam.amsgrad is 'False': it must be True or False"),
     ("SGD.nesterov = 1", "SGD.nesterov is 1"),
@@ -168,7 +176,6 @@ MISFITS = [
     ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
     ({"actor": LEGACY.SGD(), "critic": "adam"}, r"Learner.optimizer\['critic'\] is 'adam'"),
     ({"actor": LEGACY.SGD(), "critic": None}, r"Learner.optimizer\['critic'\] is None"),
-    ({"actor": LEGACY.SGD(-1.0), "critic": LEGACY.SGD()}, r"learning_rate of .*\['actor'\]"),
     ("adam", "Learner.optimizer is 'adam': .* in gin, @Adam\\(\\)"),
     (LEGACY.SGD, "Learner.optimizer is .*SGD"),
 ]
@@ -180,25 +187,7 @@ def test_optimizers_that_do_not_fit_the_groups_are_errors(subtests):
             GroupOptimizer(optimizer, make_groups(), make_progress())
 
 
-WRONG_CONSTANTS = [
-    (LEGACY.Adam(beta_1="bad"), "the beta_1 of Learner.optimizer is 'bad': .* at least 0 and at most 0.99"),
-    (LEGACY.Adam(beta_2=-5.0), "the beta_2 of Learner.optimizer is -5.0"),
-    (LEGACY.Adam(epsilon="1e-5"), "the epsilon of Learner.optimizer is '1e-5': .* above 0"),
-    (LEGACY.Adam(amsgrad="no"), "the amsgrad of Learner.optimizer is 'no'"),
-    (LEGACY.RMSprop(rho=1.5), "the rho of Learner.optimizer is 1.5"),
-    (LEGACY.RMSprop(centered=1), "the centered of Learner.optimizer is 1"),
-    (LEGACY.SGD(nesterov="no"), "the nesterov of Learner.optimizer is 'no'"),
-]
-
-
-def test_wrong_constants_of_optimizers_are_named(subtests):
-    for optimizer, message in WRONG_CONSTANTS:
-        with subtests.test(message), pytest.raises(ConfigError, match=message):
-            GroupOptimizer(optimizer, {"all": [tf.Variable(1.0)]}, make_progress())
-
-
 def test_a_learning_rate_that_float32_cannot_hold_is_refused():
-    variables = {"all": [tf.Variable(1.0)]}
-    with pytest.raises(ConfigError, match=r"learning_rate of Learner.optimizer is 1e\+39: .* at most 3.4"):
-        GroupOptimizer(tf.keras.optimizers.legacy.SGD(1e39), variables, None)
-    GroupOptimizer(tf.keras.optimizers.legacy.SGD(3e38), variables, None)
+    with pytest.raises(ConfigError, match=r"SGD.learning_rate is 1e\+39: .* at most 3.4"):
+        optimizers.SGD(1e39)
+    GroupOptimizer(optimizers.SGD(3e38), {"all": [tf.Variable(1.0)]}, None)

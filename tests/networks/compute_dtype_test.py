@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
+from alf.networks import PolicyNetwork
 from alf.networks.compute_dtype import bfloat16_is_fast, compute_in, keras_policy
 
 CPUINFO = "processor\t: 0\nmodel name\t: avx512_bf16\nflags\t\t: fpu sse2 {}\nbugs\t\t: amx_bf16\n"
@@ -44,7 +45,7 @@ def test_a_gpu_is_enough(tmp_path, monkeypatch):
 @pytest.mark.parametrize("fast, expected", [(True, "bfloat16"), (False, "float32")])
 def test_auto(monkeypatch, fast, expected):
     monkeypatch.setattr("alf.networks.compute_dtype.bfloat16_is_fast", lambda: fast)
-    policy = keras_policy("compute_dtype", "auto")
+    policy = keras_policy("auto")
     assert policy.compute_dtype == expected and policy.variable_dtype == "float32"
 
 
@@ -52,19 +53,21 @@ def test_scope():
     def dtype():
         return tf.keras.layers.Dense(1).compute_dtype
 
-    with compute_in("x", "bfloat16"):
-        assert dtype() == keras_policy("y", None).compute_dtype == "bfloat16"
-        with compute_in("x", "float32"):
+    with compute_in("bfloat16"):
+        assert dtype() == keras_policy(None).compute_dtype == "bfloat16"
+        with compute_in("float32"):
             assert dtype() == "float32"
-        with compute_in("x", None):
+        with compute_in(None):
             assert dtype() == "bfloat16"
     assert dtype() == "float32"
-    with pytest.raises(ZeroDivisionError), compute_in("x", "bfloat16"):
+    with pytest.raises(ZeroDivisionError), compute_in("bfloat16"):
         _ = 1 / 0
     assert dtype() == "float32"
 
 
 @pytest.mark.parametrize("value", ["float16", "mixed_bfloat16", "", 16, ["float32"], tf.bfloat16])
 def test_other_values_are_an_error(value):
-    with pytest.raises(ConfigError, match="^A.b is .*: it must be one of 'float32', 'bfloat16', 'auto'$"):
-        keras_policy("A.b", value)
+    with pytest.raises(
+        ConfigError, match=r"compute_dtype is .*: it must be one of 'float32', 'bfloat16', 'auto'"
+    ):
+        PolicyNetwork(tf.TensorSpec((2,), tf.float32), 2, compute_dtype=value)

@@ -123,7 +123,9 @@ def test_a_setting_says_which_axis_holds_the_channels(encoder_ctor):
     spec, name = tf.TensorSpec((40, 36, 40), tf.uint8), encoder_ctor.__name__
     with pytest.raises(ConfigError, match=rf"{name}.channels is 'auto': the image \(40, 36, 40\) does not"):
         encoder_ctor(spec)
-    with pytest.raises(ConfigError, match=rf"{name}.channels is 'middle': it must be 'auto', 'first' or"):
+    with pytest.raises(
+        ConfigError, match=rf"{name}.channels is 'middle': it must be one of 'auto', 'first', 'last'"
+    ):
         encoder_ctor(spec, channels="middle")
     for channels, size in (("first", 41), ("last", 40)):
         gin.clear_config()

@@ -1,11 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Fully connected layers: initial weights, layer norm, spectral norm, seeds."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
+from alf.networks import GRU, ActorCriticNetwork
 from alf.networks.layers import Mlp, dense, split_seed
 
 RNG = np.random.default_rng(0)
@@ -128,5 +131,8 @@ def test_split_seed():
 
 @pytest.mark.parametrize("seed", ["bad", -5, 1.5])
 def test_a_wrong_seed_of_a_network(seed):
-    with pytest.raises(ConfigError, match=f"the seed of a network is {seed!r}: .* at least 0, or None"):
-        Mlp(4, (8,), "tanh", seed=seed)
+    spec = tf.TensorSpec((4,), tf.float32)
+    for make in (functools.partial(ActorCriticNetwork, spec, 2), functools.partial(GRU, 4)):
+        message = f"{make.func.__name__}.seed is {seed!r}: it must be an integer, at least 0, or None"
+        with pytest.raises(ConfigError, match=message):
+            make(seed=seed)

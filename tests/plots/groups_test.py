@@ -3,6 +3,7 @@
 
 import pytest
 
+import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
 from alf.plots.groups import find_target, group_runs
 from alf.plots.runs import Run
 
@@ -20,8 +21,10 @@ def group(*settings):
 @pytest.mark.parametrize(
     "binding",
     [
-        *("Experiment.seed", "a/ActorCriticNetwork.seed", "seed", "StopCriteria.num_env_steps"),
+        *("Experiment.seed", "a/ActorCriticNetwork.seed", "StopCriteria.num_env_steps"),
         *("Trainer.summary_interval", "Trainer.checkpoint_interval", "Evaluator.num_episodes"),
+        *("AsyncOffPolicyDriver.stall_timeout", "alf.Learner.debug_summaries", "eval/Mine.x"),
+        *("alf.environments.load.num_workers", "Experiment.learner_device"),
     ],
 )
 def test_a_binding_that_is_no_difference(binding):
@@ -107,3 +110,21 @@ def test_labels_that_are_cut_off_alike_are_numbered():
 def test_several_policies_have_several_algorithms():
     both = {"a/PPOAlgorithm.discount": "0.9", "b/alf.algorithms.DqnAlgorithm.discount": "0.9"}
     assert group(both) == {"DQN + PPO": [0]}
+
+
+def test_a_setting_that_older_runs_do_not_have_has_its_default():
+    """Also where another difference has to be named."""
+    newer = {**PPO, "PPOAlgorithm.kl_weight": "0.0"}
+    assert group(PPO, newer) == {"PPO": [0, 1]}
+    assert list(group(PPO, {**newer, "Adam.learning_rate": "0.01"})) == [
+        "Adam.learning_rate=0.001",
+        "Adam.learning_rate=0.01",
+    ]
+    assert list(group(PPO, {**newer, "PPOAlgorithm.kl_weight": "0.1"})) == [
+        "PPO",
+        "PPOAlgorithm.kl_weight=0.1",
+    ]
+
+
+def test_one_setting_under_two_names():
+    assert group(PPO, {"alf.optimizers.Adam.learning_rate": "0.001", **PPO}) == {"PPO": [0, 1]}

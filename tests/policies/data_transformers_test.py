@@ -465,9 +465,15 @@ WRONG_SETTINGS = [
     (functools.partial(RewardScaling, scale="x"), "RewardScaling.scale is 'x'"),
     (functools.partial(RewardClipping, minimum=2), "RewardClipping.minimum is 2: it must be below"),
     (functools.partial(RewardWeighting, weights=(1.0,)), r"weights is \(1.0,\): .* shape \(\)"),
-    (functools.partial(RewardWeighting, weights=("a",)), r"RewardWeighting.weights\[0\] is 'a'"),
+    (
+        functools.partial(RewardWeighting, weights=("a",)),
+        r"RewardWeighting.weights is \('a',\): .* each a number",
+    ),
     (RewardWeighting, r"weights is None: .* shape \(\)"),
-    (functools.partial(RewardWeighting, weights=2.0), r"weights is 2.0: .* shape \(\)"),
+    (
+        functools.partial(RewardWeighting, weights=2.0),
+        "RewardWeighting.weights is 2.0: it must be a tuple or list",
+    ),
     (RewardScaling(VECTOR, REWARD), "without parentheses"),
 ]
 
@@ -483,9 +489,13 @@ WRONG_OBSERVATIONS = [
     (
         functools.partial(FrameStacker, keys="image"),
         NESTED,
-        "FrameStacker.keys is 'image': it must be None, or a tuple .* These are 'image', 'x'",
+        "FrameStacker.keys is 'image': it must be a tuple or list, each a text, or None",
     ),
-    (functools.partial(FrameStacker, keys=("y",)), NESTED, r"FrameStacker.keys is \('y',\)"),
+    (
+        functools.partial(FrameStacker, keys=("y",)),
+        NESTED,
+        r"FrameStacker.keys is \('y',\): .* These are 'image', 'x'",
+    ),
     (functools.partial(FrameStacker, keys=("x", "x")), NESTED, r"FrameStacker.keys is \('x', 'x'\)"),
     (ObservationNormalizer, IMAGE, "ObservationNormalizer needs a float observation"),
 ]

@@ -9,6 +9,8 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
@@ -17,7 +19,6 @@ from alf.policies import Agent, EpisodeStep, Policy, PreviousAction, PreviousRew
 from alf.policies.data_transformers import FrameStacker, Pipeline, RewardScaling
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment
-from alf.training.config import own_config, parse_config
 
 VECTOR, REWARD = tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.float32)
 ACTIONS = {

@@ -20,6 +20,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import PPOAlgorithm
+from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
 from alf.learner import LearnerGroup
@@ -31,7 +32,6 @@ from alf.population.policy_population import PolicyPopulation
 from alf.schedules import assign_tunables, find_tunables
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
-from alf.training.config import parse_config, wrong_calls_are_config_errors
 from alf.training.stop_criteria import StopCriteria
 from tests.population.idle import learn_nothing
 from tests.population.member_test import read_checkpoint
@@ -700,12 +700,12 @@ BAD = {
         "PolicyPopulation.objective = 'Joy'",
         "PolicyPopulation.objective is 'Joy': it must be one of AverageReturn, AverageEpisodeLength",
     ),
-    "settings": ("PolicyPopulation.settings = {}", "PolicyPopulation.settings is {}"),
+    "settings": ("PolicyPopulation.settings = {}", "PolicyPopulation.settings is empty"),
     "name": (
         "PolicyPopulation.settings = {'rate': @rate/LogUniform()}",
         "PolicyPopulation.settings has 'rate': it must be the name of a gin binding",
     ),
-    "range": ("PolicyPopulation.settings = {'Adam.learning_rate': 0.1}", "must be a range"),
+    "range": ("PolicyPopulation.settings = {'Adam.learning_rate': 0.1}", "must be a dict, each a Range"),
     "another_graph": (
         "PolicyPopulation.settings = {'Experiment.unroll_length': @Integers()}\n"
         "Integers.low = 1\nIntegers.high = 4",

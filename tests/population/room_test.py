@@ -7,12 +7,12 @@ import types
 import gin
 import pytest
 
+from alf.config.parsing import parse_config
 from alf.errors import ConfigError
 from alf.population.mutation import LogUniform
 from alf.population.population import Population
 from alf.population.room import find_helpers, request_resources
 from alf.population.study import Study
-from alf.training.config import parse_config
 from alf.training.experiment import Experiment  # noqa: F401  (gin files name it)
 
 RANGES = {"Adam.learning_rate": LogUniform(1e-4, 1e-2)}

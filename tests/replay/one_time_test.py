@@ -146,7 +146,7 @@ def test_what_is_no_replayer_for_these_environments_is_refused(make_replayer, me
 
 @pytest.mark.parametrize("wrong", ["uniform", OneTimeReplayer, 3])
 def test_a_training_takes_replayers_of_its_kind_alone(wrong):
-    with pytest.raises(ConfigError, match="UnrollTraining.replayer is .* must be an UnrollReplayer"):
+    with pytest.raises(ConfigError, match="UnrollTraining.replayer is .* must be an? UnrollReplayer"):
         UnrollTraining(wrong)
     with pytest.raises(ConfigError, match="ReplayTraining.replayer is .* must be a SequenceReplayer"):
         ReplayTraining(wrong)

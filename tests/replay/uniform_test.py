@@ -231,8 +231,6 @@ def test_settings(kind):
     replayer, _ = make(kind, capacity=12, context=1)
     with pytest.raises(ConfigError, match=f"{name}.capacity is 12, 3 steps of each .* sequences of 3 steps"):
         replayer.sample(1, 3, None)
-    with pytest.raises(ConfigError, match="mini_batch_length is 0"):
-        replayer.sample(1, 0, None)
 
 
 def test_gin_sets_them(_without_graphs):

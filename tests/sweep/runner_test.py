@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import alf.sweep.sweep  # noqa: F401  (its settings have roles)
 from alf.errors import ConfigError, SaveError
 from alf.sweep.outcome import LOG_FILE
 from alf.sweep.processes import Machine, RunProcess

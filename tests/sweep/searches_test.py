@@ -124,7 +124,10 @@ def test_settings_are_described_in_a_line():
 
 
 WRONG_SWEEPS = {
-    "settings": (dict(settings={"a.b": 3}, num_samples=1), r"Sweep.settings\['a.b'\] is 3"),
+    "settings": (
+        dict(settings={"a.b": 3}, num_samples=1),
+        r"Sweep.settings is \{'a.b': 3\}: it must be a dict, each a Range",
+    ),
     "two names": (
         dict(settings=dict.fromkeys(["Sweep.seed", "alf.sweep.Sweep.seed"], Uniform(0, 1)), num_samples=1),
         "^Sweep.settings has Sweep.seed and alf.sweep.Sweep.seed, which are the same: name it once",
@@ -132,11 +135,11 @@ WRONG_SWEEPS = {
     "samples": (dict(settings={"a.b": Uniform(0, 1)}), "Sweep.num_samples is None"),
     "no settings": (dict(num_samples=3), "Sweep.settings is None"),
     "count": (dict(settings={"a.b": Uniform(0, 1)}, num_samples=0), "Sweep.num_samples is 0"),
-    "search": (dict(search="best"), "Sweep.search is 'best': it must be 'random' or 'optuna'"),
+    "search": (dict(search="best"), "Sweep.search is 'best': it must be one of 'random', 'optuna'"),
     "optuna": (dict(search="optuna"), "Sweep.search is 'optuna': set Sweep.settings"),
     "seed": (dict(seed=-1), "Sweep.seed is -1"),
     "objective": (dict(objective=""), "Sweep.objective is ''"),
-    "value": (dict(value="mean"), "Sweep.value is 'mean': it must be 'last' or 'best'"),
+    "value": (dict(value="mean"), "Sweep.value is 'mean': it must be one of 'last', 'best'"),
 }
 
 

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 import alf
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.environments import BehaviorEnvironment
@@ -18,7 +20,6 @@ from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment, Trainer, load_behavior
-from alf.training.config import own_config, parse_config
 from alf.training.evaluation import evaluate
 from alf.training.saved_run import make_env
 from tests.training.counting_parts import WeightDecay
@@ -212,7 +213,7 @@ def test_a_behavior_that_fails_ends_the_run():
 @pytest.mark.parametrize(
     "kwargs, message",
     [
-        ({"behavior_ctor": "script"}, "Experiment.behavior_ctor is 'script': it must make a behavior"),
+        ({"behavior_ctor": "script"}, "Experiment.behavior_ctor is 'script': it must be a class or"),
         ({"behavior_ctor": Script, "num_envs": 0, "offline_buffer": "x"}, "Experiment.num_envs is 0: .* act"),
     ],
 )

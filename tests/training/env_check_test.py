@@ -436,14 +436,14 @@ WRONG_SETTINGS = [
     (dict(env="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
     (dict(env="ALE/Pong-v5"), "load.name is 'ALE/Pong-v5': environments that step in C"),
     (dict(num_steps=0), "check_env.num_steps is 0"),
-    (dict(batch_size=0), "load.batch_size is 0"),
+    (dict(batch_size=0), "check_env.batch_size is 0"),
     (dict(max_seconds=0), "check_env.max_seconds is 0"),
     (dict(step_timeout=0), "check_env.step_timeout is 0"),
     (dict(start_timeout=0), "check_env.start_timeout is 0"),
     (dict(start_timeout=1e30), "check_env.start_timeout is 1e+30: it must be a number above 0 and at most"),
     (dict(seed=-1), "check_env.seed is -1"),
-    (dict(max_episode_steps=0), "load.max_episode_steps is 0"),
-    (dict(info_keys="a"), "load.info_keys is 'a'"),
+    (dict(max_episode_steps=0), "check_env.max_episode_steps is 0"),
+    (dict(info_keys="a"), "check_env.info_keys is 'a'"),
 ]
 
 

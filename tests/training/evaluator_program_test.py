@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
+from alf.config.registry import own_config
 from alf.errors import EnvError
-from alf.training.config import own_config
 from tests.training.evaluator_test import check_scope, make_configured
 
 

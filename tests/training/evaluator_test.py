@@ -21,6 +21,7 @@ import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
 from alf.algorithms import ImpalaAlgorithm
+from alf.config.registry import own_config
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, EnvError
 from alf.learner import Learner
@@ -31,7 +32,6 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, Trainer
 from alf.training import checkpoint_files as files
 from alf.training.checkpointer import Checkpointer
-from alf.training.config import own_config
 from alf.training.evaluator import Evaluation
 from alf.training.saved_run import SavedRun, load_agent
 from alf.training.stop_criteria import StopCriteria

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm
+from alf.config.registry import own_config
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
@@ -17,7 +18,6 @@ from alf.learner import Learner
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import HybridReplayer
 from alf.training import Experiment, Trainer
-from alf.training.config import own_config
 from alf.training.stop_criteria import StopCriteria
 from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
 from tests.training.event_files import read_events

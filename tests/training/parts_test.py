@@ -5,11 +5,12 @@ import pytest
 
 import alf
 import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
-from alf.configurable import configurable
+from alf.config.parsing import first_line, parse_config, wrong_calls_are_config_errors
+from alf.config.registry import own_config
+from alf.config.settings import configurable
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.training import Experiment
-from alf.training.config import first_line, own_config, parse_config, wrong_calls_are_config_errors
 
 SMALL = (
     "Experiment.num_envs = 1",
@@ -89,7 +90,7 @@ OTHER_PARTS = {
     ),
     ("dqn_cartpole", "Experiment.behavior_ctor = @parts_test.make_nothing"): "the behavior is None",
     ("impala_cartpole", "AsyncOffPolicyDriver.collectors = 3"): (
-        "collectors is an object of int: it must be one of Collectors"
+        "AsyncOffPolicyDriver.collectors is 3: it must be a Collectors"
     ),
 }
 
@@ -110,11 +111,10 @@ def make_no_envs(seed):
 
 
 def build_error(example, *bindings):
-    """The line of the error of an example with some bindings, once its driver is made."""
-    with own_config():
+    """The line of the error of an example with some bindings, at the latest once its driver is made."""
+    with own_config(), pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
         parse_config([f"alf:{example}.gin"], [*SMALL, *bindings])
-        with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
-            Experiment().make_driver().stop()
+        Experiment().make_driver().stop()
     return first_line(caught.value)
 
 
@@ -148,7 +148,9 @@ WRONG_VALUES = {
     (*SGD, "SGD.nesterov = 'no'"): "SGD.nesterov is 'no': it must be True or",
     ("ActorCriticNetwork.activation = 'nope'",): "activation is 'nope'",
     ("ActorCriticNetwork.fc_layer_params = 64",): "fc_layer_params is 64",
-    ("ActorCriticNetwork.fc_layer_params = (64, 0)",): "a size in fc_layer_params is 0: it must be",
+    (
+        "ActorCriticNetwork.fc_layer_params = (64, 0)",
+    ): "fc_layer_params is (64, 0): it must be a tuple or list, each an",
 }
 
 

@@ -15,12 +15,12 @@ import pytest
 import tensorflow as tf
 
 import alf
+from alf.config.registry import own_config
 from alf.errors import ConfigError
 from alf.policies.agent import Agent
 from alf.training import Experiment, Trainer
 from alf.training import checkpoint_files as files
 from alf.training.callback import Callback
-from alf.training.config import own_config
 from alf.training.saved_run import SavedRun, load_agent, make_env
 from tests.training.small_runs import IdleTraining, add_to_weights
 

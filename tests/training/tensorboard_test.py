@@ -117,7 +117,7 @@ def test_runs_compare_by_settings_and_by_few_numbers(board):
     address, _ = board
     experiment = fetch(address, "data/plugin/hparams/experiment", {})
     settings = {info["name"]: info["differs"] for info in experiment["hparamInfos"]}
-    assert settings["Trainer.batches_per_train_iter"] and not settings["Trainer.checkpoint_replay_buffer"]
+    assert settings["Trainer.batches_per_train_iter"] and not settings["Trainer.collect_from_iteration"]
     assert list(settings.values()) == sorted(settings.values(), reverse=True)
     metrics = {info["name"]["tag"] for info in experiment["metricInfos"]}
     figures = "metrics/AverageReturn", "eval/return_mean", "throughput/steps_per_second_5min"

@@ -11,6 +11,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.config.registry import own_config
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
@@ -21,7 +22,6 @@ from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.policies.data_transformers import RewardClipping, RewardWeighting
 from alf.training import Experiment, Trainer
 from alf.training.callback import Callback
-from alf.training.config import own_config
 from alf.training.evaluation import evaluate
 from alf.training.saved_run import load_agent
 from alf.training.stop_criteria import StopCriteria

@@ -1,0 +1,223 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Kinds of values: which values an annotation allows, and the words for them.
+
+`Annotated[int, AtLeast(1)] | None` allows integers from 1 on and None. Errors call it "an integer, at least
+1, or None", and lists of settings "int, at least 1, or None".
+"""
+
+import dataclasses
+import inspect
+import math
+import numbers
+import re
+import types
+import typing
+from collections import abc
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+# What TensorFlow's int64 holds.
+_GREATEST_INT = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class AtLeast:
+    """A bound of a number: it is not below `bound`."""
+
+    bound: float
+
+    def holds(self, value: Any) -> bool:
+        return bool(value >= self.bound)
+
+    def __str__(self) -> str:
+        return f"at least {self.bound}"
+
+
+@dataclasses.dataclass(frozen=True)
+class AtMost:
+    """A bound of a number: it is not above `bound`."""
+
+    bound: float
+
+    def holds(self, value: Any) -> bool:
+        return bool(value <= self.bound)
+
+    def __str__(self) -> str:
+        return f"at most {self.bound}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Above:
+    """A bound of a number: it is greater than `bound`."""
+
+    bound: float
+
+    def holds(self, value: Any) -> bool:
+        return bool(value > self.bound)
+
+    def __str__(self) -> str:
+        return f"above {self.bound}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Below:
+    """A bound of a number: it is less than `bound`."""
+
+    bound: float
+
+    def holds(self, value: Any) -> bool:
+        return bool(value < self.bound)
+
+    def __str__(self) -> str:
+        return f"below {self.bound}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """Allows a float without a fraction where an integer is meant: 1e6."""
+
+
+Bound = (AtLeast, AtMost, Above, Below)
+
+PositiveInt = Annotated[int, AtLeast(1)]
+NonNegativeInt = Annotated[int, AtLeast(0)]
+PositiveFloat = Annotated[float, Above(0)]
+NonNegativeFloat = Annotated[float, AtLeast(0)]
+Fraction = Annotated[float, AtLeast(0), AtMost(1)]
+WholeNumber = Annotated[float, Whole(), Above(0)]  # of steps, which people write as 1e6
+
+
+class Kind(NamedTuple):
+    """The values that an annotation allows.
+
+    Attributes:
+        accepts: callable (value) -> bool.
+        words: for errors, "an integer, at least 1, or None".
+        text: for lists of settings, "int, at least 1, or None".
+        takes_callables: whether classes and functions are among them, also in a list or dict.
+        takes_objects: whether objects of a certain class are among them, also in a list or dict.
+        takes_schedules: whether a `Schedule` may stand in place of a number.
+    """
+
+    accepts: Callable[[Any], bool]
+    words: str
+    text: str
+    takes_callables: bool = False
+    takes_objects: bool = False
+    takes_schedules: bool = False
+
+
+def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
+    """Returns the `Kind` of an annotation; one that Python cannot check at run time allows everything.
+
+    `metadata` comes from an `Annotated` around it: bounds of numbers, or a text that names a class.
+    """
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return find_kind(annotation.__origin__, annotation.__metadata__)
+    if origin in (typing.Union, types.UnionType):
+        return _join([find_kind(x, metadata) for x in typing.get_args(annotation)])
+    bounds = [x for x in metadata if isinstance(x, Bound)]
+    if annotation in (int, float):
+        return _find_number(annotation, bounds, any(isinstance(x, Whole) for x in metadata))
+    if annotation is Any:
+        return Kind(lambda value: True, "", "Any")
+    if annotation in (None, type(None)):
+        return Kind(lambda value: value is None, "None", "None")
+    if annotation is bool:
+        return Kind(lambda value: isinstance(value, bool), "True or False", "bool")
+    if annotation is str:
+        return Kind(lambda value: isinstance(value, str), "a text", "str")
+    if origin is typing.Literal:
+        return _find_choice(typing.get_args(annotation))
+    if origin in (abc.Sequence, dict, abc.Mapping):
+        return _find_container(origin, typing.get_args(annotation), metadata)
+    if origin is abc.Callable:
+        return Kind(callable, "a class or function (@NAME)", "Callable", takes_callables=True)
+    if inspect.isclass(annotation) and annotation is not inspect.Parameter.empty:
+        name = next((x for x in metadata if isinstance(x, str)), annotation.__name__)
+        return _find_object(annotation, name, bounds)
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = "" if annotation is inspect.Parameter.empty else re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", text)
+    return Kind(lambda value: True, "", text)
+
+
+def show(value: Any) -> str:
+    """Returns what errors show of a value."""
+    if type(value).__repr__ is object.__repr__:
+        return f"an object of {type(value).__name__}"
+    return getattr(value, "__name__", repr(value))
+
+
+def _find_number(kind, bounds, is_whole):
+    number = numbers.Integral if kind is int else numbers.Real
+
+    def accepts(value):
+        if not isinstance(value, number) or isinstance(value, bool):
+            return False
+        is_finite = (
+            abs(value) <= _GREATEST_INT if isinstance(value, numbers.Integral) else math.isfinite(value)
+        )
+        if not is_finite or (is_whole and value != int(value)):
+            return False
+        return all(bound.holds(value) for bound in bounds)
+
+    rules = " and ".join(map(str, bounds))
+    comma = "," * bool(rules)
+    noun = f"an integer{comma}" if kind is int else "a whole number" if is_whole else "a number"
+    text = "int" if is_whole else kind.__name__
+    return Kind(accepts, f"{noun} {rules}".strip(), f"{text}{comma} {rules}".strip())
+
+
+def _find_object(cls, name, bounds):
+    """Returns the `Kind` of objects of a class. A schedule, which has several numbers, knows their bounds."""
+
+    def accepts(value):
+        return isinstance(value, cls) and (not bounds or value.is_within(bounds))
+
+    article = "an" if name[0] in "AEIOU" else "a"
+    return Kind(accepts, f"{article} {name} (@NAME())", name, False, True, hasattr(cls, "is_within"))
+
+
+def _find_choice(choices):
+    def accepts(value):
+        return any(type(value) is type(x) and value == x for x in choices)
+
+    text = ", ".join(map(repr, choices))
+    return Kind(accepts, f"one of {text}" if len(choices) > 1 else text, " or ".join(map(repr, choices)))
+
+
+def _find_container(origin, parts, metadata):
+    """Returns the `Kind` of Sequence[X], for lists and tuples, or of dict[str, X] and Mapping[str, X]."""
+    item = find_kind(parts[-1], metadata)
+    is_list = origin is abc.Sequence
+
+    def accepts(value):
+        if is_list:
+            return isinstance(value, (list, tuple)) and all(map(item.accepts, value))
+        return isinstance(value, abc.Mapping) and all(map(item.accepts, value.values()))
+
+    words = "a tuple or list" if is_list else "a dict"
+    text = "Sequence" if is_list else "dict"
+    words += f", each {item.words}" * bool(item.words)
+    text = f"{text}[{item.text}]"
+    return item._replace(accepts=accepts, words=words, text=text, takes_schedules=False)
+
+
+def _join(kinds):
+    """Returns the `Kind` of a union. One that allows everything makes it allow everything."""
+    kinds.sort(key=lambda kind: kind.text == "None")
+    is_open = any(not kind.words for kind in kinds)
+
+    def accepts(value):
+        return any(kind.accepts(value) for kind in kinds)
+
+    words, text = ([getattr(kind, name) for kind in kinds] for name in ("words", "text"))
+    takes = map(any, zip(*(kind[3:] for kind in kinds), strict=True))
+    return Kind(accepts, "" if is_open else _list(words), _list(text), *takes)
+
+
+def _list(words):
+    *first, last = words
+    comma = "," * any("," in word or last == "None" for word in first)
+    return f"{', '.join(first)}{comma} or {last}"

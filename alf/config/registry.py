@@ -1,0 +1,186 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What gin has no public way to do. Only this module uses gin's private names; setup.py pins gin's version.
+
+A selector is the full name of something that gin can configure, "alf.training.Trainer". Gin knows a binding
+by a pair of its scope and the selector, and the name of the parameter.
+"""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gin
+
+from alf.workers import can_pickle
+
+# From (scope, selector) to a dict from parameter to value.
+Bindings = dict[tuple[str, str], dict[str, Any]]
+
+
+def find_all() -> dict[str, Callable[..., Any]]:
+    """Returns a dict from selector to the class or function of everything that gin can configure."""
+    return {name: entry.wrapped for name, entry in gin.config._REGISTRY.items()}
+
+
+def find_own() -> dict[str, Callable[..., Any]]:
+    """Returns the dict of `find_all` without what TF-Agents and gin have registered: ALF's and the user's."""
+    return {name: x for name, x in find_all().items() if not name.startswith(("tf_agents.", "gin."))}
+
+
+def get(selector: str) -> Callable[..., Any]:
+    """Returns the class or function of a selector."""
+    function: Callable[..., Any] = gin.config._REGISTRY[selector].wrapped
+    return function
+
+
+def find_matching(name: str) -> list[str]:
+    """Returns the selectors that a short name may mean, for example ["alf.training.Trainer"]."""
+    return list(gin.config._REGISTRY.matching_selectors(name)) if name else []
+
+
+def find(name: str) -> str | None:
+    """Returns the selector that a short name means; None if it means nothing, or several things."""
+    found = find_matching(name)
+    return found[0] if len(found) == 1 else None
+
+
+def shorten(selector: str) -> str:
+    """Returns the name to write in gin files: "Adam" for "alf.optimizers.Adam".
+
+    It is the full name where another configurable, such as one of TF-Agents, has the same last part.
+    """
+    name: str = gin.config._REGISTRY.minimal_selector(selector)
+    return selector if "." in name else name
+
+
+def complete(name: str) -> str:
+    """Returns the name of a binding with its scope and its selector in full.
+
+    A name that means no configurable, or several, stays as it is: its module may not be imported yet.
+    """
+    scope, slash, parameter = name.rpartition("/")
+    owner, dot, parameter = parameter.rpartition(".")
+    return f"{scope}{slash}{find(owner) or owner}{dot}{parameter}"
+
+
+def find_gin_name(target: Callable[..., Any]) -> str | None:
+    """Returns the name of a class or function for gin files; None if gin does not know it."""
+    entries = gin.config._REGISTRY.items()
+    return next((shorten(name) for name, x in entries if target is x.wrapped or target is x.wrapper), None)
+
+
+def list_bindings() -> Bindings:
+    """Returns all bindings of gin's configuration. References are objects."""
+    return dict(gin.config._CONFIG)
+
+
+def list_read_bindings() -> Bindings:
+    """Returns the bindings that calls have read so far, with the defaults of these calls."""
+    return dict(gin.config._OPERATIVE_CONFIG)
+
+
+def remove_bindings(*keys: tuple[str, str]) -> None:
+    """Removes all bindings of some pairs of scope and selector."""
+    for key in keys:
+        del gin.config._CONFIG[key]
+
+
+def find_macros(values: Any) -> set[str]:
+    """Returns the names of the macros that the values of bindings refer to."""
+    references = gin.config.iterate_references(values, to=gin.get_configurable("gin.macro"))
+    return {"/".join(reference.scopes) for reference in references}
+
+
+def read_files_with(opener: Callable[[str], Any], can_open: Callable[[str], bool]) -> None:
+    """Makes gin open files with `opener`. Repeated calls change nothing.
+
+    Gin's public `register_file_reader` would come after its own reader, which does not say what it opens.
+    """
+    reader = (opener, can_open)
+    if reader not in gin.config._FILE_READERS:
+        gin.config._FILE_READERS.insert(0, reader)
+
+
+@contextlib.contextmanager
+def own_config() -> Iterator[None]:
+    """Context in which gin has another configuration, empty at first; the previous one returns at the end.
+
+    No other thread may use gin meanwhile.
+    """
+    config = gin.config
+    stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
+    kept, imports, is_locked = [dict(store) for store in stores], set(config._IMPORTS), gin.config_is_locked()
+    gin.clear_config()
+    try:
+        yield
+    finally:
+        gin.clear_config()
+        for store, content in zip(stores, kept, strict=True):
+            store.update(content)
+        config._IMPORTS.update(imports)
+        config._set_config_is_locked(is_locked)
+
+
+def bind_arguments(make: functools.partial) -> functools.partial:
+    """Adds the arguments that gin would add to a call in the present scope, which then count as read.
+
+    `@Other()` becomes the object that it makes here and now. A worker process, which has no configuration,
+    can make the call.
+
+    Args:
+        make: a `functools.partial` of any callable.
+
+    Returns:
+        a `functools.partial`; `make` itself if gin does not know its callable.
+    """
+    entry, scope = _find_entry(make.func)
+    if entry is None:
+        return make
+    # Gin's own wrapper finds the values, here around a function that returns them.
+    is_class, function = inspect.isclass(entry.wrapped), entry.wrapped
+    if is_class:
+        function = inspect.unwrap(gin.config._find_class_construction_fn(function))
+    described = function, entry.name, entry.selector, entry.allowlist, entry.denylist
+    find_arguments = gin.config._make_gin_wrapper(lambda *args, **kwargs: (args, kwargs), *described)
+    instance = [None] * is_class  # the first argument of a constructor
+    with gin.config_scope(scope):
+        args, kwargs = find_arguments(*instance, *make.args, **make.keywords)
+    # The module of a function has its wrapper. A class that was made configurable elsewhere has another one.
+    constructor = entry.wrapper if can_pickle(entry.wrapper) else entry.wrapped
+    return functools.partial(constructor, *args[len(instance) :], **kwargs)
+
+
+def find_lost_binding(make: functools.partial) -> str | None:
+    """Returns a text that names a binding that `bind_arguments` cannot add, or None.
+
+    These are bindings of `Other` in `Mine.argument = @Other`, which is called later, in another process.
+    """
+    entry, scope = _find_entry(make.func)
+    if entry is None:
+        return None
+    with gin.config_scope(scope):
+        bound = gin.get_bindings(entry.wrapped, resolve_references=False)
+        for parameter in bound.keys() - make.keywords.keys():
+            for reference in gin.config.iterate_references(bound[parameter]):
+                if not reference.evaluate and gin.get_bindings(reference.scoped_selector, False):
+                    return f"{entry.name}.{parameter} = {reference!r}"
+    return None
+
+
+def _find_entry(make):
+    """Returns the entry of gin's registry that a call reads, or None, and the scope in which it does so."""
+    if not (inspect.isclass(make) or inspect.isroutine(make)):
+        return None, None
+    # "@scope/Mine" is a function, or a class whose class has one, that enters the scope and calls `Mine`.
+    call = type(make).__call__ if inspect.isclass(make) else make
+    entered = inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
+    if "scope_components" in entered:
+        inner = make.__base__ if inspect.isclass(make) else entered["fn_or_cls"]
+        return _find_entry(inner)[0], entered["scope_components"]
+    entry = gin.config._inverse_lookup(make)
+    if entry is None and inspect.isclass(make):  # the wrapper of `gin.register` is a subclass
+        entry = gin.config._inverse_lookup(make.__base__)
+        entry = entry if entry is not None and entry.wrapper is make else None
+    return entry, gin.current_scope()

@@ -1,0 +1,377 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What is wrong in a configuration is one line, which holds the line to write."""
+
+import importlib
+import re
+
+import gin
+import pytest
+
+import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config.parsing import check_dead_bindings, parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.registry import own_config
+from alf.environments import PythonEnvironment, load
+from alf.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def fresh_config():
+    with own_config():
+        yield
+
+
+@gin.configurable(module="hints_test")
+class Mine:
+    def __init__(self, seed=0, limit=1):
+        self.limit = limit
+
+
+@gin.configurable(module="hints_test")
+class MakesMine:
+    def __call__(self, seed=0):
+        return Mine(seed)
+
+
+@gin.configurable(module="hints_test")
+def summarize_mine(trainer, limit=1):
+    return limit
+
+
+def error_of(*params, **kwargs):
+    """The one line of the error of bindings; gin's configuration is empty before and after."""
+    with own_config(), pytest.raises(ConfigError) as caught:
+        parse_config([], list(params), **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+WRONG_NAMES = {
+    "Trainr.max_to_keep = 3  # mine": "Trainer.max_to_keep = 3",
+    "Trainr.max_to_kep = 3": "Trainer.max_to_kep = 3",
+    "a/b/trainer.max_to_keep = 3": "a/b/Trainer.max_to_keep = 3",
+    "Minne.limit = 3": "Mine.limit = 3",
+    "Trainer.max_to_kep = 3": "Trainer.max_to_keep = 3",
+    "a/Trainer.max_to_kep = 3": "a/Trainer.max_to_keep = 3",
+    "Learner.jit_compile = True": "alf.Learner.jit_compile = True",
+    "a/Learner.jit_compile = True": "a/alf.Learner.jit_compile = True",
+    "Experiment.env_ctor = @Minne": "Experiment.env_ctor = @Mine",
+    "Experiment.env_ctor = @load": "Experiment.env_ctor = @alf.environments.load",
+    "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
+    "Adam.lr = 1e-3": "Adam.learning_rate = 1e-3",
+    "b/Adam.lr = @LinearSchedule()": "b/Adam.learning_rate = @LinearSchedule()",
+    "SGD.learning_rat = 1": "SGD.learning_rate = 1",
+}
+
+
+def test_a_misspelt_name_is_answered_by_the_line_to_write(subtests):
+    for line, right in WRONG_NAMES.items():
+        with subtests.test(line):  # other tests register names that may be near, too
+            assert f"; did you mean {right} " in error_of(line)
+
+
+def test_several_names_may_be_meant():
+    line = error_of("SacAlgoritm.discont = 0.9")
+    assert "; did you mean SacAlgorithm.discont = 0.9" in line and line.count(" = 0.9 or ") == 2
+
+
+def test_a_parameter_of_another_configurable():
+    others = error_of("Experiment.entropy_weight = 0.1")
+    for name in ("ImpalaAlgorithm", "PPOAlgorithm"):
+        assert f"{name}.entropy_weight = 0.1" in others
+    # The one that is configured is meant.
+    one = error_of("PPOAlgorithm.discount = 0.9", "Experiment.entropy_weight = 0.1")
+    assert one.endswith("; did you mean PPOAlgorithm.entropy_weight = 0.1 ?")
+
+
+LIKE_NOTHING = {
+    "Qqq.x = 1": "--gin_param: No configurable matching 'Qqq'",
+    "Trainer.qqq = 1": "--gin_param: Configurable 'Trainer' doesn't have a parameter named 'qqq'",
+    "Experiment.env_ctor = @qqq": "--gin_param: No configurable matching reference '@qqq'",
+}
+
+
+def test_a_name_that_is_like_nothing_is_answered_by_where_all_names_are(subtests):
+    for line, beginning in LIKE_NOTHING.items():
+        with subtests.test(line):
+            error = error_of(line)
+            assert error.startswith(beginning)
+            assert error.endswith(f"{line}; alf-train --list_settings prints all settings")
+
+
+def test_the_line_of_a_gin_file(tmp_path, subtests):
+    path = tmp_path / "mine.gin"
+    for text, right in (
+        ("Trainer:\n  max_to_kep = 3\n", "max_to_keep = 3"),
+        ("Trainr:\n  max_to_keep = 3\n", "Trainer:"),
+        ("Experiment.exp_replayer = uniform  # a buffer\n", 'Experiment.exp_replayer = "uniform"'),
+    ):
+        path.write_text(f"Experiment.seed = 1\n{text}")
+        with subtests.test(text), own_config():
+            with pytest.raises(ConfigError) as caught:
+                parse_config([str(path)], [])
+            assert re.search(r"mine\.gin\"?, line [23]\b", str(caught.value))
+            assert str(caught.value).removesuffix(" ?").endswith(right)
+
+
+def test_a_name_in_place_of_a_reference(subtests):
+    error = error_of("Experiment.algorithm_ctor = PPOAlgorithm", params_name="")
+    assert error.endswith(": write Experiment.algorithm_ctor = @PPOAlgorithm")
+    error = error_of("alf.Learner.optimizer = Adam", params_name="")
+    assert error.endswith(": write alf.Learner.optimizer = @Adam()")
+    for value in ("Adam", "Adam()"):
+        with subtests.test(value, source="--gin_param"):
+            error = error_of(f"alf.Learner.optimizer = {value}")
+            assert error.endswith(f"write --gin_param={'alf.Learner.optimizer = @Adam()'!r}")
+
+
+WRONG_VALUES = {
+    "Experiment.num_envs = 1.5": "an integer, at least 0",
+    "a/Experiment.num_envs = True": "an integer, at least 0",
+    "alf.Learner.max_grad_norm = 1e999": "a number above 0, or None",
+    "Experiment.algorithm_ctor = 'PPOAlgorithm'": "a class or function (@NAME) or a dict",
+    "Experiment.algorithm_ctor = None": "a class or function (@NAME) or a dict",
+    "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1",
+    "main/ActorCriticNetwork.rnn_ctor = 3": "a class or function (@NAME), or None",
+    "Experiment.policies = 'a'": "a Policies (@NAME()), or None",
+}
+
+
+def test_a_value_of_another_kind(subtests):
+    """Before anything is made of it, so also where nothing would read it."""
+    for line, rule in WRONG_VALUES.items():
+        with subtests.test(line):
+            error = error_of(line)
+            assert error.startswith(f"{line.partition(' = ')[0]} is ") and f": it must be {rule}" in error
+
+
+def test_a_value_of_the_right_kind():
+    parse_config([], ["ActorCriticNetwork.rnn_ctor = None", "Experiment.algorithm_ctor = @PPOAlgorithm"])
+    parse_config([], ["alf.environments.load.name = 'CartPole-v1'"])  # a text or a callable
+    parse_config([], ["Experiment.policy_ctor = {'a': @ActorCriticPolicy, 'b': @ActorCriticPolicy}"])
+    parse_config([], ["ctor = @PPOAlgorithm", "Experiment.algorithm_ctor = %ctor"])
+
+
+def test_a_macro_that_nothing_defines():
+    error = error_of("Experiment.num_envs = %num", "Experiment.seed = %seed", "seed = 3")
+    assert error == "Experiment.num_envs = %num: nothing defines %num: write num = VALUE"
+
+
+UNQUOTED = {
+    "alf.environments.load.name = CartPole-v1": "--gin_param='alf.environments.load.name = \"CartPole-v1\"'",
+    "alf.environments.load.name=ALE/Pong-v5": "--gin_param='alf.environments.load.name = \"ALE/Pong-v5\"'",
+    "load_envpool.name = envpool:Pong-v5": "--gin_param='load_envpool.name = \"envpool:Pong-v5\"'",
+    "EpisodeStatistics.keys = (is_success,)": '"is_success"',
+    "alf.Learner.jit_compile = true": "True",
+    "Experiment.seed = none": "None",
+}
+
+
+def test_a_text_without_quotation_marks(subtests):
+    for line, right in UNQUOTED.items():
+        with subtests.test(line):
+            assert error_of(line).endswith(f": write {right}")
+            assert ("a text needs quotation marks" in error_of(line)) == ('"' in right)
+
+
+PARENTHESES = {
+    "alf.Learner.optimizer = @Adam": "alf.Learner.optimizer = @Adam()",
+    "alf.Learner.optimizer = {'a': @Adam(), 'b': @a/Adam}": (
+        "alf.Learner.optimizer = {'a': @Adam(), 'b': @a/Adam()}"
+    ),
+    "Adam.learning_rate = @LinearSchedule": "Adam.learning_rate = @LinearSchedule()",
+    "Experiment.policies = @Policies": "Experiment.policies = @Policies()",
+    "Trainer.callbacks = (@Mine,)": "Trainer.callbacks = (@Mine(),)",
+    "Population.settings = {'x.y': @a/Uniform}": "Population.settings = {'x.y': @a/Uniform()}",
+    "Experiment.algorithm_ctor = @PPOAlgorithm()": "Experiment.algorithm_ctor = @PPOAlgorithm",
+    "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
+    "Trainer.custom_summary = @summarize_mine()": "Trainer.custom_summary = @summarize_mine",
+    "KerasEncoder.model_ctor = @summarize_mine()": "KerasEncoder.model_ctor = @summarize_mine",
+    "Experiment.data_transformers = (@FrameStacker, @RewardScaling())": (
+        "Experiment.data_transformers = (@FrameStacker, @RewardScaling)"
+    ),
+}
+
+
+def test_parentheses_that_are_missing_or_too_many(subtests):
+    for line, right in PARENTHESES.items():
+        words = "with parentheses" if "()" in right.replace("@Adam(),", "") else "without parentheses"
+        with subtests.test(line):
+            assert error_of(line) == f"{line} must be {words}: write {right}"
+            with own_config():
+                parse_config([], [right])
+
+
+def test_a_line_that_may_be_meant_is_left_alone(subtests):
+    for line in (
+        "Experiment.env_ctor = @MakesMine()",
+        "Experiment.strategy_ctor = @MultiWorkerMirroredStrategy",
+        "Population.mutation_ctor = @Mutation",
+        "Mine.limit = @Adam",
+        "Adam.clipnorm = 1.0",
+        "Adam.epsilon = 1e-5",
+    ):
+        with subtests.test(line), own_config():
+            parse_config([], [line])
+            assert line.partition(" = ")[0] in gin.config_str().replace("alf.optimizers.", "")
+
+
+def test_a_call_that_has_all_its_arguments_may_return_something_callable():
+    parse_config([], ["a/summarize_mine.trainer = 1", "Trainer.custom_summary = @a/summarize_mine()"])
+
+
+def test_what_gin_cannot_read_is_named(subtests):
+    for line, words in {
+        "Experiment.num_envs": "Couldn't parse statement",
+        "Experiment.seed = = 1": "line 1): Experiment.seed = = 1",
+        "Experiment.seed = (1,": "--gin_param: a bracket or a quotation mark is not closed",
+    }.items():
+        with subtests.test(line):
+            error = error_of(line)
+            assert error.startswith("--gin_param: ") and words in error
+
+
+def test_no_number_is_infinite(subtests):
+    for value in ("inf", "nan", "np.inf", "float('inf')", "-inf"):  # gin has no word for it
+        with subtests.test(value):
+            error = error_of(f"alf.Learner.max_grad_norm = {value}")
+            assert "gin has no infinite numbers: write a finite number" in error
+
+
+def test_macros_may_use_each_other():
+    parse_config([], ["Mine.limit = (%a, %b)", "a = %b", "b = %c", "c = 1"])
+    assert gin.get_configurable("Mine")().limit == (1, 1)
+
+
+def test_a_macro_that_nothing_uses():
+    lines = ["ImpalaAlgorithm.discount = 0.9", "entropy_weight = 0.1"]
+    right = "ImpalaAlgorithm.entropy_weight = 0.1"
+    assert error_of(*lines) == f"entropy_weight = 0.1 is a macro, which nothing uses; did you mean {right} ?"
+    assert error_of(lines[0], "entropy_weigt = 0.1").endswith(f"; did you mean {right} ?")
+    end = "; the name of a setting has a dot, see alf-train --list_settings"
+    assert error_of("a/qqq = (1, 2)") == f"a/qqq = (1, 2) is a macro, which nothing uses{end}"
+
+
+def test_macros_that_are_used(tmp_path):
+    parse_config([], ["seed = 3", "a/seed = %seed", "Experiment.policies = {'x': (%a/seed, 1)}"])
+    gin.clear_config()
+    # What used it is replaced by a later source.
+    path = tmp_path / "mine.gin"
+    path.write_text("seed = 3\nExperiment.seed = %seed\n")
+    parse_config([str(path)], ["Experiment.seed = 4"])
+    assert gin.query_parameter("Experiment.seed") == 4
+
+
+def test_a_macro_goes_with_the_bindings_that_used_it():
+    parse_config([], ["n = 3", "m = 4", "Population.max_failures = %n", "Experiment.num_envs = %m"])
+    with pytest.raises(ConfigError, match="nothing reads"):
+        take_bindings("alf.population")
+    gin.get_configurable("Population")(
+        settings={"Adam.epsilon": gin.get_configurable("Uniform")(0, 1)}, interval=1
+    )
+    take_bindings("alf.population")
+    assert [line for line in gin.config_str().splitlines() if "=" in line and line[0] != "#"] == [
+        "m = 4",
+        "Experiment.num_envs = %m",
+    ]
+
+
+def fail_to_import():
+    importlib.import_module("no_such_package")
+
+
+def test_an_import_error_of_the_users_code_keeps_its_traceback():
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"), wrong_calls_are_config_errors():
+        fail_to_import()
+    with pytest.raises(ConfigError, match="no_such_package"), wrong_calls_are_config_errors():
+        importlib.import_module("no_such_package")  # as load does for "MODULE:ID"
+
+
+def test_the_traceback_of_a_worker_process_is_not_lost(tmp_path, monkeypatch, subtests):
+    """Gin raises an error again without its cause, which holds that traceback."""
+    (tmp_path / "hints_failing_envs.py").write_text(
+        "def divide():\n    return 1 / 0\n\n\ndef need_package():\n    import no_such_package\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    hints_failing_envs = importlib.import_module("hints_failing_envs")
+    for name, error in {"divide": ZeroDivisionError, "need_package": ModuleNotFoundError}.items():
+        with subtests.test(name):
+            with pytest.raises(error) as caught, wrong_calls_are_config_errors():
+                PythonEnvironment([getattr(hints_failing_envs, name)], seed=0, num_workers=1)
+            assert f", in {name}\n" in str(caught.value.__cause__)
+
+
+def test_a_call_says_what_it_lacks():
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        load()
+    name, size = "alf.environments.load.name", "alf.environments.load.batch_size"
+    assert str(caught.value).endswith(f': write {name} = "CartPole-v1" and {size} = 32')
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        gin.bind_parameter(size, 2)
+        load()
+    assert str(caught.value).endswith(f': write {name} = "CartPole-v1"')
+    parse_config([], [f'{name} = "CartPole-v1"', "alf.environments.load.num_worker = 0"])
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        load(max_episode_steps=2)
+    assert str(caught.value).endswith("; did you mean alf.environments.load.num_workers = 0 ?")
+
+
+@gin.configurable(module="hints_test")
+class Yours:
+    def __init__(self, limit=1, **kwargs):
+        pass
+
+
+@gin.configurable(module="other_hints_test")
+class Theirs:
+    def __init__(self, limit=1):
+        pass
+
+
+def unread(*params):
+    """The end of the error that names bindings which nothing reads, after a call of a/Mine."""
+    parse_config([], list(params))
+    with gin.config_scope("a"):
+        gin.get_configurable("Mine")(seed=1)
+    with pytest.raises(ConfigError) as caught:
+        check_dead_bindings()
+    return str(caught.value).partition("nothing reads the gin binding ")[2]
+
+
+UNREAD = {
+    "Yours.limit = 3": "Yours.limit; did you mean a/Mine.limit = 3 ?",  # the one that is in use
+    "b/Mine.limit = {'x': @Mine}": "b/Mine.limit; did you mean a/Mine.limit = {'x': @Mine} ?",
+    "b/Yours.limitt = 'x'": "b/Yours.limitt; did you mean b/Yours.limit = 'x' ?",
+    "Yours.qqq = 3": "Yours.qqq",
+    "Theirs.limit = 3": "Theirs.limit",  # of another module
+    "a/Mine.seed = 3": "a/Mine.seed",  # the caller gives it
+    "Trainer.max_to_keep = 3": "Trainer.max_to_keep",
+}
+
+
+def test_a_binding_that_nothing_reads_is_answered_by_the_line_to_write(subtests):
+    for line, end in UNREAD.items():
+        with subtests.test(line), own_config():
+            assert unread(line) == end
+
+
+def test_the_nearest_line_comes_first():
+    parse_config([], ["q/Mine.limit = 3"])
+    for scope, name in (("z/y", "Mine"), ("b", "Yours"), ("a", "Mine")):
+        with gin.config_scope(scope):
+            gin.get_configurable(name)()
+    lines = "a/Mine.limit = 3 or z/y/Mine.limit = 3 or b/Yours.limit = 3"
+    with pytest.raises(ConfigError, match=f"binding q/Mine.limit; did you mean {lines} [?]$"):
+        check_dead_bindings()
+
+
+def test_each_of_several_bindings_that_nothing_reads_has_its_line():
+    names, lines = "Yours.limit, b/Yours.limi", "a/Mine.limit = 3 or b/Yours.limit = 4"
+    assert unread("Yours.limit = 3", "b/Yours.limi = 4") == f"{names}; did you mean {lines} ?"
+
+
+def test_the_line_for_an_argument_that_a_function_has_passed_on():
+    name, wrong = "alf.environments.load.name = 'ALE/Pong-v5'", "alf.environments.load.screen_siz = 42"
+    parse_config([], [name, "alf.environments.load.batch_size = 1", wrong])
+    with pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
+        load()
+    assert str(caught.value).endswith("; did you mean load_atari.screen_size = 42 ?")

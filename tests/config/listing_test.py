@@ -1,0 +1,157 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The list of settings, and the page that is made of it."""
+
+import argparse
+import re
+
+import gin
+
+import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config.listing import (
+    Configurable,
+    Parameter,
+    format_page,
+    format_settings,
+    list_settings,
+    parse_args,
+)
+from alf.config.registry import find_own
+from alf.config.settings import settings_of
+
+SHARE, FACTOR = "float, at least 0 and at most 1", "float, at least 1"
+DOCSTRING = """Sums.
+
+    Args:
+        a, b: two numbers:
+            each an int.
+
+            A second paragraph.
+        **kwargs: more.
+
+    Returns:
+        c: the sum.
+    """
+
+
+gin.external_configurable(argparse.Namespace, "Registered", module="listing_test")
+
+
+def list_own():
+    """The settings of ALF; other tests register some of theirs."""
+    return [x for x in list_settings() if f"{x.module}.".startswith("alf.")]
+
+
+def find(name):
+    (configurable,) = [x for x in list_settings(name) if x.name == name]
+    return configurable
+
+
+def test_docstrings_are_parsed():
+    two = "two numbers: each an int. A second paragraph."
+    assert parse_args(DOCSTRING) == {"a": two, "b": two, "kwargs": "more."}
+    assert parse_args("Sums.") == {}
+    assert parse_args("Sums.\n\nKeyword Args:\n  a: one\n    number.\n  b: another") == {
+        "a": "one number.",
+        "b": "another",
+    }
+
+
+def test_each_kind_of_default():
+    parameters = {x.name: x for x in find("Experiment").parameters}
+    assert parameters["unroll_length"].default == "8"
+    assert parameters["exp_replayer"].default == "'one_time'"
+    assert parameters["seed"].default == "None"
+    assert parameters["algorithm_ctor"].default == "@ImpalaAlgorithm"
+    load = {x.name: x for x in find("alf.environments.load").parameters}
+    assert load["name"].default == load["batch_size"].default == "no default"
+    assert load["**kwargs"].default == ""
+    assert load["batch_size"].text == "number of sub-environments, B; of games, if they have several agents."
+
+
+def test_fields_of_a_dataclass():
+    assert find("Mutation").parameters == (
+        Parameter("rate", SHARE, "0.5", "probability that a setting is moved.", True),
+        Parameter("min_factor", FACTOR, "1.1", "the smallest factor of a move.", True),
+        Parameter("max_factor", FACTOR, "1.5", "the largest factor of a move.", True),
+        Parameter("resample_rate", SHARE, "0.05", "probability that a setting is drawn anew instead.", True),
+    )
+
+
+def test_a_name_selects_in_either_case():
+    assert [x.name for x in list_settings("sAcAlgo")] == ["SacAlgorithm"]
+    assert list_settings("no such name") == []
+
+
+def test_parameters_are_found_by_their_names():
+    """Without the other parameters of the same configurable."""
+    (found,) = list_settings("Experiment.num_ENVS")
+    assert found.name == "Experiment" and [x.name for x in found.parameters] == ["num_envs"]
+    found = {x.name: [p.name for p in x.parameters] for x in list_settings("entropy_weight")}
+    assert found["PPOAlgorithm"] == found["ImpalaAlgorithm"] == ["entropy_weight"]
+    assert all("entropy_weight" in names for names in found.values())
+
+
+def test_nothing_of_alf_is_left_out():
+    own = [name for name in find_own() if name.startswith("alf.")]
+    listed = list_own()
+    assert len(listed) == len(own) > 70
+    assert sum(len(x.parameters) for x in listed) == sum(len(settings_of(name)) for name in own)
+
+
+def test_the_text_and_the_page():
+    parameters = (
+        Parameter("x", "int", "1", "a | b", True),
+        Parameter("y", "", "no default", "", False),
+        Parameter("z", "str", "no default", "", False),
+        Parameter("**k", "", "", "more", False),
+    )
+    configurable = Configurable("F", "alf.m", "", "Sums.", parameters)
+    others = [configurable._replace(owner="Keras"), configurable._replace(parameters=())]
+    assert format_settings([configurable]).splitlines() == [
+        "F",
+        "    Sums.",
+        "  F.x: int = 1",
+        "      a | b",
+        "  F.y  (no default)",
+        "  F.z: str  (no default)",
+        "  F.**k",
+        "      more",
+    ]
+    assert format_settings(others).startswith("F  (of Keras)\n    Sums.\n  F.x: int = 1\n")
+    assert format_settings(others).endswith("\n\nF\n    Sums.")
+    page = format_page([configurable, *others])
+    assert page.count("## alf.m\n") == 1 and page.count("### F\n\nSums.\n\n| parameter | type |") == 1
+    assert "### F\n\nSums. (of Keras, whose documentation says more)\n\n| parameter |" in page
+    assert (
+        "| `x` † | int | `1` | a \\| b |\n| `y` |  | no default |  |\n| `z` | str | no default |  |\n" in page
+    )
+    assert "| `**k` |  |  | more |\n" in page
+
+
+def test_a_text_that_refers_to_another_class_is_that_of_the_other():
+    texts = {
+        name: {x.name: x.text for x in find(name).parameters} for name in ("SacAlgorithm", "DqnAlgorithm")
+    }
+    sac, dqn = texts["SacAlgorithm"], texts["DqnAlgorithm"]
+    assert sac["n_step"] == dqn["n_step"]
+    assert sac["tau"] == dqn["tau"].rstrip(".") + " (of the target critics)."
+    driver = {x.name: x.text for x in find("AsyncOffPolicyDriver").parameters}
+    assert re.match("number, T, transitions .* With 0, `collect`", driver["unroll_length"])
+    # Those of a named tuple are its attributes; a list of names may go on in the next line.
+    env = {x.name: x.text for x in find("PythonEnvironment").parameters}
+    assert env["max_concurrent_starts"].startswith("int, the most workers that start")
+
+
+def test_each_parameter_of_alf_has_a_type_and_a_text():
+    every = {f"{x.name}.{y.name}": (x, y) for x in list_own() for y in x.parameters}
+    assert len(every) > 470
+    assert [name for name, (_, y) in every.items() if not y.text] == []
+    own = {name: y for name, (x, y) in every.items() if not x.owner and not y.name.startswith("**")}
+    assert [name for name, y in own.items() if not y.type] == []
+    assert [x.name for x in list_own() if not x.summary] == []
+
+
+def test_what_is_of_others_says_so():
+    assert [x.name for x in list_own() if x.owner] == []
+    (found,) = [x for x in list_settings("listing_test") if x.name == "Registered"]
+    assert found.owner == "argparse"
