@@ -38,11 +38,11 @@ if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.config.parsing import parse_config
     from alf.data_structures import Experience, LossInfo, PolicyStep, TimeStep
     from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
+    from alf.games.policies import Policies
     from alf.learner import Learner, ReplayTraining, UnrollTraining
     from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy, Policy, SacPolicy
+    from alf.runs.saved_run import load_agent
     from alf.training import Callback, Evaluator, Experiment, League, Trainer
-    from alf.training.policies import Policies
-    from alf.training.saved_run import load_agent
     from alf.training.stop_criteria import StopCriteria
 
 _PACKAGES = (
@@ -64,8 +64,8 @@ _MODULES = {
     "alf.policies": ("ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"),
     "alf.training": ("Callback", "Evaluator", "Experiment", "League", "Trainer"),
     "alf.config.parsing": ("parse_config",),
-    "alf.training.policies": ("Policies",),
-    "alf.training.saved_run": ("load_agent",),
+    "alf.games.policies": ("Policies",),
+    "alf.runs.saved_run": ("load_agent",),
     "alf.training.stop_criteria": ("StopCriteria",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
@@ -119,7 +119,7 @@ if not TYPE_CHECKING:  # a checker would take every name for one that is there
         """Imports what is asked for, and TensorFlow before it: `import alf` alone imports nothing of it."""
         if name not in _PACKAGES and name not in _MODULE_OF_NAME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from alf.startup import start_tensorflow
+        from alf.core.startup import start_tensorflow
 
         start_tensorflow()
         if name in _PACKAGES:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from alf.annotations import Array
+from alf.core.annotations import Array
 
 FIRST, MID, LAST = 0, 1, 2
 

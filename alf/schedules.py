@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from alf.annotations import Array
 from alf.config.kinds import AtLeast, AtMost
 from alf.config.settings import check_value, configurable
+from alf.core.annotations import Array
 from alf.errors import ConfigError
 
 

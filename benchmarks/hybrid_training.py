@@ -24,13 +24,13 @@ from matplotlib.figure import Figure
 from alf.algorithms import SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import BehaviorEnvironment, load
+from alf.evaluation import episodes as evaluation
 from alf.learner import Learner, ReplayTraining
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.plots.picture import draw_line, finish_axes
 from alf.policies import SacPolicy
 from alf.policies.agent import Agent
 from alf.replay import HybridReplayer, UniformReplayer, load_replayer
-from alf.training import evaluation
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
 _RUNS = flags.DEFINE_integer("runs", 3, "Of each kind, with the seeds 0, 1, ...", lower_bound=1)

@@ -15,11 +15,11 @@ import tensorflow as tf
 from absl import app, flags
 
 import alf
+from alf.core.nest_utils import add_leading_dims
+from alf.core.tf_runtime import single_threaded
 from alf.data_structures import Experience, PolicyState
-from alf.nest_utils import add_leading_dims
 from alf.replay import PrioritizedReplayer, UniformReplayer
 from alf.schedules import Progress
-from alf.tf_runtime import single_threaded
 
 _SIZES = flags.DEFINE_list("sizes", ["10000", "100000", "1000000"], "Environment steps held.")
 _WORKLOADS = flags.DEFINE_list("workloads", ["pong", "halfcheetah"], "Which.")

@@ -20,11 +20,11 @@ import tensorflow as tf
 from absl import app, flags
 
 from alf import __version__
+from alf.core.nest_utils import add_leading_dims
+from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
 from alf.data_structures import FIRST, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
-from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
-from alf.training import benchmark as speed
+from alf.tools import throughput as speed
 from benchmarks.workloads import WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")

@@ -7,7 +7,7 @@ With --check nothing is written; the exit status is 1 if the page is stale.
 import sys
 from pathlib import Path
 
-from alf.startup import start_tensorflow
+from alf.core.startup import start_tensorflow
 
 start_tensorflow()
 import alf.bin.train  # noqa: E402, F401  (it imports all that gin files may name)

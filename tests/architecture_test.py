@@ -10,12 +10,11 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 
 # From the lowest to the highest; modules of one entry may import each other.
 LAYERS = [
-    {"version", "errors", "startup", "annotations"},
-    {"nest_utils", "seeds", "credit", "tf_patches", "files", "folders", "restart_limit", "extras"},
-    {"spec_json", "statistics"},
+    {"version", "errors"},
+    {"core"},
     {"workers"},
     {"config"},
-    {"data_structures", "schedules", "tf_runtime"},
+    {"data_structures", "schedules", "callback"},
     {"ops"},
     {"networks", "replay", "environments"},
     {"policies"},
@@ -23,7 +22,11 @@ LAYERS = [
     {"learner"},
     {"drivers"},
     {"distributed"},
+    {"games"},
+    {"runs"},
+    {"evaluation"},
     {"training"},
+    {"tools"},
     {"plots"},
     {"population"},
     {"sweep"},

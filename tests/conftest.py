@@ -31,14 +31,14 @@ PROGRAMS = (
     "*_program_test.py",
     "algorithms/algorithm_test.py",
     "replay/memory_test.py",
-    "training/policies_learning_test.py",
+    "games/policies_learning_test.py",
     "training/tensorboard_test.py",
     "cluster_templates_test.py",
     "init_test.py",
     "packaging_test.py",
     "serve_policy_test.py",
     "spaces_examples_test.py",
-    "startup_test.py",
+    "core/startup_test.py",
     "wheel_test.py",
 )
 # Files that match PROGRAMS but stay in this process.

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_agents.specs import ArraySpec, BoundedArraySpec
 from tf_agents.trajectories.time_step import StepType
 
+from alf.core.nest_utils import BoundedTensorSpec, add_leading_dims, to_tensor_spec, zeros_from_spec
 from alf.data_structures import (
     FIRST,
     LAST,
@@ -19,7 +20,6 @@ from alf.data_structures import (
     TimeStep,
     count_transitions,
 )
-from alf.nest_utils import BoundedTensorSpec, add_leading_dims, to_tensor_spec, zeros_from_spec
 from alf.testing.toy_environments import CountingEnvironment
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.learner import Learner, ReplayTraining, UnrollTraining
-from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import UniformReplayer

@@ -12,11 +12,11 @@ import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.errors import ConfigError
+from alf.evaluation.episodes import evaluate
 from alf.plots.groups import group_runs
 from alf.plots.runs import find_runs, read_run
+from alf.runs.saved_run import SavedRun, load_agent, make_env
 from alf.training import Experiment, Trainer
-from alf.training.evaluation import evaluate
-from alf.training.saved_run import SavedRun, load_agent, make_env
 from tests.older_runs.copies import GIN_FILES, copy_older
 
 # Of its version, for the observations of `test_it_acts_as_before`.

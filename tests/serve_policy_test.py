@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST
+from alf.evaluation.exporter import export
 from alf.policies.agent import Agent
-from alf.training.export import export
-from tests.training.export_cases import CASES, make_case, record
+from tests.evaluation.export_cases import CASES, make_case, record
 
 PROGRAM = Path(__file__).resolve().parent.parent / "examples" / "serve_policy.py"
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import alf
-from alf.training.export import export
+from alf.evaluation.exporter import export
 from tests.example_runs import EXAMPLES, build
 
 

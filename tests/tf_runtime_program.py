@@ -9,7 +9,7 @@ import sys
 import gin
 import tensorflow as tf
 
-from alf.tf_runtime import single_threaded
+from alf.core.tf_runtime import single_threaded
 
 
 def count_threads():

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest
 from alf.config.registry import find_gin_name
+from alf.core.annotations import Array, Nest
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError
 from alf.policies.actor_critic_policy import ActorCriticPolicy

@@ -6,9 +6,9 @@ import functools
 import tensorflow as tf
 
 from alf.algorithms.algorithm import Algorithm, check_vtrace_thresholds, group_actor_critic_variables
-from alf.annotations import Nest
 from alf.config.kinds import Fraction, NonNegativeFloat, PositiveFloat
 from alf.config.settings import configurable
+from alf.core.annotations import Nest
 from alf.data_structures import FIRST, Experience, LossInfo
 from alf.errors import ConfigError
 from alf.ops import losses, returns

@@ -12,12 +12,12 @@ from alf.algorithms.algorithm import (
     check_vtrace_thresholds,
     group_actor_critic_variables,
 )
-from alf.annotations import Array, Nest
 from alf.config.kinds import Above, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
+from alf.core.annotations import Array, Nest
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, Experience, LossInfo
 from alf.errors import ConfigError
-from alf.nest_utils import zeros_from_spec
 from alf.ops import losses, returns
 from alf.policies.actor_critic_policy import ActorCriticInfo, ActorCriticPolicy
 from alf.schedules import ScheduledFloat, ScheduledFraction, ScheduledWeight, as_schedule

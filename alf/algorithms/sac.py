@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_box
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
-from alf.annotations import Nest
 from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
+from alf.core.annotations import Nest
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork

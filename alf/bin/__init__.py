@@ -3,7 +3,7 @@
 
 from alf.bin.signals import end_at_interrupts
 from alf.bin.streams import open_closed_streams
-from alf.startup import start_tensorflow
+from alf.core.startup import start_tensorflow
 
 open_closed_streams()
 end_at_interrupts()

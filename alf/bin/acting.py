@@ -10,9 +10,9 @@ from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.policy_flags import POLICY, load_run
 from alf.bin.run_flags import GIN_PARAM
 from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
+from alf.games.players import add_players
 from alf.policies.agent import Agent
-from alf.training.players import add_players
-from alf.training.saved_run import make_env
+from alf.runs.saved_run import make_env
 
 flags.adopt_module_key_flags(policy_flags)
 SEED = flags.DEFINE_integer(

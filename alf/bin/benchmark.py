@@ -25,9 +25,9 @@ from alf.config.kinds import AtLeast
 from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.config.settings import check_value
 from alf.errors import ConfigError
+from alf.runs.saved_run import SavedRun
+from alf.tools.throughput import benchmark
 from alf.training import Experiment
-from alf.training.benchmark import benchmark
-from alf.training.saved_run import SavedRun
 
 for _module in (checkpoint_flags, config_flags, run_flags):
     flags.adopt_module_key_flags(_module)

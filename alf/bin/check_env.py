@@ -20,7 +20,7 @@ from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_ar
 from alf.config.registry import bind_arguments
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.training.env_check import check_env
+from alf.tools.env_check import check_env
 
 flags.adopt_module_key_flags(config_flags)
 flags.declare_key_flag("gin_param")

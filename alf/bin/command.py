@@ -16,8 +16,8 @@ from alf.bin import help_flags
 from alf.bin.signals import raise_interrupts
 from alf.bin.streams import make_lasting
 from alf.config.parsing import first_line
+from alf.core.tf_runtime import share_heaps
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
-from alf.tf_runtime import share_heaps
 
 # What absl says of a flag's value, and what is said in its place.
 _WRONG_VALUES = {

@@ -15,7 +15,7 @@ from alf.bin import acting
 from alf.bin.acting import NUM_EPISODES, open_run
 from alf.bin.command import make_main, start
 from alf.bin.policy_flags import SAMPLE
-from alf.training.evaluation import evaluate, summarize_episodes
+from alf.evaluation.episodes import evaluate, summarize_episodes
 
 flags.adopt_module_key_flags(acting)
 _PARALLEL_ENVS = flags.DEFINE_integer("parallel_envs", 8, "Environments that step together.", lower_bound=1)

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Exports what was trained: `alf-export --root_dir=DIR --output=DIR [--tflite] [--onnx]`.
 
-Writes a SavedModel that runs without ALF, see `alf.training.export`. No environment is made. The exit status
-is 0, 1 after an error, 2 if a setting is wrong.
+Writes a SavedModel that runs without ALF, see `alf.evaluation.exporter`. No environment is made. The exit
+status is 0, 1 after an error, 2 if a setting is wrong.
 """
 
 import os
@@ -16,10 +16,10 @@ from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import POLICY, SAMPLE, load_policy
 from alf.bin.run_flags import GIN_PARAM
 from alf.config.parsing import check_dead_bindings
+from alf.core.files import find_path
 from alf.errors import ConfigError
-from alf.files import find_path
-from alf.training.export import export
-from alf.training.players import select_policy
+from alf.evaluation.exporter import export
+from alf.games.players import select_policy
 
 flags.adopt_module_key_flags(policy_flags)
 flags.adopt_module_key_flags(output_flags)

@@ -27,16 +27,16 @@ from alf.bin.signals import list_hangups, on_signal
 from alf.config.comparison import parse_settings
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
+from alf.core.extras import import_extra
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError
-from alf.extras import import_extra
-from alf.folders import POPULATION_FILE
 from alf.population.bindings import make_bindings
 from alf.population.lineage import draw_lineage
 from alf.population.population import Population
 from alf.population.room import find_helpers
 from alf.population.study import MEMBERS, Study
-from alf.training.run_dir import RunDir
+from alf.runs.folders import POPULATION_FILE
+from alf.runs.run_dir import RunDir
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)

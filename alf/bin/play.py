@@ -24,8 +24,8 @@ from alf.bin.signals import on_signal
 from alf.environments import BatchedEnvironment
 from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
-from alf.training.evaluation import evaluate
-from alf.training.video import choose_drivers, opengl_errors_are_config_errors, render_frame
+from alf.evaluation.episodes import evaluate
+from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors, render_frame
 
 flags.adopt_module_key_flags(acting)
 flags.adopt_module_key_flags(output_flags)

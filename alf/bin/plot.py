@@ -18,9 +18,9 @@ import alf.population.policy_population  # noqa: F401  (runs may have its settin
 from alf.bin.command import make_main, start
 from alf.config.kinds import AtLeast
 from alf.config.settings import check_value
+from alf.core.extras import import_extra
+from alf.core.files import find_path
 from alf.errors import ConfigError
-from alf.extras import import_extra
-from alf.files import find_path
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture

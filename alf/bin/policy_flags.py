@@ -8,7 +8,7 @@ from alf.bin.checkpoint_flags import CHECKPOINT
 from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
 from alf.config.parsing import wrong_calls_are_config_errors
 from alf.errors import ConfigError
-from alf.training.saved_run import SavedRun
+from alf.runs.saved_run import SavedRun
 
 flags.adopt_module_key_flags(run_flags)
 flags.adopt_module_key_flags(checkpoint_flags)

@@ -32,12 +32,13 @@ from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
 from alf.config.settings import check_value
+from alf.core.extras import import_extra
+from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
-from alf.extras import import_extra
-from alf.files import write_file
-from alf.folders import SWEEP_FILE
 from alf.plots.runs import read_run
+from alf.runs.folders import SWEEP_FILE
+from alf.runs.run_dir import RunDir
 from alf.sweep.outcome import FAILED, FINISHED
 from alf.sweep.processes import Machine
 from alf.sweep.runner import Runner
@@ -45,7 +46,6 @@ from alf.sweep.searches import check_once, make_search, parse_grid
 from alf.sweep.study import SweepStudy
 from alf.sweep.sweep import Sweep
 from alf.sweep.table import PICTURE_FILE, draw_curves, make_rows, write_tables
-from alf.training.run_dir import RunDir
 
 flags.adopt_module_key_flags(config_flags)
 flags.adopt_module_key_flags(run_flags)

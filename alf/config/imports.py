@@ -9,7 +9,7 @@ import alf
 from alf.config.gin_files import EXAMPLES, find_examples
 from alf.errors import ConfigError
 
-RUN_FILE = "run.json"  # of a run's directory, see `alf.training.run_description`
+RUN_FILE = "run.json"  # of a run's directory, see `alf.runs.run_description`
 
 
 def is_installed(path):

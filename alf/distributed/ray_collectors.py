@@ -14,6 +14,7 @@ import numpy as np
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Timeout, configurable
+from alf.core.restart_limit import RestartLimit
 from alf.distributed import answers
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
@@ -32,7 +33,6 @@ from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.env_specs import EnvSpecs
 from alf.errors import ConfigError, EnvError
-from alf.restart_limit import RestartLimit
 
 _MAX_FAILED_STARTS = 3  # of one collector in a row
 

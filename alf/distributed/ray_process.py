@@ -9,7 +9,7 @@ import cloudpickle
 
 from alf.config.kinds import AtLeast
 from alf.config.settings import Role
-from alf.startup import start_tensorflow
+from alf.core.startup import start_tensorflow
 
 # Settings of what a process occupies in the cluster.
 Resource = Annotated[float, AtLeast(0), Role.EXECUTION]

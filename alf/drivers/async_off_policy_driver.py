@@ -7,12 +7,22 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import tensorflow as tf
 
-from alf.annotations import Array, Environment
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Timeout, configurable
+from alf.core.annotations import Array, Environment
+from alf.core.nest_utils import add_leading_dims
+from alf.core.tf_runtime import (
+    SPARE_THREADS,
+    GraphFunction,
+    check_device,
+    on_device,
+    reserve_threads,
+    single_threaded,
+    trace,
+)
 from alf.data_structures import Experience, LogRecord, count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
-from alf.drivers.collector_thread import CollectorThread
+from alf.drivers.collector_thread import Collectors, CollectorThread
 from alf.drivers.driver import Driver
 from alf.drivers.env_thread import EnvThread, EnvUnroller, make_log_record
 from alf.drivers.log_thread import LogThread
@@ -25,16 +35,6 @@ from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
-from alf.nest_utils import add_leading_dims
-from alf.tf_runtime import (
-    SPARE_THREADS,
-    GraphFunction,
-    check_device,
-    on_device,
-    reserve_threads,
-    single_threaded,
-    trace,
-)
 
 
 @configurable("alf.drivers")
@@ -112,7 +112,7 @@ class AsyncOffPolicyDriver(Driver):
         stall_timeout: Timeout | None = 300.0,
         on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error",
         statistics_ctor: Annotated[Callable[..., Any], Role.MEASUREMENT] = EpisodeStatistics,
-        collectors: Any = None,
+        collectors: Collectors | None = None,
     ) -> None:
         rest = stop_timeout, stall_timeout, on_stall, statistics_ctor, collectors
         super().__init__(envs, learner, unroll_length, observers, metrics, *rest)

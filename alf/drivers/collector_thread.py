@@ -2,6 +2,7 @@
 """CollectorThread: brings the unrolls of collectors in other processes to the log and to the learner."""
 
 import abc
+from typing import Any
 
 from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_thread import lap_hand_over
@@ -22,6 +23,14 @@ class Collectors(abc.ABC):
         max_requests_in_flight: int; requests that a collector has at a time.
         weights_dtype: see `get_weights`.
     """
+
+    num_collectors: int
+    num_envs: int
+    num_unrolls: int
+    specs: Any
+    broadcast_interval: int
+    max_requests_in_flight: int
+    weights_dtype: str
 
     @abc.abstractmethod
     def start(self, unroll_length):

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from absl import logging
 
-from alf.annotations import Environment
-from alf.credit import Credit
+from alf.core.annotations import Environment
+from alf.core.credit import Credit
+from alf.core.seeds import spawn_seeds
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
+from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_thread import QUEUE_CLOSED
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, Metric, NumberOfEpisodes
@@ -22,7 +24,6 @@ from alf.drivers.tf_agents_metric import as_metric
 from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
-from alf.seeds import spawn_seeds
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -78,7 +79,7 @@ class Driver(abc.ABC):
         stall_timeout: float | None = 300.0,
         on_stall: str = "error",
         statistics_ctor: Callable[..., Any] = EpisodeStatistics,
-        collectors: Any = None,
+        collectors: Collectors | None = None,
     ) -> None:
         self._unroll_length, rate = split_unroll_length(unroll_length)
         if not hasattr(learner, "observe"):
@@ -230,7 +231,7 @@ class Driver(abc.ABC):
         Environments whose `seed` raises NotImplementedError keep theirs.
 
         Args:
-            entropy: int, or list of ints, as in `alf.seeds.spawn_seeds`.
+            entropy: int, or list of ints, as in `alf.core.seeds.spawn_seeds`.
 
         Raises:
             RuntimeError: if the driver has started.

@@ -6,7 +6,7 @@ import threading
 
 import tensorflow as tf
 
-from alf.tf_runtime import single_threaded
+from alf.core.tf_runtime import single_threaded
 
 # What an operation on a closed queue raises.
 QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)

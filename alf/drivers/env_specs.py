@@ -4,17 +4,19 @@
 import contextlib
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, Environment
+from alf.config.kinds import PositiveInt
+from alf.config.settings import checked
+from alf.core.annotations import Array, Environment
+from alf.core.nest_utils import add_leading_dims, to_tensor_spec
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.environments import as_py_environment
 from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, EnvError
-from alf.nest_utils import add_leading_dims, to_tensor_spec
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
 
@@ -48,10 +50,9 @@ def to_py_envs(envs):
     return py_envs
 
 
-def make_envs(env_fn, num_envs):
+@checked
+def make_envs(env_fn: Callable[..., Environment], num_envs: PositiveInt) -> list[Environment]:
     """Makes a list of environments, see `Driver.from_env_fn`; closes those that it has made if one fails."""
-    if not callable(env_fn):
-        raise ConfigError(f"env_fn is {env_fn!r}: it must be a callable that returns a batched environment")
     takes_index, envs = _takes_index(env_fn), []
     try:
         for index in range(num_envs):
@@ -143,10 +144,11 @@ class EnvSpecs:
         policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
         return ActionReply(policy_step, policy.version_spec(self.batch_size))
 
+    @checked
     def unroll_spec(
         self,
         policy: Policy | PolicyGroup,
-        unroll_length: int,
+        unroll_length: PositiveInt,
         keep_bounds: bool = True,
         with_env_info: bool = False,
     ) -> Experience:

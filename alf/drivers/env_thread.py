@@ -12,12 +12,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
-from alf.drivers.driver_thread import DriverThread
-from alf.drivers.env_specs import name_env
-from alf.drivers.stage_clock import ASK, HAND_OVER, LOG, REST, STEP
-from alf.errors import ConfigError, EnvError, contain
-from alf.nest_utils import (
+from alf.core.nest_utils import (
     add_leading_dims,
     find_mismatch,
     find_structure_mismatch,
@@ -25,7 +20,12 @@ from alf.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
-from alf.tf_patches import keep_python_thread, take_from_tensorflow
+from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
+from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
+from alf.drivers.driver_thread import DriverThread
+from alf.drivers.env_specs import name_env
+from alf.drivers.stage_clock import ASK, HAND_OVER, LOG, REST, STEP
+from alf.errors import ConfigError, EnvError, contain
 
 _NOT_FINITE = "numbers that are not finite"
 

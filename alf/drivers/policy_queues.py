@@ -5,10 +5,10 @@ import math
 
 import tensorflow as tf
 
+from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import FIRST, OWNER, count_transitions
 from alf.drivers.queues import NestFIFOQueue
 from alf.learner.learner_group import PolicyBatch
-from alf.tf_runtime import GraphFunction
 
 _NUM_ANNOUNCEMENTS = 64  # that may wait; whoever reads them never waits for those who write them
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
-from alf.annotations import Nest, NestedSpec
-from alf.nest_utils import find_mismatch
+from alf.core.annotations import Nest, NestedSpec
+from alf.core.nest_utils import find_mismatch
 
 _numbers = itertools.count()  # No two queues of a process have the same name.
 

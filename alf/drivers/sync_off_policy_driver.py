@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 import tensorflow as tf
 
-from alf.annotations import Array, Environment
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import Role, Timeout, configurable
+from alf.core.annotations import Array, Environment
+from alf.core.tf_runtime import reserve_threads, single_threaded, trace
 from alf.data_structures import Experience, LogRecord, count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
@@ -20,7 +21,6 @@ from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.errors import ConfigError
 from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
-from alf.tf_runtime import reserve_threads, single_threaded, trace
 
 
 @configurable("alf.drivers")

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array
+from alf.core.annotations import Array
 from alf.data_structures import (
     ActionReply,
     ActionRequest,

@@ -8,9 +8,9 @@ import numpy as np
 from tf_agents.environments import py_environment, tf_py_environment
 from tf_agents.trajectories import time_step as ts
 
-from alf.annotations import Environment, NestedSpec
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import checked
+from alf.core.annotations import Environment, NestedSpec
 from alf.environments.spaces import sample_actions
 from alf.workers.info import check_info_keys
 

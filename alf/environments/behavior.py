@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 
-from alf.annotations import Environment, Nest, NestedSpec
+from alf.core.annotations import Environment, Nest, NestedSpec
+from alf.core.nest_utils import find_structure_mismatch
 from alf.errors import ConfigError, EnvError
-from alf.nest_utils import find_structure_mismatch
 from alf.workers.arrays import MisfitError, fit
 
 

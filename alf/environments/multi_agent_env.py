@@ -9,11 +9,11 @@ import tensorflow as tf
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from alf.core.nest_utils import find_structure_mismatch
 from alf.data_structures import FIRST, LAST
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
-from alf.nest_utils import find_structure_mismatch
 from alf.workers.games import ACTION_MASK
 
 

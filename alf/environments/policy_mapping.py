@@ -9,7 +9,7 @@ import numpy as np
 from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 from tf_agents.specs import array_spec
 
-from alf.annotations import Environment, NestedSpec
+from alf.core.annotations import Environment, NestedSpec
 from alf.data_structures import FIRST, OBSERVATION, OWNER
 from alf.errors import ConfigError, EnvError
 

@@ -17,11 +17,11 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Seed, Timeout, configurable
+from alf.core.seeds import spawn_seeds
 from alf.environments.arguments import InfoKeys, NumWorkers, WorkerTimeout
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError
-from alf.seeds import spawn_seeds
 from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with

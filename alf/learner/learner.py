@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
-from alf.annotations import Array
 from alf.config.kinds import NonNegativeInt, PositiveFloat
 from alf.config.settings import Role, configurable
+from alf.core.annotations import Array
+from alf.core.nest_utils import list_leaves
+from alf.core.tf_runtime import GraphFunction, check_device, on_device, single_threaded
 from alf.data_structures import FIRST, Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
 from alf.learner.last_values import LastValues
@@ -21,8 +23,6 @@ from alf.learner.peers import Peers
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
-from alf.nest_utils import list_leaves
-from alf.tf_runtime import GraphFunction, check_device, on_device, single_threaded
 
 _NOT_FINITE = "ALF: not finite: "
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from alf.annotations import Array
+from alf.core.annotations import Array
 from alf.errors import DivergedError
 from alf.learner.learner import Learner
 from alf.learner.peers import Peers

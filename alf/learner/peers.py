@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import Role, configurable
+from alf.core.tf_runtime import abort_exchanges
 from alf.errors import ConfigError, LostPeerError
 from alf.ops.replicas import sum_over_peers
-from alf.tf_runtime import abort_exchanges
 
 _EXAMPLE = (
     '{"cluster": {"worker": ["10.0.0.1:4321", "10.0.0.2:4321"]}, "task": {"type": "worker", "index": 0}}'

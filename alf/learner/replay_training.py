@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
-from alf.credit import Credit
+from alf.core.annotations import Array, Nest
+from alf.core.credit import Credit
+from alf.core.nest_utils import zeros_from_spec
+from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError
 from alf.learner.minibatches import repeat_update, select_part
-from alf.nest_utils import zeros_from_spec
 from alf.policies.policy import Policy
 from alf.replay import SequenceReplayer
-from alf.tf_runtime import GraphFunction
 
 if TYPE_CHECKING:
     from alf.learner.learner import Learner

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from alf.config.settings import Role, configurable
+from alf.core.tf_runtime import check_device
 from alf.data_structures import LossInfo
 from alf.errors import ConfigError
-from alf.tf_runtime import check_device
 
 
 @configurable("alf.learner", role=Role.EXECUTION)

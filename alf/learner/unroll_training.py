@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from alf.annotations import Array
 from alf.config.kinds import PositiveInt
 from alf.config.settings import configurable
+from alf.core.annotations import Array
+from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 from alf.policies.policy import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
-from alf.tf_runtime import GraphFunction
 
 if TYPE_CHECKING:
     from alf.learner.learner import Learner

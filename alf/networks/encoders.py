@@ -12,11 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest, NestedSpec
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Seed, configurable
+from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.nest_utils import zeros_from_spec
 from alf.errors import ConfigError
-from alf.nest_utils import zeros_from_spec
 from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.images import Channels, channel_axis, is_image

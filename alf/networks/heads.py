@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest, NestedSpec
 from alf.config.kinds import PositiveInt
 from alf.config.settings import Seed, configurable
+from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.nest_utils import merge_leading_dims, split_leading_dim
 from alf.errors import ConfigError
-from alf.nest_utils import merge_leading_dims, split_leading_dim
 from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.encoders import ObservationEncoder

@@ -4,9 +4,9 @@
 import numpy as np
 import tensorflow as tf
 
-from alf.annotations import Array, Nest
 from alf.config.kinds import PositiveInt
 from alf.config.settings import Seed, configurable
+from alf.core.annotations import Array, Nest
 from alf.errors import ConfigError
 from alf.networks.copying import CopyableModule
 from alf.networks.layers import dense, orthogonal, split_seed

@@ -8,7 +8,7 @@ too: reduce with `weighted_mean` and the `weight` of the `Experience`.
 
 import tensorflow as tf
 
-from alf.annotations import Array
+from alf.core.annotations import Array
 from alf.ops.replicas import mean_over_replicas
 from alf.ops.returns import check_time_major
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from alf.annotations import Array
+from alf.core.annotations import Array
 
 
 class Transitions(NamedTuple):

@@ -7,7 +7,7 @@ coefficients; reduce them with `losses.weighted_mean`. n is the number of action
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest
+from alf.core.annotations import Array, Nest
 from alf.ops.returns import check_time_major
 
 

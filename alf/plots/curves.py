@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from alf.statistics import bootstrap_interval
+from alf.core.statistics import bootstrap_interval
 
 _POINTS = 400  # of the mean of several runs
 _RESAMPLES = 1000

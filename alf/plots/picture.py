@@ -4,8 +4,8 @@
 import os
 from typing import NamedTuple
 
+from alf.core.files import replace_file
 from alf.errors import SaveError
-from alf.files import replace_file
 from alf.plots.curves import join, mean_and_interval
 
 FORMATS = ("pdf", "png", "svg")  # file name extensions of the pictures that can be written

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from alf.annotations import NestedSpec
 from alf.config.kinds import AtLeast, AtMost
 from alf.config.settings import configurable
+from alf.core.annotations import NestedSpec
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.errors import ConfigError
-from alf.nest_utils import BoundedTensorSpec
 from alf.ops import losses
 
 # More choices than any network has outputs. A spec without real bounds has more: those of its dtype.

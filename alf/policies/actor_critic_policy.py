@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest, NestedSpec
 from alf.config.settings import configurable
+from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
-from alf.nest_utils import zeros_from_spec
 from alf.networks import ActorCriticNetwork
 from alf.networks.heads import check_network
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask

@@ -9,19 +9,19 @@ import tensorflow as tf
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.util.nest import flatten_up_to
 
-from alf.annotations import Array, Nest
-from alf.data_structures import FIRST, MID, TimeStep
-from alf.errors import ConfigError
-from alf.nest_utils import (
+from alf.core.annotations import Array, Nest
+from alf.core.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
     find_mismatch,
     zero_where,
     zeros_from_spec,
 )
+from alf.core.tf_runtime import single_threaded
+from alf.data_structures import FIRST, MID, TimeStep
+from alf.errors import ConfigError
 from alf.policies.policy import Policy
 from alf.policies.policy_group import PolicyGroup
-from alf.tf_runtime import single_threaded
 from alf.workers.arrays import MisfitError, fit
 
 

@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import numpy as np
 import tensorflow as tf
 
-from alf.annotations import Array, Nest, NestedSpec
 from alf.config.kinds import AtLeast, Fraction, PositiveFloat
 from alf.config.settings import check_value, configurable
+from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.nest_utils import list_leaves
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError, check_type
-from alf.nest_utils import list_leaves
 from alf.networks.images import Channels, channel_axis
 from alf.ops.replicas import sum_over_peers
 from alf.schedules import Progress, ScheduledFloat, as_schedule

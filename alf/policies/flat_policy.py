@@ -5,8 +5,8 @@ import itertools
 
 import tensorflow as tf
 
+from alf.core.nest_utils import name_leaves, zeros_from_spec
 from alf.errors import ConfigError
-from alf.nest_utils import name_leaves, zeros_from_spec
 from alf.policies.agent import agent_state_spec, choose_action
 
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}

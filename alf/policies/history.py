@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from alf.annotations import Nest, NestedSpec
 from alf.config.kinds import PositiveInt
 from alf.config.settings import configurable
+from alf.core.annotations import Nest, NestedSpec
+from alf.core.nest_utils import BoundedTensorSpec, zero_where
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
-from alf.nest_utils import BoundedTensorSpec, zero_where
 from alf.policies.data_transformers import DataTransformer
 
 _MAX_CHOICES = 2**20  # a spec without real bounds has more: those of its dtype

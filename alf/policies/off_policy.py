@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest, NestedSpec
 from alf.config.settings import configurable
+from alf.core.annotations import Array, Nest, NestedSpec
 from alf.data_structures import PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork

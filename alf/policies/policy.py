@@ -5,10 +5,10 @@ import abc
 
 import tensorflow as tf
 
-from alf.annotations import Array, Nest, NestedSpec
+from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.nest_utils import add_leading_dims, find_mismatch, zero_where
 from alf.data_structures import PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
-from alf.nest_utils import add_leading_dims, find_mismatch, zero_where
 from alf.networks.copying import CopyableModule
 from alf.policies.data_transformers import Pipeline
 from alf.schedules import Progress

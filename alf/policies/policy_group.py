@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array, NestedSpec
+from alf.core.annotations import Array, NestedSpec
+from alf.core.nest_utils import find_mismatch, zeros_from_spec
 from alf.data_structures import OBSERVATION, OWNER, PolicyState, PolicyStep, TimeStep
-from alf.nest_utils import find_mismatch, zeros_from_spec
 from alf.networks.copying import CopyableModule
 from alf.policies.policy import Policy
 from alf.schedules import Progress

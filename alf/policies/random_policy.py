@@ -4,8 +4,8 @@
 import numpy as np
 import tensorflow as tf
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import PolicyStep
-from alf.nest_utils import BoundedTensorSpec
 from alf.policies.action_distributions import has_mask, make_action_distribution, split_mask
 from alf.policies.policy import Policy
 from alf.workers.games import ACTION_MASK

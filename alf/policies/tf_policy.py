@@ -5,7 +5,7 @@ import tensorflow as tf
 from tf_agents.policies.tf_policy import TFPolicy
 from tf_agents.trajectories import policy_step, time_step
 
-from alf.nest_utils import BoundedTensorSpec, name_leaves
+from alf.core.nest_utils import BoundedTensorSpec, name_leaves
 from alf.policies.agent import agent_state_spec, choose_action
 
 

@@ -14,16 +14,16 @@ import gin
 import tensorflow as tf
 from absl import logging
 
+from alf.callback import Callback
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
+from alf.core.files import replace_file
+from alf.core.seeds import spawn_seeds
 from alf.errors import ConfigError, DivergedError
-from alf.files import replace_file
 from alf.population.bindings import is_tunable, make_bindings
+from alf.runs.experiment import Experiment
+from alf.runs.run_dir import CONFIG_FILE
+from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
-from alf.seeds import spawn_seeds
-from alf.training.callback import Callback
-from alf.training.experiment import Experiment
-from alf.training.run_dir import CONFIG_FILE
-from alf.training.saved_run import SavedRun
 from alf.training.trainer import Trainer
 
 ORDER_FILE = "population_order.json"  # in a member's directory: the number of its last order that is done

@@ -6,15 +6,15 @@ import os
 
 from absl import logging
 
+from alf.callback import Callback
+from alf.core.extras import import_extra
+from alf.core.files import write_file
 from alf.drivers.metrics import Metric
 from alf.errors import ConfigError
-from alf.extras import import_extra
-from alf.files import write_file
 from alf.population.lineage import draw_lineage
 from alf.population.mutation import list_best
 from alf.population.study import TABLE_FILE, format_table
 from alf.schedules import assign_tunables, find_tunables
-from alf.training.callback import Callback
 
 
 class PolicyController(Callback):

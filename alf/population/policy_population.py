@@ -11,12 +11,12 @@ from alf.config.parsing import parse_config
 from alf.config.settings import Role, configurable
 from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.errors import ConfigError
+from alf.games.policies import Policies
 from alf.population.bindings import is_tunable, list_tunable, make_bindings
 from alf.population.mutation import Mutation, Range, Replacement
 from alf.population.policy_controller import NumCopies, PolicyController, SettingMetric
 from alf.population.policy_study import PolicyStudy
 from alf.population.population import check_settings
-from alf.training.policies import Policies
 
 
 @configurable("alf.population")

@@ -42,8 +42,8 @@ LOG_FILE = "log.txt"  # in a member's directory
 
 def make_member(**settings):
     """Makes a `Member` of these arguments in its process, whose log goes to a file."""
+    from alf.core.tf_runtime import share_heaps
     from alf.population.member import Member  # here, because it imports TensorFlow
-    from alf.tf_runtime import share_heaps
 
     share_heaps()
     member = Member(**settings)

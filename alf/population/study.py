@@ -11,10 +11,10 @@ import os
 import numpy as np
 
 from alf.config.comparison import check_same
+from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.files import write_file
-from alf.folders import POPULATION_FILE, damaged, has_checkpoints, read_state
 from alf.population.mutation import choose_any_parent, choose_parent, draw, fit, list_best, mutate
+from alf.runs.folders import POPULATION_FILE, damaged, has_checkpoints, read_state
 
 TABLE_FILE = "population.csv"
 MEMBERS = "members"  # the folder of their directories

@@ -31,12 +31,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from alf.core.files import find_path, replace_file
+from alf.core.nest_utils import add_leading_dims, list_leaves
+from alf.core.spec_json import nest_from_json, nest_to_json
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
-from alf.files import find_path, replace_file
-from alf.nest_utils import add_leading_dims, list_leaves
 from alf.replay.storage import read_at, write_at
-from alf.spec_json import nest_from_json, nest_to_json
 
 _FORMAT = "ALF replay buffer"
 _VERSION = 1

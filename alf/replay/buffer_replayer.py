@@ -6,12 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import configurable
+from alf.core.annotations import Array
+from alf.core.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
-from alf.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.replay import buffer_file
 from alf.replay.replayer import SequenceReplayer, Sequences
 from alf.replay.storage import (

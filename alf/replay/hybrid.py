@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
-from alf.annotations import Array
 from alf.config.kinds import Above, AtMost
 from alf.config.settings import configurable
+from alf.core.annotations import Array
+from alf.core.nest_utils import concat, find_mismatch
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
-from alf.nest_utils import concat, find_mismatch
 from alf.replay.replayer import SequenceReplayer, Sequences
 from alf.schedules import Progress, Tunable
 

@@ -3,9 +3,9 @@
 
 import tensorflow as tf
 
-from alf.annotations import Array
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
+from alf.core.annotations import Array
 from alf.data_structures import Experience
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sequences

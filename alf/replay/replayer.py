@@ -8,7 +8,7 @@ experience and hands out sequences of time steps, as often as it is asked.
 import abc
 from typing import Any, NamedTuple
 
-from alf.annotations import Array
+from alf.core.annotations import Array
 from alf.data_structures import Experience
 from alf.schedules import Progress, Tunable
 

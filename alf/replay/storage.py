@@ -5,8 +5,8 @@ import os
 
 import tensorflow as tf
 
+from alf.core.nest_utils import add_leading_dims, find_mismatch
 from alf.errors import ConfigError
-from alf.nest_utils import add_leading_dims, find_mismatch
 
 
 class TooLittleMemory(ConfigError):

@@ -5,12 +5,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.annotations import Array
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import configurable
-from alf.credit import Credit
+from alf.core.annotations import Array
+from alf.core.credit import Credit
+from alf.core.nest_utils import concat
 from alf.data_structures import FIRST, Experience
-from alf.nest_utils import concat
 from alf.replay.replayer import UnrollReplayer
 from alf.replay.storage import allocate, check_experience, check_unroll_spec, read_at, write_at
 

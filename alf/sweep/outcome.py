@@ -10,9 +10,9 @@ import numpy as np
 
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
+from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
+from alf.runs.run_dir import DONE_FILE
 from alf.sweep.processes import LOST
-from alf.training.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
-from alf.training.run_dir import DONE_FILE
 
 FINISHED, FAILED, INTERRUPTED, WAITING = "finished", "failed", "interrupted", "waiting"
 LOG_FILE = "log.txt"  # in the root_dir of a run

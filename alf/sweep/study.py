@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from alf.config.comparison import check_same
 from alf.config.settings import Role
+from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.files import write_file
-from alf.folders import SWEEP_FILE, damaged, has_checkpoints, read_state
+from alf.runs.folders import SWEEP_FILE, damaged, has_checkpoints, read_state
 from alf.sweep.outcome import FINISHED, read_objective, read_status
 from alf.sweep.searches import describe
 

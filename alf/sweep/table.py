@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.files import write_file
 from alf.plots.curves import mean_and_interval
 from alf.plots.groups import find_algorithm, find_target
 from alf.plots.picture import Line, draw, save_picture

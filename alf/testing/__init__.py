@@ -11,7 +11,7 @@ from alf.testing.toy_environments import (
     NullEnvironment,
     RememberEnvironment,
 )
-from alf.training.env_check import EnvReport, check_env
+from alf.tools.env_check import EnvReport, check_env
 
 __all__ = [
     "CountingEnvironment",

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
-from alf.annotations import Environment, Nest
+from alf.core.annotations import Environment, Nest
 from alf.data_structures import FIRST, LAST
 from alf.environments.spaces import sample_actions
 

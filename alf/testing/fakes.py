@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 from tf_agents.trajectories import time_step as ts
 
-from alf.annotations import Array, Environment, Nest, NestedSpec
+from alf.core.annotations import Array, Environment, Nest, NestedSpec
+from alf.core.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.data_structures import FIRST, LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
-from alf.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.policies import Policy
 from alf.policies.data_transformers import Pipeline
 from alf.replay import OneTimeReplayer, UnrollReplayer

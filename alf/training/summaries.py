@@ -17,7 +17,7 @@ from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 
-from alf.training.progress_file import PROGRESS_FILE, ProgressFile
+from alf.runs.progress_file import PROGRESS_FILE, ProgressFile
 
 # Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
 _TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
@@ -138,6 +138,6 @@ def write_histogram(name, values):
 
 
 def write_gif(name, gif):
-    """Writes an animated picture, a `Gif` of `alf.training.video`."""
+    """Writes an animated picture, a `Gif` of `alf.evaluation.video`."""
     metadata = image_metadata.create_summary_metadata(display_name=None, description=None)
     tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)

@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal
 import gin
 from absl import logging
 
-from alf.annotations import FilePath
+from alf.callback import Callback, call_back, end_callbacks
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from alf.config.parsing import check_dead_bindings
 from alf.config.settings import Role, check_arguments, configurable
+from alf.core.annotations import FilePath
+from alf.core.files import find_path
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import TRAIN
 from alf.errors import (
@@ -23,22 +25,20 @@ from alf.errors import (
     SaveError,
     check_type,
 )
-from alf.files import find_path
+from alf.evaluation.evaluator import Evaluator
 from alf.learner import LearnerGroup
-from alf.training.callback import Callback, call_back, end_callbacks
-from alf.training.checkpointer import Checkpointer
+from alf.runs.checkpointer import Checkpointer
+from alf.runs.experiment import seed_continued_run
+from alf.runs.run_dir import RunDir
+from alf.runs.warm_start import warm_start
 from alf.training.collection import Collection
-from alf.training.evaluator import Evaluator
-from alf.training.experiment import seed_continued_run
 from alf.training.hyperparameters import read_hyperparameters
 from alf.training.machine import MachineMeter
 from alf.training.progress_bar import ProgressBar, Throughput
-from alf.training.run_dir import RunDir
 from alf.training.run_report import EpisodeFigures, RunReport
 from alf.training.stages import StageMeter
 from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries, write_gif, write_histogram
-from alf.training.warm_start import warm_start
 
 _EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
 
@@ -65,7 +65,7 @@ class Trainer:
             not compressed.
         max_to_keep: checkpoints kept.
         initial_checkpoint: where the weights of a new run come from: "DIR" or "PART@DIR", see
-            `alf.training.warm_start`. A run that is continued ignores it.
+            `alf.runs.warm_start`. A run that is continued ignores it.
         callbacks: tuple or list of `Callback`s.
         save_git_state: whether `run.json` has the commit of the git repository of the user's own code, and
             `git_diff.patch` what was changed since. It is the first repository that the folder of a gin file,

@@ -13,9 +13,9 @@ import weakref
 import numpy as np
 from absl import logging
 
+from alf.core.restart_limit import RestartLimit
+from alf.core.seeds import spawn_seeds
 from alf.errors import ConfigError, EnvError
-from alf.restart_limit import RestartLimit
-from alf.seeds import spawn_seeds
 from alf.workers.arrays import make_arrays
 from alf.workers.process import CALL, HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
 from alf.workers.worker import Worker, WorkerError, WorkerSettings, kill_workers

@@ -9,7 +9,7 @@ import time
 
 import psutil
 
-from alf.training.progress_file import PROGRESS_FILE, read_rows
+from alf.runs.progress_file import PROGRESS_FILE, read_rows
 from benchmarks.faults.case import Cases, Expected, Outcome
 from benchmarks.faults.training import (
     find_checkpoints,

@@ -11,10 +11,10 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from alf.algorithms import DqnAlgorithm
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.learner import Learner
-from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, QValueNetwork
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import PrioritizedReplayer

@@ -4,10 +4,10 @@
 import numpy as np
 import tensorflow as tf
 
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, LAST, TimeStep
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.learner import ReplayTraining
-from alf.nest_utils import zeros_from_spec
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import RememberEnvironment
 

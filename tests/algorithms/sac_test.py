@@ -12,10 +12,10 @@ from tf_agents.specs import tensor_spec
 
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.sac import pass_gradient_to_input_only
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.learner import Learner
-from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
 from alf.policies import Agent, SacPolicy
 from alf.policies.tf_policy import TFAgentsPolicy

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms.algorithm import TargetUpdater
-from alf.nest_utils import zeros_from_spec
+from alf.core.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder, NatureEncoder, QValueNetwork
 
 KERAS = functools.partial(KerasEncoder, model_ctor=lambda spec: tf.keras.layers.Dense(8))

@@ -10,8 +10,8 @@ import tensorflow as tf
 from alf.bin import export
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
+from alf.runs.saved_run import load_agent
 from alf.training import Experiment, Trainer
-from alf.training.saved_run import load_agent
 from tests.bin.conftest import write_config
 
 

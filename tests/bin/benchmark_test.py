@@ -16,10 +16,10 @@ import pytest
 from alf.bin import benchmark
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.runs.saved_run import SavedRun
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.tools.throughput import cpu_seconds, measure
 from alf.training import Experiment
-from alf.training.benchmark import cpu_seconds, measure
-from alf.training.saved_run import SavedRun
 from tests.bin.conftest import KINDS
 from tests.bin.forks import SECONDS
 

@@ -14,8 +14,8 @@ from absl.testing import flagsaver
 
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
+from alf.runs.run_dir import RunDir
 from alf.training import Experiment, Trainer
-from alf.training.run_dir import RunDir
 from tests.bin.forks import Forks
 from tests.programs import ROOT, environment
 
@@ -206,7 +206,7 @@ def root_of(tmp_path_factory):
 def forks(tmp_path_factory):
     """Runs a command, or another function, in a fork of a process that has imported them all."""
     modules = [f"alf.bin.{name}" for name in FORKED]
-    modules += ["alf.training.export", "alf.plots.picture", "tests.bin.fork_jobs"]
+    modules += ["alf.evaluation.exporter", "alf.plots.picture", "tests.bin.fork_jobs"]
     folder = tmp_path_factory.mktemp("forks")
     # SDL, which draws CartPole, misses the variable in a container, and writes a line.
     env = {"XDG_RUNTIME_DIR": str(folder), **environment(PYTHONPATH=str(ROOT))}

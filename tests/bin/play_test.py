@@ -18,7 +18,7 @@ from alf.bin import play
 from alf.bin.frames import VideoFile, open_window, record
 from alf.environments import load
 from alf.errors import ConfigError, EnvError, SaveError
-from alf.training.video import opengl_errors_are_config_errors, render_frame
+from alf.evaluation.video import opengl_errors_are_config_errors, render_frame
 from tests.bin.frameless_envs import NoFrames, RendersText
 
 

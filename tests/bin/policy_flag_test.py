@@ -9,7 +9,7 @@ import pytest
 import alf
 from alf.bin import evaluate, export, play
 from alf.errors import ConfigError
-from alf.training.saved_run import SavedRun
+from alf.runs.saved_run import SavedRun
 
 
 def figures(command, root_dir, **values):

@@ -147,7 +147,7 @@ OF_ENVS = "alf.environments.load.nam = 'x'", "; did you mean alf.environments.lo
 
 
 def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path, monkeypatch, subtests):
-    """What tests/training/gin_hints_test.py and run_dir_test.py say of the lines is true of all commands."""
+    """What tests/config/hints_test.py and run_dir_test.py say of the lines is true of all commands."""
     new, video = str(tmp_path / "new"), str(tmp_path / "new.gif")
     of_files = {"gin_file": [trained.gin_file]}
     of_study, of_run = {"gin_file": [str(write_study(tmp_path / "config"))]}, {"root_dir": trained.root_dir}

@@ -54,7 +54,7 @@ PARAMS = {
 @pytest.fixture(scope="session")
 def forks_without_alf(tmp_path_factory):
     """Runs a function in a fork of a process that has imported TensorFlow alone."""
-    env = environment(PYTHONPATH=str(ROOT / "tests" / "training"), TF_CPP_MIN_LOG_LEVEL="2")
+    env = environment(PYTHONPATH=str(ROOT / "tests" / "evaluation"), TF_CPP_MIN_LOG_LEVEL="2")
     server = ForkServer(tmp_path_factory.mktemp("forks"), env, "tensorflow", "run_exported")
     yield server.run
     server.close()

@@ -13,7 +13,7 @@ from alf.config.gin_files import EXAMPLES
 from alf.config.imports import is_installed, list_own_paths, read_import_paths
 from alf.config.parsing import parse_config
 from alf.errors import ConfigError
-from alf.training.run_description import RunDescription, read_description
+from alf.runs.run_description import RunDescription, read_description
 from tests import example_runs
 
 

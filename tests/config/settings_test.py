@@ -87,7 +87,7 @@ WRONG = [
     (lambda: Owner(Part(), mode="c"), "Owner.mode is 'c': it must be one of 'a', 'b'"),
     (lambda: Owner(Part(), make="f"), "Owner.make is 'f': it must be a class or function (@NAME), or None"),
     (lambda: Limits(steps=0), "Limits.steps is 0: it must be an integer, at least 1, or None"),
-    (lambda: double("a"), "double.x is 'a': it must be a number"),
+    (lambda: double("a"), "renamed.x is 'a': it must be a number"),
     (lambda: Pair(0), "Pair.left is 0: it must be an integer, at least 1"),
 ]
 
@@ -102,7 +102,7 @@ def test_a_wrong_value_is_one_line_with_name_value_and_rule(subtests):
 def test_values_that_gin_binds_are_checked():
     with own_config():
         gin.parse_config(["Owner.count = 0", "renamed.x = 'a'"])
-        for call, name in ((lambda: Owner(Part()), "Owner.count is 0"), (double, "double.x is 'a'")):
+        for call, name in ((lambda: Owner(Part()), "Owner.count is 0"), (double, "renamed.x is 'a'")):
             with pytest.raises(ConfigError, match=name):
                 call()
 

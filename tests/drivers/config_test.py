@@ -429,5 +429,5 @@ def test_from_env_fn_closes_its_environments_if_there_is_no_driver(driver_class)
     for num_envs in (0, 1.5):
         with config_error(f"num_envs is {num_envs}: it must be an integer, at least 1"):
             make_counting_driver(driver_class, env_fn, num_envs=num_envs)
-    with config_error(r"env_fn is \[\]: it must be a callable"):
+    with config_error(r"env_fn is \[\]: it must be a class or function"):
         make_counting_driver(driver_class, [])

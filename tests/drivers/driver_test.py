@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from alf.config.parsing import check_dead_bindings
+from alf.core.seeds import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError
 from alf.replay import make_replayer
-from alf.seeds import spawn_seeds
 from alf.testing.fakes import (
     FakeEnvironment,
     FrozenPolicy,

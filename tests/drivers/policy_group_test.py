@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.data_structures import FIRST, OBSERVATION, OWNER, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
@@ -21,7 +22,6 @@ from alf.drivers.queues import NestFIFOQueue
 from alf.environments import BatchedEnvironment, MappedEnvironment
 from alf.errors import ConfigError, EnvError
 from alf.learner import LearnerGroup
-from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.policies import Policy, PolicyGroup
 from alf.replay import OneTimeReplayer, UniformReplayer
 from alf.testing.fakes import FakeEnvironment, RecordingLearner, RecordingObserver

@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm, PPOAlgorithm
+from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
-from alf.nest_utils import to_tensor_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline

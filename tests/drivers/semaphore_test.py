@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.core.tf_runtime import single_threaded
 from alf.drivers.queues import Semaphore
-from alf.tf_runtime import single_threaded
 
 
 @pytest.fixture(params=[single_threaded, contextlib.nullcontext], ids=["one thread", "thread pool"])

@@ -16,9 +16,9 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.errors import ConfigError
+from alf.runs.saved_run import make_env
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
-from alf.training.saved_run import make_env
 from tests.extras import NEEDS_ENVPOOL
 from tests.workers import envs
 from tests.workers.envs import CountEnv

@@ -13,7 +13,7 @@ from alf.config.parsing import check_dead_bindings
 from alf.config.registry import bind_arguments
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.training.saved_run import make_env
+from alf.runs.saved_run import make_env
 from tests.workers import configurable_envs  # noqa: F401  (gin knows them)
 
 

@@ -14,8 +14,8 @@ import pytest
 from alf.config.parsing import check_dead_bindings
 from alf.environments import MultiAgentEnvironment, load, load_pettingzoo
 from alf.errors import ConfigError
+from alf.runs.saved_run import make_env
 from alf.testing.environment_contract import sample_action
-from alf.training.saved_run import make_env
 from alf.workers import EnvBatch, WorkerPool
 from tests.workers import configurable_envs  # noqa: F401  (gin knows what is there)
 from tests.workers.counting_games import STEP, ParallelGame, TurnGame, make_list

@@ -12,10 +12,10 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from alf.config.parsing import parse_config
+from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import FIRST, LAST, MID
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load_pettingzoo
-from alf.nest_utils import to_tensor_spec
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer
 from alf.policies.random_policy import RandomPolicy

@@ -12,8 +12,8 @@ import pytest
 from alf.data_structures import FIRST, LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.errors import ConfigError
+from alf.runs.saved_run import make_env
 from alf.testing import EnvironmentContract, rollout
-from alf.training.saved_run import make_env
 from tests.environments.gymnasium_env_test import NO, ReplayVectorEnv
 from tests.extras import NEEDS_ENVPOOL
 from tests.workers.envs import CountEnv

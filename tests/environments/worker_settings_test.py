@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from absl import logging
 
+from alf.core.seeds import spawn_seeds
 from alf.environments import PythonEnvironment
-from alf.seeds import spawn_seeds
 from alf.workers import WorkerError, WorkerSettings
 from tests.workers import envs
 from tests.workers.envs import INFO_KEYS, CountEnv, InfoEnv, ProcessEnv, StartEnv, WaitEnv

@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
+from alf.core.tf_runtime import single_threaded
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError, DivergedError, EnvError
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import Policy
 from alf.replay import MixInReplayer, PrioritizedReplayer, UniformReplayer, make_replayer
-from alf.tf_runtime import single_threaded
 
 LEGACY = tf.keras.optimizers.legacy
 SPEC = tf.TensorSpec((), tf.float32)

@@ -11,7 +11,7 @@ from alf.data_structures import Experience
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
 from alf.learner.replicas import MirroredStrategy, Replicas
-from alf.training.checkpointer import Checkpointer
+from alf.runs.checkpointer import Checkpointer
 from tests.example_runs import EXAMPLES, build
 from tests.learner.learner_test import LEGACY, make_learner, train
 

@@ -6,11 +6,11 @@ import functools
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
+from alf.core.nest_utils import zero_where, zeros_from_spec
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.drivers import EnvSpecs
 from alf.drivers.actor_thread import act
 from alf.learner import Learner, ReplayTraining, UnrollTraining
-from alf.nest_utils import zero_where, zeros_from_spec
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import Pipeline

@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
+from alf.core.nest_utils import zeros_from_spec
 from alf.drivers import OfflineDriver
 from alf.learner.optimizers import Adam
-from alf.nest_utils import zeros_from_spec
 from alf.policies.data_transformers import RewardScaling, RewardShaping
+from alf.runs.checkpointer import Checkpointer
 from alf.schedules import Tunable, find_tunables
-from alf.training.checkpointer import Checkpointer
 from tests.learner.small_learners import collect, make_env, make_learner
 
 ALGORITHMS = {"impala": ImpalaAlgorithm, "ppo": PPOAlgorithm, "dqn": DqnAlgorithm, "sac": SacAlgorithm}

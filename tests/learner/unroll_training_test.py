@@ -11,10 +11,10 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from alf.algorithms import Algorithm, ImpalaAlgorithm, PPOAlgorithm
+from alf.core.nest_utils import add_leading_dims
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
-from alf.nest_utils import add_leading_dims
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.action_distributions import ActionInfo

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
+from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, ImpalaResEncoder, KerasEncoder, NatureEncoder
 from tests.networks.rounding import distance, max_distance
 

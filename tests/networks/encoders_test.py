@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from tf_agents.specs import array_spec
 
+from alf.core.nest_utils import to_tensor_spec
 from alf.errors import ConfigError
-from alf.nest_utils import to_tensor_spec
 from alf.networks import ImpalaResEncoder, KerasEncoder, NatureEncoder, ObservationEncoder
 
 IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)

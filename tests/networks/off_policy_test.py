@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.core.nest_utils import zeros_from_spec
 from alf.errors import ConfigError
-from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 
 VECTOR = tf.TensorSpec((4,), tf.float32)

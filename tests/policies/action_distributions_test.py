@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.errors import ConfigError
-from alf.nest_utils import BoundedTensorSpec
 from alf.ops import losses
 from alf.policies import action_distributions as distributions
 from alf.policies.action_distributions import (

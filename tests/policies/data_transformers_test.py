@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
+from alf.core.nest_utils import to_tensor_spec, zero_where, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, OfflineDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
-from alf.nest_utils import to_tensor_spec, zero_where, zeros_from_spec
 from alf.policies.data_transformers import (
     FrameStacker,
     ObservationNormalizer,
@@ -25,9 +25,9 @@ from alf.policies.data_transformers import (
     RewardScaling,
     RewardWeighting,
 )
+from alf.runs.checkpointer import Checkpointer
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
-from alf.training.checkpointer import Checkpointer
 
 VECTOR = tf.TensorSpec((2,), tf.float32)
 IMAGE = tf.TensorSpec((1, 3, 3), tf.uint8)

@@ -11,10 +11,10 @@ import tensorflow as tf
 from alf.algorithms import Algorithm
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
+from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.policies import Agent, EpisodeStep, Policy, PreviousAction, PreviousReward
 from alf.policies.data_transformers import FrameStacker, Pipeline, RewardScaling
 from alf.testing.toy_environments import CountingEnvironment

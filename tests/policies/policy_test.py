@@ -9,9 +9,9 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 
 from alf.algorithms import DqnAlgorithm, SacAlgorithm
+from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
-from alf.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy, SacPolicy
 from alf.policies.action_distributions import make_action_distribution

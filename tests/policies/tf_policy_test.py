@@ -14,9 +14,9 @@ from tf_agents.policies.policy_saver import PolicySaver
 from tf_agents.policies.py_tf_eager_policy import PyTFEagerPolicy, SavedModelPyTFEagerPolicy
 from tf_agents.trajectories import time_step as ts
 
+from alf.core.nest_utils import BoundedTensorSpec, to_tensor_spec
 from alf.data_structures import FIRST, PolicyStep
 from alf.environments import load
-from alf.nest_utils import BoundedTensorSpec, to_tensor_spec
 from alf.networks import GRU, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.agent import Agent, AgentState

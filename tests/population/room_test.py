@@ -13,7 +13,7 @@ from alf.population.mutation import LogUniform
 from alf.population.population import Population
 from alf.population.room import find_helpers, request_resources
 from alf.population.study import Study
-from alf.training.experiment import Experiment  # noqa: F401  (gin files name it)
+from alf.runs.experiment import Experiment  # noqa: F401  (gin files name it)
 
 RANGES = {"Adam.learning_rate": LogUniform(1e-4, 1e-2)}
 

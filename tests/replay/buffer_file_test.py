@@ -16,9 +16,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import PolicyState
 from alf.errors import ConfigError
-from alf.nest_utils import BoundedTensorSpec
 from alf.replay import (
     PrioritizedReplayer,
     Sequences,

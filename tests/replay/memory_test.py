@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.nest_utils import zeros_from_spec
+from alf.core.nest_utils import zeros_from_spec
 from alf.replay import UniformReplayer
 from tests.replay.streams import make_unroll_spec
 

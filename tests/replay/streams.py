@@ -6,8 +6,8 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
+from alf.core.nest_utils import add_leading_dims
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
-from alf.nest_utils import add_leading_dims
 from alf.testing.fakes import assert_equal_nests
 
 LENGTH = 400  # time steps of each environment's stream

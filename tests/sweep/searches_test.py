@@ -138,7 +138,7 @@ WRONG_SWEEPS = {
     "search": (dict(search="best"), "Sweep.search is 'best': it must be one of 'random', 'optuna'"),
     "optuna": (dict(search="optuna"), "Sweep.search is 'optuna': set Sweep.settings"),
     "seed": (dict(seed=-1), "Sweep.seed is -1"),
-    "objective": (dict(objective=""), "Sweep.objective is ''"),
+    "objective": (dict(objective=3), "Sweep.objective is 3: it must be a text"),
     "value": (dict(value="mean"), "Sweep.value is 'mean': it must be one of 'last', 'best'"),
 }
 

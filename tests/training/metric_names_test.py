@@ -21,9 +21,9 @@ from alf.population.policy_population import PolicyPopulation
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, League, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.games.league_test import Duel
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
-from tests.training.league_test import Duel
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GROUPS = (

@@ -16,13 +16,13 @@ from tensorboard.plugins.hparams import metadata as hparams_metadata
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
+from alf.evaluation.session import Result, Session
+from alf.evaluation.video import GifRecorder
 from alf.learner import Learner, ReplayTraining
+from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Evaluator, Experiment, summaries
-from alf.training.evaluation_session import Result, Session
-from alf.training.progress_file import read_rows
 from alf.training.summaries import Summaries, write_histogram
-from alf.training.video import GifRecorder
 from tests.training.collection_test import make_trainer as make_dqn_trainer
 from tests.training.counting_parts import make_counting_replay_learner
 from tests.training.event_files import read_events, read_kinds, read_summaries

@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm
+from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner
 from alf.policies import EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment, Trainer
-from alf.training.callback import Callback
 from alf.training.stop_criteria import StopCriteria
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events

@@ -24,18 +24,18 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework.func_graph import FuncGraph
 
+from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, DivergedError, EnvError, SaveError
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
+from alf.runs.experiment import seed_everything
+from alf.runs.git_state import read_git_state
+from alf.runs.run_description import read_description
+from alf.runs.run_dir import RunDir
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment, Trainer
-from alf.training.callback import Callback
-from alf.training.experiment import seed_everything
-from alf.training.git_state import read_git_state
-from alf.training.run_description import read_description
-from alf.training.run_dir import RunDir
 from alf.training.stop_criteria import StopCriteria
 from tests.training.counting_parts import Clock, CountingDriver, CountingLearner, logged
 from tests.training.event_files import read_events, read_kinds

@@ -11,19 +11,19 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.callback import Callback
 from alf.config.registry import own_config
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
+from alf.evaluation.episodes import evaluate
 from alf.learner import Learner
-from alf.nest_utils import BoundedTensorSpec
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.policies.data_transformers import RewardClipping, RewardWeighting
+from alf.runs.saved_run import load_agent
 from alf.training import Experiment, Trainer
-from alf.training.callback import Callback
-from alf.training.evaluation import evaluate
-from alf.training.saved_run import load_agent
 from alf.training.stop_criteria import StopCriteria
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events

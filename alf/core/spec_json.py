@@ -1,0 +1,50 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Nests of tensor specs as JSON, in files of replay buffers and of runs."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+
+from alf.core.nest_utils import BoundedTensorSpec
+
+
+def nest_to_json(nest):
+    """Turns a nest of tensor specs into what `json.dumps` takes."""
+    if tf.nest.is_nested(nest):
+        kind, children = _children_of(nest)
+        value = {"kind": kind, "children": [[key, nest_to_json(child)] for key, child in children]}
+        return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
+    value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
+    if isinstance(nest, BoundedTensorSpec):
+        value.update(minimum=nest.minimum.tolist(), maximum=nest.maximum.tolist())
+    return value
+
+
+def nest_from_json(value):
+    """Reverses `nest_to_json`. A named tuple gets a new class of the same name and fields."""
+    if "dtype" in value:
+        dtype = tf.as_dtype(value["dtype"])
+        shape = tuple(value["shape"])
+        is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
+        if not is_number or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"no array has dtype {dtype.name} and shape {shape}")
+        if "minimum" not in value:
+            return tf.TensorSpec(shape, dtype)
+        bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
+        return BoundedTensorSpec(shape, dtype, *bounds)
+    children = {key: nest_from_json(child) for key, child in value["children"]}
+    if value["kind"] == "namedtuple":
+        return collections.namedtuple(value["name"], children)(**children)
+    if value["kind"] == "dict":
+        return {key: children[key] for key in sorted(children)}  # TensorFlow sorts them, too
+    return {"list": list, "tuple": tuple}[value["kind"]](children.values())
+
+
+def _children_of(nest):
+    """Returns the kind of a nest, and its (key, child) pairs."""
+    if isinstance(nest, collections.abc.Mapping):
+        return "dict", [(key, nest[key]) for key in sorted(nest)]
+    if hasattr(nest, "_fields"):
+        return "namedtuple", list(zip(nest._fields, nest))
+    return "list" if isinstance(nest, list) else "tuple", list(enumerate(nest))

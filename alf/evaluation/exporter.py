@@ -1,0 +1,176 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""export: writes a policy as a SavedModel, and for TensorFlow Lite and ONNX. No file needs ALF to run.
+
+The folder is a SavedModel of TF-Agents' `PolicySaver`, with its `action` and `get_initial_state`. Besides:
+
+    signature "serving_default" of the SavedModel: a `FlatPolicy`, of any batch size.
+    policy.tflite: the same for TensorFlow Lite, of batch size 1.
+    policy.onnx: the same for ONNX, of any batch size.
+    signature.json: names, dtypes and shapes of the inputs and outputs of all three, and where they are from.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import tensorflow as tf
+from absl import logging
+from tf_agents.policies.policy_saver import PolicySaver
+
+from alf.core.files import find_path
+from alf.errors import ConfigError
+from alf.policies.flat_policy import FlatPolicy
+from alf.policies.tf_policy import TFAgentsPolicy
+from alf.runs.checkpoint_files import tell
+from alf.version import __version__
+
+SIGNATURE_FILE, TFLITE_FILE, ONNX_FILE = "signature.json", "policy.tflite", "policy.onnx"
+_FUNCTION = "serving_default"
+_OPSET = 17
+_ONNX_SECONDS = 600.0
+
+
+def export(policy, output, deterministic=True, tflite=False, onnx=False, overwrite=False):
+    """Writes a policy into a new folder, which is there as a whole or not at all.
+
+    Args:
+        policy: `Policy`.
+        output: path of the folder.
+        deterministic: whether the exported policy acts as well as it can, or explores as in training.
+        tflite, onnx: whether to write these files, too.
+        overwrite: whether an earlier export is replaced. Anything else in its place is an error.
+
+    Returns:
+        list of the operations of TensorFlow that policy.tflite needs besides those of TensorFlow Lite.
+
+    Raises:
+        ConfigError: if the policy cannot be converted, or the folder cannot be written.
+    """
+    if onnx and importlib.util.find_spec("tf2onnx") is None:
+        command = shlex.join(onnx_command("DIR"))
+        raise ConfigError(
+            f"onnx needs tf2onnx: pip install 'alf-tf[onnx]', or convert an export, DIR, elsewhere: {command}"
+        )
+    with _new_folder(output, overwrite) as folder, _quiet():
+        flat, select_ops = FlatPolicy(policy, deterministic), []
+        if onnx:
+            _check_no_bfloat16(flat)
+        _save_model(policy, flat, deterministic, folder)
+        if tflite:
+            select_ops = _write_tflite(policy, flat, os.path.join(folder, TFLITE_FILE))
+        if onnx:
+            _write_onnx(folder)
+        signature = {
+            "inputs": [_describe(*item) for item in flat.inputs.items()],
+            "outputs": [_describe(*item) for item in flat.outputs.items()],
+            "deterministic": deterministic,
+            "updates": int(policy.progress.updates),
+            "alf": __version__,
+            **({"tflite_select_ops": select_ops} if tflite else {}),
+        }
+        with open(os.path.join(folder, SIGNATURE_FILE), "w", encoding="utf-8") as file:
+            file.write(json.dumps(signature, indent=1) + "\n")
+    return select_ops
+
+
+def _save_model(policy, flat, deterministic, folder):
+    policy_for_saver = TFAgentsPolicy(policy, deterministic)
+    saver = PolicySaver(policy_for_saver, use_nest_path_signatures=False, train_step=policy.progress.updates)
+    saver.signatures[_FUNCTION] = flat.trace()
+    try:
+        saver.save(folder)
+    except tf.errors.OpError as error:  # TensorFlow raises no OSError; its message begins with the file
+        raise OSError(tell(error).partition("\n")[0].rpartition("; ")[2]) from error
+
+
+def _write_tflite(policy, flat, path):
+    """Writes the file; returns the names of the operations that TensorFlow Lite does not have."""
+    holder = tf.Module()  # of the variables alone: it would save Keras layers as well
+    holder.weights = list(policy.variables)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([flat.trace(batch_size=1)], holder)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    try:
+        content = converter.convert()
+    except Exception as error:  # of several kinds
+        unknown = sorted(set(re.findall(r"'tf\.(\w+)' op is neither", str(error))))
+        if unknown:
+            raise ConfigError(f"tflite: it does not know the operations {', '.join(unknown)}") from error
+        raise ConfigError(f"tflite: the policy cannot be converted: {str(error).splitlines()[0]}") from error
+    with open(path, "wb") as file:
+        file.write(content)
+    return sorted({name.decode() for name in re.findall(rb"\0Flex(\w+)\0", content)})
+
+
+def onnx_command(folder, python="python"):
+    """The command that converts an exported folder where tf2onnx is installed, as a list of texts."""
+    options = {"saved-model": folder, "signature_def": _FUNCTION, "opset": _OPSET}
+    options["output"] = os.path.join(folder, ONNX_FILE)
+    return [python, "-m", "tf2onnx.convert", *(x for k, v in options.items() for x in (f"--{k}", str(v)))]
+
+
+def _check_no_bfloat16(flat):
+    operations = flat.trace().graph.get_operations()
+    if any(x.dtype == tf.bfloat16 for operation in operations for x in operation.outputs):
+        raise ConfigError(
+            "onnx: the policy computes in bfloat16, which tf2onnx does not know: bind compute_dtype of its "
+            "networks to 'float32', as its weights are"
+        )
+
+
+def _write_onnx(folder):
+    command = onnx_command(folder, sys.executable)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ONNX_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"onnx: tf2onnx has not ended after {_ONNX_SECONDS:g} s") from None
+    # It writes a file that does not run if it does not know an operation.
+    unknown = sorted(set(re.findall(r"Tensorflow op \[.*: (\w+)\] is not supported", done.stderr)))
+    if unknown:
+        raise ConfigError(f"onnx: tf2onnx does not know the operations {', '.join(unknown)}")
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it shows no error"]
+        raise ConfigError(f"onnx: tf2onnx cannot convert the policy: {lines[-1]}")
+
+
+def _describe(name, spec):
+    return {"name": name, "dtype": spec.dtype.name, "shape": [None, *spec.shape.as_list()]}
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Context without messages about each file, and that there is no `distribution`."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+@contextlib.contextmanager
+def _new_folder(path, overwrite):
+    """Gives a folder to fill, which becomes `path` when the block ends without an error."""
+    path = find_path("output", path)
+    if os.path.lexists(path):
+        if not overwrite:
+            raise ConfigError(f"output {path!r} exists: choose another one, or overwrite it")
+        if not os.path.exists(os.path.join(path, SIGNATURE_FILE)):
+            raise ConfigError(f"output {path!r} is no export: overwrite does not replace it")
+    parent, name = os.path.split(path)
+    try:
+        os.makedirs(parent, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
+            folder = os.path.join(temporary, "new")
+            os.mkdir(folder)
+            yield folder
+            if overwrite and os.path.lexists(path):
+                os.rename(path, os.path.join(temporary, "old"))
+            os.rename(folder, path)
+    except OSError as error:
+        raise ConfigError(f"output {path!r} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,211 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Sessions: a policy and its environments, for one evaluation after another, here or in another process."""
+
+import base64
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import gin
+
+from alf.config.parsing import operative_config
+from alf.distributed.ray_process import AfterTensorFlow
+from alf.drivers.weights import get_weights, set_weights
+from alf.errors import ConfigError, EnvError
+from alf.evaluation.episodes import evaluate, summarize_episodes
+from alf.evaluation.video import (
+    Gif,
+    GifRecorder,
+    choose_drivers,
+    opengl_errors_are_config_errors,
+    render_frame,
+)
+from alf.policies.agent import Agent
+from alf.runs.experiment import Experiment
+from alf.runs.saved_run import make_env, restore_policy
+
+_END_SECONDS = 2.0  # for the process to close its environments
+
+
+class Result(NamedTuple):
+    """What an evaluation gives."""
+
+    figures: dict  # what `summarize_episodes` returns
+    video: Any = None  # `Gif`, if there is one
+
+    def to_json(self):
+        """Returns JSON types."""
+        video = self.video and self.video._replace(content=base64.b64encode(self.video.content).decode())
+        return {"figures": self.figures, "video": video}
+
+    @classmethod
+    def from_json(cls, value):
+        """Makes it from what `to_json` returned."""
+        video = value["video"] and Gif(*value["video"])
+        video = video and video._replace(content=base64.b64decode(video.content))
+        return cls(value["figures"], video)
+
+
+class Session:
+    """A policy and its environments, for evaluations one after another; arguments as in `Evaluator`."""
+
+    def __init__(
+        self,
+        policy,
+        batch_size,
+        num_episodes,
+        deterministic,
+        seed,
+        video_interval=None,
+        video_frames=200,
+        env_ctor=None,
+    ):
+        self._policy, self._agent = policy, Agent(policy)
+        self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
+        self._video_interval, self._video_frames = video_interval, video_frames
+        self._num_evaluations = 0
+        self._is_stopping = False
+        if video_interval is None:
+            self._env = make_env(seed, batch_size, env_ctor=env_ctor)
+            return
+        choose_drivers()
+        with opengl_errors_are_config_errors():
+            self._env = make_env(seed, batch_size, "rgb_array", env_ctor)
+            self._check_renders()
+
+    def evaluate(self, path):
+        """Evaluates a checkpoint; returns the `Result`."""
+        restore_policy(self._policy, path)
+        return self._evaluate()
+
+    def evaluate_weights(self, weights):
+        """Evaluates what `get_weights` returned of the same policy; returns the same as `evaluate`."""
+        set_weights(self._policy, weights)
+        return self._evaluate()
+
+    def stop(self):
+        """Ends the evaluation that goes on, after its step; from any thread."""
+        self._is_stopping = True
+
+    def close(self):
+        """Closes the environments."""
+        self._env.close()
+
+    def _evaluate(self):
+        if self._seed is not None:
+            with contextlib.suppress(NotImplementedError):
+                self._env.seed(self._seed)
+        should_stop = lambda: self._is_stopping  # noqa: E731
+        recorder = GifRecorder(self._env, self._video_frames if self._records() else 0)
+        settings = self._num_episodes, self._deterministic, should_stop, recorder
+        figures = summarize_episodes(evaluate(self._agent, self._env, *settings))
+        self._num_evaluations += 1
+        return Result(figures, recorder.make_gif())
+
+    def _records(self):
+        """Whether there is a video of this evaluation."""
+        return self._video_interval is not None and self._num_evaluations % self._video_interval == 0
+
+    def _check_renders(self):
+        try:
+            self._env.reset()
+            render_frame(self._env)
+        except ConfigError as error:
+            self._env.close()
+            raise ConfigError(f"Evaluator.video_interval is {self._video_interval}: {error}") from None
+        except BaseException:
+            self._env.close()
+            raise
+
+
+class ProcessSession:
+    """Evaluates in a process of its own; the methods are those of `Session`."""
+
+    def __init__(self, root_dir, settings):
+        program = "alf.evaluation.session_process"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "alf.core.startup", program, root_dir, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Training has the cores; evaluation is in no hurry.
+            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+
+    def evaluate(self, path):
+        """As `Session.evaluate`. EnvError is raised for any error in the process, or if it has ended."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(path + "\n")
+            self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise EnvError(f"the process of the evaluation has ended with status {status}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise EnvError(f"the evaluation failed: {answer['error']}")
+        return Result.from_json(answer)
+
+    def stop(self):
+        """Ends the process, also in the middle of an evaluation; from any thread."""
+        self._process.terminate()
+
+    def close(self):
+        """Waits for the end of the process, and kills it if it does not end."""
+        self.stop()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+class ClusterSession:
+    """Evaluates anywhere in a cluster; the methods are those of `Session`.
+
+    Weights travel there rather than a path: the files of the run may be on this machine alone.
+
+    Args:
+        evaluator: `RayEvaluator`, not started.
+        policy: `Policy` like the one that learns; its variables change.
+        settings: dict of the arguments of a `Session`.
+    """
+
+    def __init__(self, evaluator, policy, settings):
+        self._evaluator, self._policy = evaluator, policy
+        spec = policy.time_step_spec
+        specs = spec.observation, policy.action_spec, spec.reward
+        make = functools.partial(_make_evaluate, operative_config(), specs, settings)
+        evaluator.start(AfterTensorFlow(make))
+
+    def evaluate(self, path):
+        """As `Session.evaluate`; also raises what `RayEvaluator.evaluate` does."""
+        restore_policy(self._policy, path)
+        return self._evaluator.evaluate(get_weights(self._policy))
+
+    def stop(self):
+        """Ends the process there, also in the middle of an evaluation; from any thread."""
+        self._evaluator.stop()
+
+    def close(self):
+        """Does the same."""
+        self._evaluator.stop()
+
+
+def _make_evaluate(config, specs, settings):
+    """Returns `evaluate_weights` of a `Session` in another process.
+
+    Args:
+        config: text of the run's gin configuration.
+        specs: of observations, actions and rewards, for `Experiment.make_policy`.
+        settings: dict of the arguments of a `Session`.
+    """
+    gin.clear_config()
+    gin.parse_config(config)
+    return Session(Experiment().make_policy(*specs), **settings).evaluate_weights

@@ -1,0 +1,206 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""League: self-play of one policy against past versions of itself."""
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from absl import logging
+
+from alf.callback import Callback
+from alf.config.kinds import AtLeast, Fraction, PositiveInt
+from alf.config.settings import configurable
+from alf.core.annotations import Environment
+from alf.core.files import replace_file
+from alf.core.tf_runtime import global_seed
+from alf.drivers.metrics import Metric
+from alf.drivers.weights import get_weights, set_weights
+from alf.errors import ConfigError
+from alf.games.elo import EloRating
+from alf.games.policies import Policies
+
+MAIN = "main"  # the name of the policy that learns
+FOLDER = "league"  # of the versions, in a run's directory
+_SAMPLING = ("uniform", "latest", "prioritized")
+
+
+@configurable("alf.training")
+class League(Policies):
+    """The policy "main" learns in games against past versions of itself, which are kept on disk.
+
+    The opponents, "opponent_0" and so on, do not learn. Each has the weights of one version, and gets those
+    of another one now and then. Where a game begins, seats are drawn: "main" has all of them, or it has one
+    of them and opponents have the others. The versions are files "N.npz" in the folder "league" of the
+    run's directory, of the weights after N updates; the first one has the initial weights. `EloRating` rates
+    them.
+
+    All agents must have the same spaces.
+
+    Args:
+        num_opponents: K, int; versions that play at the same time.
+        self_play: probability that "main" has all seats of a game.
+        snapshot_interval: updates of "main" between two versions.
+        draw_interval: updates of "main" after which each opponent gets a version that is drawn anew.
+        sampling: how versions are drawn. "uniform": each with the same probability. "latest": the newest one.
+            "prioritized": in proportion to (1 - p)^2, where p is the expected score of "main" against the
+            version: strong ones more often (AlphaStar, 10.1038/s41586-019-1724-z, "hard").
+        max_versions: int; if there are more, those that lie closest together are deleted, one after another,
+            never the first or the newest.
+        num_sequences: as in `Policies`, of "main".
+        elo_ctor: callable (num_agents) -> `EloRating`.
+    """
+
+    def __init__(
+        self,
+        num_opponents: PositiveInt = 4,
+        self_play: Fraction = 0.5,
+        snapshot_interval: PositiveInt = 1000,
+        draw_interval: PositiveInt = 100,
+        sampling: Literal["uniform", "latest", "prioritized"] = "uniform",
+        max_versions: Annotated[int, AtLeast(2)] = 100,
+        num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,
+        elo_ctor: Callable[..., EloRating] = EloRating,
+    ) -> None:
+        self._self_play = self_play
+        self._snapshot_interval = snapshot_interval
+        self._draw_interval = draw_interval
+        self._sampling = sampling
+        self._max_versions = max_versions
+        self._elo_ctor = elo_ctor
+        self._opponents = tuple(f"opponent_{i}" for i in range(num_opponents))
+        names = (MAIN, *self._opponents)
+        super().__init__(names, self._draw_seats, self._opponents, num_sequences=num_sequences)
+
+    def wrap(self, env: Environment, seed: int | None) -> Environment:
+        """As `Policies.wrap`; a ConfigError if there is nobody to play against."""
+        env = super().wrap(env, seed)
+        if len(env.agents) < 2:
+            raise ConfigError("Experiment.policies is a League: the environment must have two agents or more")
+        return env
+
+    def make_watchers(self, agents: Sequence[str]) -> tuple[Sequence[Metric], Sequence[Callback]]:
+        """As in `Policies`: the ratings, and what keeps the versions."""
+        elo = self._elo_ctor(num_agents=len(agents))
+        settings = self._snapshot_interval, self._draw_interval, self._sampling, self._max_versions
+        return (elo, elo.score), (_LeagueCallback(self._opponents, elo, *settings),)
+
+    def _draw_seats(self, episode):
+        num_seats, rng = len(episode.agents), episode.rng
+        if rng.random() < self._self_play:
+            return [MAIN] * num_seats
+        seats = rng.choice(self._opponents, num_seats).tolist()
+        seats[rng.integers(num_seats)] = MAIN
+        return seats
+
+
+class _LeagueCallback(Callback):
+    """Keeps versions of "main", and gives them to the opponents; the arguments are as in `League`."""
+
+    def __init__(self, opponents, elo, snapshot_interval, draw_interval, sampling, max_versions):
+        self._opponents, self._elo = opponents, elo
+        self._snapshot_interval, self._draw_interval = snapshot_interval, draw_interval
+        self._sampling = sampling
+        self._max_versions = max_versions
+        self._versions = None
+        self._drawn = None  # the updates when opponents were drawn
+
+    def on_begin(self, trainer):
+        self._versions = Versions(os.path.join(trainer.root_dir, FOLDER))
+        main = trainer.learner.policy.policies[MAIN]
+        # Those that came after the checkpoint that the run continues from are of another future.
+        for version in self._versions.list():
+            if version > int(main.progress.updates):
+                self._versions.delete(version)
+        if not self._versions.list():
+            self._versions.save(main)
+        self._elo.keep(self._versions.list())
+        self._draw(trainer)
+
+    def on_train_iter(self, trainer, summary):
+        main = trainer.learner.policy.policies[MAIN]
+        updates = int(main.progress.updates)
+        if updates - self._versions.list()[-1] >= self._snapshot_interval:
+            self._save(main)
+        if updates - self._drawn >= self._draw_interval:
+            self._draw(trainer)
+
+    def _save(self, main):
+        """Keeps the present weights. A full disk must not end the run."""
+        try:
+            self._versions.save(main)
+        except OSError as error:
+            logging.error("the league has no new version: %s", error)
+            return
+        while len(self._versions.list()) > self._max_versions:
+            self._versions.delete(find_crowded(self._versions.list()))
+        self._elo.keep(self._versions.list())
+
+    def _draw(self, trainer):
+        """Gives each opponent a version."""
+        policies, versions = trainer.learner.policy.policies, self._versions.list()
+        self._drawn = int(policies[MAIN].progress.updates)
+        # A run that continues must not repeat what it drew.
+        seed = global_seed()
+        rng = np.random.default_rng(None if seed is None else [seed, self._drawn])
+        shares = share_games(self._sampling, self._elo.expect_scores(versions))
+        for name in self._opponents:
+            self._versions.load(int(rng.choice(versions, p=shares)), policies[name])
+        trainer.driver.publish_soon()
+
+
+class Versions:
+    """Past weights of a policy: files "N.npz" in a folder, of the weights after N updates."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        os.makedirs(folder, exist_ok=True)
+        names = (re.fullmatch(r"(\d+)\.npz", name) for name in os.listdir(folder))
+        self._versions = sorted(int(name[1]) for name in names if name)
+
+    def list(self):
+        """Returns the versions, ints in increasing order."""
+        return list(self._versions)
+
+    def save(self, policy):
+        """Keeps the weights of a `Policy`; OSError if they cannot be written."""
+        version = int(policy.progress.updates)
+        with replace_file(self._path(version)) as file:
+            np.savez(file, *get_weights(policy))
+        self._versions = sorted({*self._versions, version})
+
+    def load(self, version, policy):
+        """Gives a policy the weights of a version; its `progress` tells them apart."""
+        path = self._path(version)
+        try:
+            with np.load(path) as arrays:
+                weights = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise ConfigError(f"{path!r} cannot be read: {error}; delete it to go on without it") from None
+        set_weights(policy, weights)
+
+    def delete(self, version):
+        os.remove(self._path(version))
+        self._versions.remove(version)
+
+    def _path(self, version):
+        return os.path.join(self._folder, f"{version}.npz")
+
+
+def share_games(sampling, expected_scores):
+    """Returns the probability of each version, float [N], from the expected scores against them.
+
+    They are in the order of age, the newest one last; `sampling` is as in `League`.
+    """
+    if sampling == "latest":
+        return np.eye(len(expected_scores))[-1]
+    weights = (1.0 - expected_scores) ** 2 if sampling == "prioritized" else np.ones(len(expected_scores))
+    return weights / weights.sum()
+
+
+def find_crowded(versions):
+    """Returns the version whose neighbours are closest together: neither the first nor the last one."""
+    middle = range(1, len(versions) - 1)
+    return versions[min(middle, key=lambda i: versions[i + 1] - versions[i - 1])]

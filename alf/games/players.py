@@ -1,0 +1,116 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Players: which policies of a run, of which checkpoints, act for which agents, as `--policy` says."""
+
+from alf.core.nest_utils import to_tensor_spec
+from alf.data_structures import OBSERVATION
+from alf.environments import MappedEnvironment
+from alf.environments.policy_mapping import find_agents
+from alf.errors import ConfigError
+from alf.policies import PolicyGroup
+from alf.policies.random_policy import RandomPolicy
+
+RANDOM = "random"
+ONLY_POLICY = "policy"  # what the policy of a run with a single one is called
+
+
+def add_players(saved, base, env, text, checkpoint="newest", seed=None):
+    """Makes the policies that a text names, and an environment in which they act.
+
+    Args:
+        saved: `SavedRun`.
+        base: what `saved.make_policy()` returned: `Policy` or `PolicyGroup`; its variables change.
+        env: batched environment that is not mapped.
+        text: a player, who acts everywhere, or "AGENT=PLAYER,AGENT=PLAYER" for all agents. A player is the
+            name of a policy ("policy", if the run has one alone), "NAME@CHECKPOINT" for another checkpoint,
+            see `SavedRun.restore`, or "random".
+        checkpoint: of players that name none.
+        seed: int or None.
+
+    Returns:
+        a `PolicyGroup`, and a `MappedEnvironment`.
+
+    Raises:
+        ConfigError: if an agent, a policy or a checkpoint is not there.
+    """
+    players = _parse(text, find_agents(env))
+    space_names = getattr(env, "space_names", None)
+    observation_spec, action_spec = _unmapped_specs(base)
+    policies, spaces, names = {}, {}, {}
+    for i, (agent, player) in enumerate(players.items()):
+        space = None if space_names is None else space_names[i]
+        # The random policies of agents of different spaces are different ones.
+        names[agent] = name = f"{player}_{space}" if player == RANDOM and space else player
+        if name in policies:
+            continue
+        if player == RANDOM:
+            spaces[name] = space
+            parts = observation_spec, action_spec
+            policies[name] = RandomPolicy(*(parts if space is None else (part[space] for part in parts)))
+        else:
+            policies[name] = _load(saved, base, player, checkpoint)
+            spaces[name] = _find_space(base, player)
+    _check_spaces(names, spaces, space_names)
+    spaces = None if space_names is None else spaces
+    env = MappedEnvironment(env, names, tuple(policies), spaces, seed)
+    mapped_spec = {**to_tensor_spec(env.observation_spec()), OBSERVATION: observation_spec}
+    return PolicyGroup(policies, mapped_spec, action_spec, spaces), env
+
+
+def select_policy(policy, name=None):
+    """Returns the policy of that name of a `PolicyGroup`; a single `Policy` is called "policy".
+
+    The name may be None if there is one policy. ConfigError says that there is no such policy.
+    """
+    known = policy.policies if isinstance(policy, PolicyGroup) else {ONLY_POLICY: policy}
+    if name is None and len(known) == 1:
+        return next(iter(known.values()))
+    if name is None:
+        raise ConfigError(f"the run has several policies: name one of {tuple(known)}")
+    if name not in known:
+        raise ConfigError(f"the policy is {name!r}: it must be one of {tuple(known)}")
+    return known[name]
+
+
+def _parse(text, agents):
+    """Returns a dict from each agent to its player."""
+    if "=" not in text:
+        return dict.fromkeys(agents, text)
+    pairs = [part.partition("=") for part in text.split(",")]
+    players = {agent: player for agent, _, player in pairs}
+    if set(players) != set(agents) or len(pairs) != len(players):
+        raise ConfigError(f"--policy is {text!r}: it must have an entry for each of the agents {agents}")
+    return {agent: players[agent] for agent in agents}
+
+
+def _load(saved, base, player, checkpoint):
+    """Makes a copy of a policy of the run, with the weights of the checkpoint that the player names."""
+    name, has_own, own = player.partition("@")
+    try:
+        policy = select_policy(base, name)
+    except ConfigError as error:
+        raise ConfigError(f"--policy: {error}, or {RANDOM!r}") from None
+    saved.restore(base, own if has_own else checkpoint)
+    return policy.copy()
+
+
+def _find_space(base, player):
+    """The entry of the agents' different spaces for which a policy of the run was made; None for all."""
+    has_entries = isinstance(base, PolicyGroup) and base.spaces is not None
+    return base.spaces[player.partition("@")[0]] if has_entries else None
+
+
+def _check_spaces(names, spaces, space_names):
+    """Raises ConfigError if an agent's policy was made for other spaces than the agent has."""
+    for (agent, name), space in zip(names.items(), space_names or (), strict=False):
+        if spaces[name] not in (None, space):
+            raise ConfigError(
+                f"--policy: {name!r} cannot act for {agent!r}, because it was made for the spaces of "
+                f"{spaces[name]!r}: name a player for each agent, AGENT=PLAYER,..."
+            )
+
+
+def _unmapped_specs(base):
+    """The specs of the observation and the action of the run's environments, without their owners."""
+    spec = base.time_step_spec
+    observation = spec.observation[OBSERVATION] if isinstance(base, PolicyGroup) else spec.observation
+    return observation, spec.prev_action

@@ -1,0 +1,131 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The files of checkpoints. Checkpoint N, of train iteration N, is these in the directory `checkpoints`:
+
+    ckpt-N.index, ckpt-N.data-00000-of-00001: TensorFlow's checkpoint; `tf.train.load_checkpoint` reads it.
+    ckpt-N.complete: JSON; the number of updates, and the CRC-32 of each of TensorFlow's files. It is written
+        last. A checkpoint without it was cut off; one with a file that does not fit it is damaged.
+    ckpt-N.diverged: the same file under another name: these weights led to an update that was not finite.
+
+The folders `best` and `evaluated` in there have one checkpoint each, see `Evaluator`. A path of a checkpoint,
+here and in TensorFlow, ends in "ckpt-N".
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import zlib
+
+import tensorflow as tf
+
+from alf.core.files import replace_file
+from alf.errors import ConfigError
+from alf.runs.checkpoint_variables import find_misfits, list_some
+
+COMPLETE, DIVERGED = ".complete", ".diverged"
+_CHUNK_BYTES = 1 << 24
+
+
+def path_of(folder, number):
+    """The path of a checkpoint."""
+    return os.path.join(folder, f"ckpt-{number}")
+
+
+def list_numbers(folder, ending=COMPLETE):
+    """The numbers of the checkpoints that have a file of this ending, or any file with None; ascending."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    pattern = r"[._].*" if ending is None else re.escape(ending)
+    found = (re.fullmatch(rf"ckpt-(\d+){pattern}", name) for name in names)
+    return sorted({int(match[1]) for match in found if match})
+
+
+def mark_complete(path, updates):
+    """Writes the file that makes a checkpoint complete; `updates`, an int, is how many made its weights."""
+    folder, start = os.path.dirname(path), os.path.basename(path) + "."
+    names = [name for name in os.listdir(folder) if name.startswith(start)]
+    checksums = {name: _checksum(os.path.join(folder, name)) for name in names}
+    with replace_file(path + COMPLETE) as file:
+        file.write(json.dumps({"updates": updates, "crc32": checksums}).encode())
+
+
+def read_complete(path):
+    """Reads what `mark_complete` has written, a dict; may raise nearly anything if the file is damaged."""
+    with open(path + COMPLETE, "rb") as file:
+        return json.loads(file.read())
+
+
+def find_damage(path):
+    """Returns None if a checkpoint is whole, or a text that says what is wrong with it."""
+    try:
+        for name, checksum in read_complete(path)["crc32"].items():
+            if _checksum(os.path.join(os.path.dirname(path), name)) != checksum:
+                return f"{name} has another checksum"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return repr(error)
+    return None
+
+
+def read_into(checkpoint, path, what):
+    """Gives the objects of a `tf.train.Checkpoint` the values of a checkpoint's files.
+
+    Raises:
+        ConfigError: if the files are of another `what`, "policy" for instance.
+        OSError, tf.errors.OpError: if the files cannot be read.
+    """
+    misfits = find_misfits(checkpoint, tf.train.load_checkpoint(path))
+    if misfits:  # TensorFlow would show the values of all variables, and write warnings
+        raise ConfigError(f"the checkpoint {path} does not fit this {what}: {list_some(misfits)}")
+    checkpoint.read(path).assert_existing_objects_matched().expect_partial()
+
+
+def tell(error):
+    """Returns the text of an error of a file, without the words of TensorFlow about its graph."""
+    return re.sub(r"\{\{function_node .*?\}\} | \[Op:\w+\]", "", str(error))
+
+
+def remove(path):
+    """Removes all files of a checkpoint, and the folder in which TensorFlow writes."""
+    folder, start = os.path.split(path)
+    with contextlib.suppress(OSError):
+        os.remove(path + COMPLETE)  # Without it what is left is no checkpoint.
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if re.match(rf"{re.escape(start)}[._]", name):
+                file = os.path.join(folder, name)
+                shutil.rmtree(file) if os.path.isdir(file) else os.remove(file)
+
+
+def keep(path, folder):
+    """Keeps a checkpoint in another folder, in place of what is there; returns its path there.
+
+    The files are links to the same content where the file system can do that, so that they cost no space.
+    """
+    os.makedirs(folder, exist_ok=True)
+    source, name = os.path.split(path)
+    kept = os.path.join(folder, name)
+    remove(kept)
+    parts = [part for part in os.listdir(source) if part.startswith(f"{name}.")]
+    for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # that one last
+        _link(os.path.join(source, part), os.path.join(folder, part))
+    for number in list_numbers(folder, ending=None):
+        if path_of(folder, number) != kept:
+            remove(path_of(folder, number))
+    return kept
+
+
+def _link(source, target):
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copyfile(source, target)
+
+
+def _checksum(path):
+    """Returns the CRC-32 of a file, which is on the disk then."""
+    checksum = 0
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        while chunk := file.read(_CHUNK_BYTES):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum

@@ -1,0 +1,252 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` says what the files are.
+
+The replay buffer has one file for all checkpoints, `replay_buffer.npz`, see `alf.replay.buffer_file`.
+"""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+
+import tensorflow as tf
+from absl import logging
+
+from alf.core.files import replace_file
+from alf.errors import ConfigError, DivergedError, SaveError
+from alf.runs import checkpoint_files as files
+
+
+class Checkpointer(tf.train.experimental.PythonState):
+    """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
+
+    The attribute `iterations`, an int, counts the train iterations of all runs in the directory, and
+    `offline_iterations` those of them in which nothing was collected.
+
+    Args:
+        path: directory of the checkpoints.
+        driver: `Driver`; its learner is saved, too.
+        saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`:
+            True, False, or "compressed". ConfigError is raised if the replayer keeps nothing that could be
+            saved.
+        max_to_keep: checkpoints kept; of replay buffers there is one.
+    """
+
+    def __init__(self, path, driver, saves_replay_buffer=False, max_to_keep=3):
+        self.iterations = self.offline_iterations = 0
+        self._path = path
+        self._driver = driver
+        self._max_to_keep = max_to_keep
+        self._replayer = driver.learner.replayer if saves_replay_buffer else None
+        self._compresses = saves_replay_buffer == "compressed"
+        if saves_replay_buffer and not hasattr(self._replayer, "save"):
+            raise ConfigError(
+                f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {self._replayer.name!r}, "
+                "which keeps nothing"
+            )
+        self._replay_path = os.path.join(path, "replay_buffer.npz")
+        self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
+        self._replay_saved = None  # a future
+        self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
+        self._checkpoint = tf.train.Checkpoint(learner=driver.learner, state=self)  # see `serialize`
+
+    def save(self, is_last=False):
+        """Writes a checkpoint of now; returns its path. One that is cut off leaves the one before in force.
+
+        The replay buffer is written in the background, and not while the one before is being written, unless
+        `is_last`. What goes wrong there is a warning, or the error of `wait_for_replay_buffer`.
+
+        Raises:
+            DivergedError: if a variable is not finite, because no run could continue from it.
+            SaveError: if the files cannot be written.
+        """
+        self._save_learner()
+        if self._replayer is not None:
+            self._save_replay_buffer(is_last)
+        return self._newest
+
+    def save_for_evaluation(self):
+        """Saves as `save` does, but no replay buffer; returns the path of a copy, until the next call."""
+        self._save_learner()
+        try:
+            return files.keep(self._newest, os.path.join(self._path, "evaluated"))
+        except OSError as error:
+            raise SaveError(f"the checkpoint could not be copied for an evaluation: {error}") from error
+
+    def keep_best(self, evaluation):
+        """Keeps the checkpoint of an `Evaluation` in the directory `best`, if none had a higher mean return.
+
+        Returns whether it did. The file `best/evaluation.json` has the figures.
+        """
+        folder = os.path.join(self._path, "best")
+        path, mean = os.path.join(folder, "evaluation.json"), evaluation.figures["return"]["mean"]
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            with open(path, encoding="utf-8") as file:
+                if not mean > json.load(file)["figures"]["return"]["mean"]:
+                    return False
+        try:
+            kept = files.keep(evaluation.path, folder)
+            content = evaluation._replace(path=kept)._asdict()
+            del content["video"]
+            with replace_file(path) as file:
+                file.write((json.dumps(content, indent=1) + "\n").encode())
+        except OSError as error:
+            raise SaveError(f"the best checkpoint could not be kept: {error}") from error
+        return True
+
+    def wait_for_replay_buffer(self):
+        """Waits until the replay buffer's file is complete; raises SaveError if it could not be written."""
+        try:
+            if self._replay_saved is not None:
+                self._replay_saved.result()
+        except OSError as error:
+            raise SaveError(f"the replay buffer could not be saved: {error}") from error
+
+    def restore(self):
+        """Restores the newest checkpoint that is not damaged; returns its path, or None if there is none.
+
+        The log tells of those that are damaged. ConfigError is raised if the checkpoint does not fit the
+        algorithm, or if there are damaged checkpoints alone: a run that began anew would replace them.
+        """
+        damages = []
+        for number in reversed(files.list_numbers(self._path)):
+            path = self._prefix(number)
+            damage = files.find_damage(path)
+            if damage is None:
+                break
+            damages.append(f"{path} is damaged: {damage}")
+        else:
+            if damages:
+                raise ConfigError(f"no checkpoint is whole: {'; '.join(damages)}")
+            return None
+        for damage in damages:
+            logging.error("%s; %s is restored in its place", damage, path)
+        files.read_into(self._checkpoint, path, "algorithm")
+        self._newest = path
+        if self._replayer is not None:
+            self._load_replay_buffer()
+        return path
+
+    def copy_from(self, path):
+        """Takes over what another run of the same parts has learned, from the path of its checkpoint.
+
+        That is all variables of its learner: weights, optimizer, statistics; and its figures of the last
+        episodes, because these weights made them. The counters of this run, its replay buffer and its numbers
+        of checkpoints stay: limits, schedules and the order of its checkpoints depend on them. The copy
+        counts as an update, because the version of the weights is a new one, and as a train iteration, so
+        that its checkpoint gets a number of its own.
+
+        ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
+        """
+        learner, theirs = self._driver.learner, _State()
+        counts = [int(counter) for counter in learner.counters]
+        files.read_into(tf.train.Checkpoint(learner=learner, state=theirs), path, "algorithm")
+        for counter, count in zip(learner.counters, counts, strict=True):
+            counter.assign(count)
+        learner.progress.updates.assign_add(1)
+        learner.drop_experience()
+        self._driver.copy_episodes(theirs.content["driver"])
+        # Its checkpoint must not replace that of the weights from before: a kill would leave neither.
+        self.iterations += 1
+
+    def discard_diverged(self):
+        """Sets aside the checkpoints of the present weights, with which the update was not finite.
+
+        Their files ".complete" become ".diverged". Returns a text that says so, or "" if there is none.
+        """
+        updates, aside = int(self._driver.learner.progress.updates), []
+        for number in files.list_numbers(self._path):
+            path = self._prefix(number)
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                if files.read_complete(path)["updates"] == updates:
+                    os.replace(path + files.COMPLETE, path + files.DIVERGED)
+                    aside.append(os.path.basename(path))
+        self._newest = None
+        return f"; {', '.join(aside)} has these weights and is set aside" if aside else ""
+
+    def serialize(self):
+        """What Python keeps, as JSON: TensorFlow calls this to save, and `deserialize` to restore."""
+        driver, learner = self._driver.get_state(), self._driver.learner.get_state()
+        iterations = {"iterations": self.iterations, "offline_iterations": self.offline_iterations}
+        return json.dumps({**iterations, "driver": driver, "learner": learner})
+
+    def deserialize(self, string_value):
+        state = json.loads(string_value)
+        self.iterations = state["iterations"]
+        self.offline_iterations = state.get("offline_iterations", 0)  # older checkpoints have none
+        self._driver.set_state(state["driver"])
+        self._driver.learner.set_state(state["learner"])
+
+    def _prefix(self, number):
+        return files.path_of(self._path, number)
+
+    def _save_learner(self):
+        """Writes a checkpoint, unless the newest one is of this moment; errors as in `save`."""
+        if self._newest == self._prefix(self.iterations):
+            return
+        try:
+            self._write_checkpoint()
+        except (OSError, tf.errors.OpError) as error:
+            raise SaveError(f"no checkpoint was saved: {files.tell(error)}") from error
+
+    def _write_checkpoint(self):
+        learner = self._driver.learner
+        for variable in learner.variables:
+            if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
+                raise DivergedError(
+                    f"{variable.name} is not finite, so no checkpoint was written: lower the "
+                    "optimizer's learning_rate or set max_grad_norm"
+                )
+        path = self._prefix(self.iterations)
+        os.makedirs(self._path, exist_ok=True)
+        files.remove(path)  # One that is damaged or older, or what a kill has left of it.
+        try:
+            self._checkpoint.write(path)
+            files.mark_complete(path, updates=int(learner.progress.updates))
+        except BaseException:
+            files.remove(path)
+            raise
+        self._newest = path
+        numbers = files.list_numbers(self._path)
+        kept = numbers[-self._max_to_keep :]
+        set_aside = files.list_numbers(self._path, files.DIVERGED)
+        for number in files.list_numbers(self._path, ending=None):
+            was_cut_off = number not in {*numbers, *set_aside}
+            if number < kept[0] or was_cut_off:
+                files.remove(self._prefix(number))
+        # ALF does not read this file; `tf.train.latest_checkpoint` does.
+        paths = [self._prefix(number) for number in kept]
+        state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, path, paths)
+        with replace_file(os.path.join(self._path, "checkpoint")) as file:
+            file.write(str(state).encode())
+
+    def _load_replay_buffer(self):
+        if not os.path.exists(self._replay_path):
+            logging.warning("there is no %s: the replay buffer is empty", self._replay_path)
+            return
+        try:
+            self._replayer.load(self._replay_path)
+        except ConfigError as error:
+            hint = "remove the file to continue with an empty replay buffer"
+            raise ConfigError(f"{error}; {hint}") from None
+
+    def _save_replay_buffer(self, is_last):
+        before = self._replay_saved
+        if before is not None and before.done() and before.exception() is not None:
+            logging.error("the replay buffer before could not be saved: %r", before.exception())
+        if before is not None and not before.done() and not is_last:
+            logging.warning("the replay buffer of the checkpoint before is still being written")
+        else:
+            self._replay_saved = self._background.submit(
+                self._replayer.save, self._replay_path, self._compresses
+            )
+
+
+class _State(tf.train.experimental.PythonState):
+    """Reads what `Checkpointer.serialize` has written; it is in `content`."""
+
+    def serialize(self):
+        raise NotImplementedError
+
+    def deserialize(self, string_value):
+        self.content = json.loads(string_value)

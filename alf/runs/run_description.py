@@ -1,0 +1,86 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RunDescription: what re-creates a run's policy, besides its gin configuration, as the file `run.json`.
+
+The file is JSON: `observation_spec`, `action_spec` and `reward_spec` of the environments, see
+`alf.core.spec_json`; `import_paths`, the folders where the run's own modules were found, where "alf:" stands
+for the folder of ALF's examples, wherever ALF is installed; `versions` of packages;
+`git`, the repository of the user's own code: its `root`, its `commit`, and whether it is `dirty`, that is,
+files that it tracks were changed since. It is null without a repository, or without `Trainer.save_git_state`.
+"""
+
+import importlib.metadata
+import json
+import os
+import platform
+from typing import Any, NamedTuple
+
+from alf.config.imports import RUN_FILE, list_own_paths, read_import_paths, write_import_paths
+from alf.core.spec_json import nest_from_json, nest_to_json
+from alf.errors import ConfigError
+from alf.version import __version__
+
+_PACKAGES = (
+    "tensorflow",
+    "tf_keras",
+    "tf-agents",
+    "tensorflow-probability",
+    "gymnasium",
+    "numpy",
+    "gin-config",
+)
+
+
+class RunDescription(NamedTuple):
+    """See the module. Specs are nests of unbatched tensor specs."""
+
+    observation_spec: Any
+    action_spec: Any
+    reward_spec: Any
+    import_paths: list
+    versions: dict
+    git: dict | None = None
+
+    def to_json(self):
+        """Returns the text of the file."""
+        values = self._asdict()
+        values |= {k: nest_to_json(v) for k, v in values.items() if k.endswith("_spec")}
+        values["import_paths"] = write_import_paths(self.import_paths)
+        return json.dumps(values, indent=1) + "\n"
+
+
+def describe_run(policy, git_state=None):
+    """Describes this process and the environments that a `Policy` is made for.
+
+    `git_state` is the `GitState` of `list_own_paths`, or None.
+    """
+    spec = policy.time_step_spec
+    versions = {"alf": __version__, "python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
+    return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions, git)
+
+
+def read_description(root_dir):
+    """Reads the `RunDescription` of a run; raises ConfigError if there is none, or it is damaged."""
+    path = os.path.join(root_dir, RUN_FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+        _check_types(values)
+        specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
+        return RunDescription(**{**values, **specs, "import_paths": read_import_paths(root_dir)})
+    except FileNotFoundError:
+        raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
+
+
+def _check_types(values):
+    """Raises TypeError if the content of the file is not what `RunDescription.to_json` writes."""
+    git = {} if values.get("git") is None else values["git"]
+    paths, versions = values["import_paths"], values["versions"]
+    if not isinstance(paths, list) or not all(isinstance(x, str) for x in paths):
+        raise TypeError(f"import_paths is {paths!r}: it must be a list of texts")
+    for name, value in {"versions": versions, "git": git}.items():
+        if not isinstance(value, dict):
+            raise TypeError(f"{name} is {value!r}: it must be a dict")

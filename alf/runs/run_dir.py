@@ -1,0 +1,158 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""RunDir: a run's directory, with its configuration, the revision of its code, and how it ended."""
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+import weakref
+
+import gin
+from absl import logging
+
+import alf
+from alf.config.comparison import check_same, parse_settings
+from alf.config.imports import RUN_FILE, list_own_paths
+from alf.config.parsing import operative_config
+from alf.core.files import find_path, replace_file
+from alf.errors import ConfigError
+from alf.runs.folders import CONFIG_FILE, check_kind, checkpoints_of, has_checkpoints
+from alf.runs.git_state import read_git, read_git_state
+from alf.runs.run_description import describe_run
+
+DIFF_FILE = "git_diff.patch"
+DONE_FILE = "done.json"
+_locked: set[int] = set()  # file descriptors of directories
+
+
+def _close_lock(directory):
+    _locked.discard(directory)
+    os.close(directory)
+
+
+# A process that an environment forks must not keep the locks of this one when this one ends.
+os.register_at_fork(after_in_child=lambda: [_close_lock(directory) for directory in list(_locked)])
+
+
+class RunDir:
+    """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
+
+    The directory is made if it does not exist. If it cannot be written to, or holds a sweep or a population,
+    ConfigError is raised; these have a `RunDir` of their own, with their file as `own_file`. `close` ends the
+    right to write that `lock` gave.
+    """
+
+    def __init__(self, path, own_file=CONFIG_FILE):
+        self.path = find_path("root_dir", path)
+        check_kind(self.path, own_file)
+        self.summaries = os.path.join(self.path, "train")
+        self.checkpoints = checkpoints_of(self.path)
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.path).close()
+        except OSError as error:
+            raise ConfigError(f"root_dir {path!r} cannot be written to: {error.strerror}") from None
+        self._unlock = None
+
+    def lock(self):
+        """Takes the right to write, which one run at a time has; raises ConfigError if another one has it.
+
+        The kernel takes it back when this process ends for any reason.
+        """
+        directory = os.open(self.path, os.O_RDONLY)
+        _locked.add(directory)
+        self._unlock = weakref.finalize(self, _close_lock, directory)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._unlock()
+            raise ConfigError(f"root_dir {self.path!r} is in use: another run writes there now") from None
+        except OSError as error:
+            logging.warning("%s cannot be locked against a second run: %s", self.path, error)
+
+    def close(self):
+        """Gives back the right to write; may be repeated."""
+        if self._unlock is not None:
+            self._unlock()
+
+    def check_config(self):
+        """Raises ConfigError, which shows the differences, if there is a run of another configuration.
+
+        One that has saved no checkpoint has nothing to lose: the new run takes its place.
+        """
+        path = os.path.join(self.path, CONFIG_FILE)
+        if not os.path.exists(path) or not has_checkpoints(self.path):
+            return
+        try:
+            with open(path, encoding="utf-8") as file:
+                theirs = parse_settings(file.read())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
+        ours = parse_settings(gin.operative_config_str())
+        check_same(f"root_dir {self.path!r} holds a run", ours, theirs, lambda role: not role.may_change)
+
+    def write_config(self, policy, save_git_state=True):
+        """Writes what re-creates a run's policy: the operative configuration, a `RunDescription`, a revision.
+
+        With `save_git_state` also the changes of the user's own code since its commit, if there are any.
+        ConfigError is raised if something cannot be written.
+        """
+        git_state = read_git_state(_list_own_folders()) if save_git_state else None
+        contents = {
+            CONFIG_FILE: operative_config().encode(),
+            RUN_FILE: describe_run(policy, git_state).to_json().encode(),
+            "git_revision.txt": f"{git_revision()}\n".encode(),
+            DIFF_FILE: git_state.diff if git_state else b"",
+        }
+        try:
+            for name, content in contents.items():
+                if content:
+                    with replace_file(os.path.join(self.path, name)) as file:
+                        file.write(content)
+            if not contents[DIFF_FILE]:  # of an earlier start of this run
+                self._remove(DIFF_FILE)
+        except OSError as error:
+            raise ConfigError(f"root_dir {self.path!r} cannot be written to: {error.strerror}") from None
+
+    def write_done(self, status, reason, counters):
+        """Writes `done.json`, which says how the run ended; it is there only while no run goes on.
+
+        Args:
+            status: "SUCCESS", "FAILURE" or "INTERRUPTED".
+            reason: text; what of it is more than a line becomes one.
+            counters: dict of ints to add.
+        """
+        content = {"status": status, "reason": " ".join(reason.split()), **counters}
+        try:
+            with replace_file(os.path.join(self.path, DONE_FILE)) as file:
+                file.write((json.dumps(content, indent=1) + "\n").encode())
+        except OSError as error:
+            logging.error("%s could not be written: %s", DONE_FILE, error)
+
+    def remove_done(self):
+        """Removes `done.json`, if it is there."""
+        try:
+            self._remove(DONE_FILE)
+        except OSError as error:
+            logging.error("%s could not be removed: %s", DONE_FILE, error)
+
+    def _remove(self, name):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(self.path, name))
+
+
+def _list_own_folders():
+    """Where the user's own code may be: the folders of gin files and modules, then the current directory."""
+    package = os.path.dirname(os.path.realpath(alf.__file__))
+    of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
+    folders = [path for path in list_own_paths() if path not in of_alf]
+    with contextlib.suppress(FileNotFoundError):  # somebody has removed it
+        folders.append(os.getcwd())
+    return folders
+
+
+def git_revision():
+    """The commit of the code that runs, "-dirty" if it was changed since; "unknown" outside a repository."""
+    found = read_git(os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40")
+    return "unknown" if found is None else found.decode().strip()

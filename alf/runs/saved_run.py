@@ -1,0 +1,220 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""SavedRun: reads a run's directory, to use what was trained. It writes nothing there."""
+
+import filecmp
+import inspect
+import numbers
+import os
+import re
+import sys
+from collections.abc import Callable
+
+import gin
+import tensorflow as tf
+from absl import logging
+
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
+from alf.config.settings import configurable
+from alf.core.annotations import FilePath, Nest
+from alf.core.files import find_path
+from alf.core.nest_utils import add_leading_dims, find_mismatch
+from alf.errors import ConfigError
+from alf.games.players import select_policy
+from alf.policies.agent import Agent
+from alf.policies.policy import Policy
+from alf.policies.policy_group import PolicyGroup
+from alf.runs import checkpoint_files as files
+from alf.runs.experiment import Experiment
+from alf.runs.run_description import read_description
+from alf.runs.run_dir import CONFIG_FILE, checkpoints_of
+
+_MAX_TRIES = 10  # to read a checkpoint of a run that goes on and removes its old ones
+
+
+class SavedRun:
+    """The directory of a run, which may go on meanwhile. ConfigError is raised if there is none.
+
+    Args:
+        root_dir: path.
+
+    Attributes:
+        root_dir: path, absolute.
+        description: `RunDescription`.
+    """
+
+    def __init__(self, root_dir):
+        self.root_dir = find_path("root_dir", root_dir)
+        self.description = read_description(self.root_dir)
+
+    def read_config(self, gin_params=()):
+        """Reads the run's configuration into gin's, and further bindings after it; may raise ConfigError."""
+        path = os.path.join(self.root_dir, CONFIG_FILE)
+        parse_config([path], gin_params)
+        with open(path, encoding="utf-8") as file:
+            modules = re.findall(r"^(?:import|from) ([\w.]+)", file.read(), re.MULTILINE)
+        for name in modules:
+            self._check_module(name)
+
+    def _check_module(self, name):
+        """Raises ConfigError if this process has imported another file of that name than the run has."""
+        start = os.path.join(*name.split("."))
+        ours = getattr(sys.modules.get(name), "__file__", None)
+        ends = [f"{start}.py", os.path.join(start, "__init__.py")]
+        paths = [os.path.join(folder, file) for folder in self.description.import_paths for file in ends]
+        theirs = next(filter(os.path.isfile, paths), None)
+        if ours and theirs and not filecmp.cmp(ours, theirs, shallow=False):
+            raise ConfigError(
+                f"the run's module {name} is {theirs}, but {ours} is imported already: use another process"
+            )
+
+    def make_policy(self):
+        """Makes the run's `Policy` with new weights, after `read_config`."""
+        return Experiment().make_policy(*self.description[:3])
+
+    def restore(self, policy, checkpoint="newest"):
+        """Gives a `Policy` the weights of a checkpoint; returns the checkpoint's path.
+
+        Args:
+            policy: see `restore_policy`.
+            checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
+
+        Raises:
+            ConfigError: if there is no such checkpoint, it is damaged, or it does not fit the policy.
+        """
+        for _ in range(_MAX_TRIES):
+            path = self.find_checkpoint(checkpoint)
+            try:
+                restore_policy(policy, path)
+                return path
+            except (OSError, tf.errors.OpError) as error:
+                cause = error
+                if os.path.exists(path + files.COMPLETE):
+                    break
+        raise ConfigError(f"the checkpoint {path} cannot be read: {files.tell(cause)}")
+
+    def find_checkpoint(self, checkpoint="newest"):
+        """Finds the checkpoint that `restore` names; returns its path."""
+        is_int = isinstance(checkpoint, numbers.Integral) and not isinstance(checkpoint, bool)
+        if not (isinstance(checkpoint, (str, os.PathLike)) or (is_int and checkpoint >= 0)):
+            raise ConfigError(
+                f'checkpoint is {checkpoint!r}: it must be "newest", "best", a number or a path'
+            )
+        folder = checkpoints_of(self.root_dir)
+        if checkpoint in ("newest", "best"):
+            folder = os.path.join(folder, "best") if checkpoint == "best" else folder
+            saved = files.list_numbers(folder)
+            if not saved:
+                raise ConfigError(f"there is no {checkpoint} checkpoint in {folder!r}")
+            paths = [files.path_of(folder, number) for number in reversed(saved)]
+        else:
+            is_number = str(checkpoint).isdecimal()
+            paths = [files.path_of(folder, checkpoint) if is_number else find_path("checkpoint", checkpoint)]
+            if not os.path.exists(paths[0] + files.COMPLETE):
+                known = ", ".join(map(str, files.list_numbers(folder)))
+                raise ConfigError(f"there is no checkpoint {checkpoint!r}; {folder!r} has {known or 'none'}")
+        for path in paths:
+            damage = files.find_damage(path)
+            # One that the run has just removed is not damaged.
+            if damage is None or not os.path.exists(path + files.COMPLETE):
+                return path
+            logging.error("%s is damaged: %s", path, damage)
+        raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
+
+
+def make_env(seed, batch_size=None, render_mode=None, env_ctor=None, maps_policies=True):
+    """Makes one batched environment to use what was trained, in gin's scope "eval".
+
+    So the binding `eval/alf.environments.load.max_episode_steps = 500` is for such environments alone.
+
+    Args:
+        seed: int or None.
+        batch_size, render_mode: for `env_ctor`, if it has such arguments; None leaves them.
+        env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
+        maps_policies: whether the run's `Policies`, if it has several, say which of them acts where.
+    """
+    experiment = Experiment() if env_ctor is None else None
+    env_ctor = env_ctor or experiment.env_ctor
+    # Episodes that began with random steps would count as the policy's.
+    settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
+    known = inspect.signature(env_ctor).parameters
+    with gin.config_scope("eval"):
+        env = env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
+    return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else env
+
+
+def restore_policy(policy, path):
+    """Gives a `Policy` the weights of a checkpoint, and the statistics of its data transformers.
+
+    Raises:
+        ConfigError: if the checkpoint is of another policy.
+        OSError, tf.errors.OpError: if the files cannot be read.
+    """
+    learner = tf.Module()
+    learner.policy = policy
+    files.read_into(tf.train.Checkpoint(learner=learner), path, "policy")
+
+
+def load_agent(
+    root_dir: FilePath,
+    checkpoint: str | int = "newest",
+    policy: Policy | PolicyGroup | None = None,
+    name: str | None = None,
+) -> Agent:
+    """Loads what was trained: an `Agent`, without environments. Nothing in the run's directory changes.
+
+    The run may go on meanwhile. Gin's configuration is the same afterwards; no other thread may use gin
+    during the call.
+
+    Args:
+        root_dir: path, the run's directory.
+        checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
+        policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; so a run
+            that was built in Python needs a policy.
+        name: of the policy, for runs of several.
+
+    Raises:
+        ConfigError: if there is no such run, checkpoint or policy, it is damaged, or the run's modules are
+            missing.
+    """
+    run = SavedRun(root_dir)
+    if policy is None:
+        with own_config():
+            run.read_config()
+            policy = run.make_policy()
+    selected = select_policy(policy, name)
+    run.restore(policy, checkpoint)
+    return Agent(selected)
+
+
+@configurable("alf.training")
+def load_behavior(
+    root_dir: FilePath, checkpoint: str | int = "newest", deterministic: bool = True
+) -> Callable[..., tuple[Nest, Nest]]:
+    """Loads what another run trained, to act in the environments of this run.
+
+    In gin: `Experiment.behavior_ctor = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. A run
+    that is used afterwards does not need the other one any more.
+
+    Args:
+        root_dir, checkpoint: as in `load_agent`.
+        deterministic: as in `Agent.predict`.
+
+    Returns:
+        a behavior, see `BehaviorEnvironment`.
+
+    Raises:
+        ConfigError: as `load_agent` does.
+    """
+    agent = load_agent(root_dir, checkpoint)
+    spec = add_leading_dims(agent.observation_spec, None)
+
+    def act(time_step, state):
+        mismatch = find_mismatch(time_step.observation, spec) if state is None else None
+        if mismatch:
+            raise ConfigError(
+                f"load_behavior.root_dir is {root_dir!r}: its agent needs other observations: {mismatch}"
+            )
+        return agent.act(*time_step, state, deterministic)
+
+    return act

@@ -1,0 +1,103 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Warm start: gives a new run the weights of a checkpoint of another one.
+
+`alf.runs.checkpoint_variables` says what the names of variables are.
+"""
+
+import os
+
+import tensorflow as tf
+
+from alf.algorithms.algorithm import TargetUpdater
+from alf.core.files import find_path
+from alf.errors import ConfigError
+from alf.runs import checkpoint_files as files
+from alf.runs.checkpoint_variables import find_differences, list_saved, list_some, list_variables
+from alf.runs.saved_run import SavedRun
+
+
+def warm_start(algorithm, initial_checkpoint):
+    """Gives an `Algorithm` and its policy the weights that `Trainer.initial_checkpoint` names.
+
+    The counters of environment steps and updates stay as they are, and so do optimizers.
+
+    Args:
+        algorithm: `Algorithm`.
+        initial_checkpoint: "DIR", a run's directory, whose newest checkpoint is taken, or a checkpoint's path
+            (".../ckpt-N"): all variables of the algorithm and its policy. "PART@DIR": those variables of the
+            policy whose name contains PART, one or more attributes like "encoder" or "network/head". Target
+            networks become copies then.
+
+    Returns:
+        a text for the log.
+
+    Raises:
+        ConfigError: if there is no such checkpoint, or the names or shapes of variables differ.
+    """
+    try:
+        part, path = _find_checkpoint(initial_checkpoint)
+        variables = _restore(algorithm, part, path)
+    except (ConfigError, OSError, tf.errors.OpError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigError(f"Trainer.initial_checkpoint is {initial_checkpoint!r}: {text}") from None
+    if part:
+        for module in algorithm.submodules:
+            if isinstance(module, TargetUpdater):
+                module.copy()
+    return f"starts with {len(variables)} variables of {path}"
+
+
+def _find_checkpoint(text):
+    """Returns the part, "" for the whole, and the path of the checkpoint."""
+    if not isinstance(text, str) or not text:
+        raise ConfigError("it must be a path, or 'PART@PATH'")
+    part, at, place = text.partition("@")
+    if not at or _exists(text):
+        part, place = "", text
+    elif not part.strip("/"):
+        raise ConfigError("there is no name before the @")
+    place = find_path("the path", place)
+    if os.path.isdir(place):
+        return part, SavedRun(place).find_checkpoint()
+    damage = files.find_damage(place)
+    if damage is not None:
+        raise ConfigError(f"{place} is neither a run nor a whole checkpoint: {damage}")
+    return part, place
+
+
+def _exists(path):
+    path = os.path.expanduser(path)
+    return os.path.isdir(path) or os.path.exists(path + files.COMPLETE)
+
+
+def _restore(algorithm, part, path):
+    """Restores variables; returns them, a dict by name."""
+    reader = tf.train.load_checkpoint(path)
+    keys = list_saved(reader, ["learner", "policy" if part else "algorithm"])
+    if keys is None:
+        raise ConfigError(f"{path} is of a run with several policies, and no single one can be taken out")
+    variables = list_variables(algorithm.policy if part else algorithm)
+    if part:
+        keys, variables = _select(part, keys, "of the checkpoint"), _select(part, variables, "of this run")
+    _check_same(reader, keys, variables, path)
+    for name, variable in variables.items():
+        variable.assign(reader.get_tensor(keys[name]))
+    return variables
+
+
+def _select(part, names, place):
+    """Those of a dict by name whose name contains all attributes of `part` one after another."""
+    part = part.strip("/")
+    selected = {name: x for name, x in names.items() if f"/{part}/" in f"/{name}/"}
+    if not selected:
+        known = dict.fromkeys(x for name in names for x in name.split("/")[:-1] if not x.isdecimal())
+        raise ConfigError(f"no variable {place} has {part!r} in its name; names have {', '.join(known)}")
+    return selected
+
+
+def _check_same(reader, keys, variables, path):
+    """Raises ConfigError unless names, shapes and dtypes in the checkpoint are those of the variables."""
+    wrong = [f"{name} is in the checkpoint alone" for name in keys.keys() - variables.keys()]
+    wrong += find_differences(reader, keys, variables)
+    if wrong:
+        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")

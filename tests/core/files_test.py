@@ -1,0 +1,125 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The paths that users name, and files that are replaced as a whole or stay as they were."""
+
+import errno
+import os
+
+import pytest
+
+from alf.core.files import find_path, replace_file, write_file
+from alf.errors import ConfigError, SaveError
+from alf.replay import find_files
+from alf.runs.run_dir import RunDir
+from alf.runs.saved_run import SavedRun
+from alf.runs.warm_start import warm_start
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "file"
+    with replace_file(str(path)) as file:
+        file.write(b"new")
+        file.flush()
+        assert os.listdir(tmp_path) == ["file.tmp"]
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()])
+def test_an_error_leaves_the_file_as_it_was(tmp_path, error):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(type(error)), replace_file(str(path)) as file:
+        file.write(b"half of")
+        raise error
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_link_is_removed_and_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "file.tmp").symlink_to(victim)
+    with replace_file(str(tmp_path / "file")) as file:
+        file.write(b"new")
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "file").read_bytes() == b"new" and not (tmp_path / "file").is_symlink()
+
+
+def test_what_an_interrupted_run_left_is_replaced(tmp_path):
+    (tmp_path / "file.tmp").write_bytes(b"half of something longer")
+    with replace_file(str(tmp_path / "file")) as file:
+        file.write(b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_link_that_appears_at_the_last_moment_is_not_followed(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "file.tmp").symlink_to(victim)
+    monkeypatch.setattr(os, "remove", lambda _: None)  # as if the link was made after it
+    with pytest.raises(FileExistsError), replace_file(str(tmp_path / "file")):
+        pass
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_whole_file_is_written_or_one_line_says_why_not(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "file"
+    for content in ("é\n", b"\xff"):
+        write_file(str(path), content)
+    assert path.read_bytes() == b"\xff"
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SaveError, match="^.*/file cannot be written: No space left on device$"):
+        write_file(str(path), "new")
+    assert path.read_bytes() == b"\xff" and os.listdir(tmp_path) == ["file"]
+
+
+def test_a_path_is_absolute_and_has_no_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert find_path("it", "~/a") == find_path("it", "a") == find_path("it", tmp_path / "a")
+    assert find_path("it", "~/a") == str(tmp_path / "a")
+
+
+WRONG_PATHS = {
+    3: "is 3: it must be a path",
+    "a\0b": r"is 'a\\x00b': a path has no zero byte",
+    "a\udcffb": r"is 'a\\udcffb': the name of each folder must be UTF-8",
+}
+
+
+@pytest.mark.parametrize("path", WRONG_PATHS)
+def test_what_is_no_path(path):
+    with pytest.raises(ConfigError, match=f"^it {WRONG_PATHS[path]}$"):
+        find_path("it", path)
+
+
+def test_the_current_directory_was_removed(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ConfigError, match="^it is 'a': the current directory was removed$"):
+        find_path("it", "a")
+    assert find_path("it", tmp_path) == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        (RunDir, "root_dir is"),
+        (SavedRun, "root_dir is"),
+        (find_files, "Experiment.offline_buffer is"),
+        (lambda path: warm_start(None, path), "Trainer.initial_checkpoint is"),
+    ],
+)
+def test_each_setting_that_is_a_path_is_checked(use, name):
+    with pytest.raises(ConfigError, match=f"^{name} .*a path has no zero byte"):
+        use("a\0b")
+
+
+def test_an_offline_buffer_in_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "buffer.npz").touch()
+    assert find_files("~/buffer.npz") == find_files("~/*.npz") == [str(tmp_path / "buffer.npz")]

@@ -1,0 +1,39 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Evaluator with the place "process": a process of its own evaluates."""
+
+import os
+import signal
+
+import pytest
+
+from alf.config.registry import own_config
+from alf.errors import EnvError
+from tests.evaluation.evaluator_test import check_scope, make_configured
+
+
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd):
+    check_scope(tmp_path, "process")
+    assert "absl::InitializeLog" not in capfd.readouterr().err
+
+
+def test_a_process_that_dies_ends_the_run(tmp_path):
+    with own_config():
+        trainer = make_configured(tmp_path, "process", target=1000.0)
+        evaluator = trainer._evaluator
+        start = evaluator.start
+
+        def start_and_kill(path, env_steps):
+            start(path, env_steps)
+            os.kill(evaluator._session._process.pid, signal.SIGKILL)
+
+        evaluator.start = start_and_kill
+        with pytest.raises(EnvError, match="the process of the evaluation has ended with status -9"):
+            trainer.train()
+
+
+def test_an_error_in_the_process_is_told(tmp_path):
+    with own_config():
+        trainer = make_configured(tmp_path, "process")
+        (tmp_path / "run.json").write_text("{}")
+        with pytest.raises(EnvError, match=r"the evaluation failed: ConfigError: .*run\.json cannot be read"):
+            trainer.train()

@@ -1,0 +1,388 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Evaluator: when it evaluates, what it evaluates, what it keeps, and how it ends.
+
+That in another process is in evaluator_program_test.py.
+"""
+
+import errno
+import functools
+import glob
+import json
+import os
+import re
+import threading
+import time
+
+import gin
+import numpy as np
+import psutil
+import pytest
+import tensorflow as tf
+from tensorflow.core.util import event_pb2
+
+from alf.algorithms import ImpalaAlgorithm
+from alf.config.registry import own_config
+from alf.core.nest_utils import to_tensor_spec
+from alf.drivers import OfflineDriver
+from alf.errors import ConfigError, EnvError
+from alf.evaluation.evaluator import Evaluation
+from alf.learner import Learner
+from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
+from alf.runs import checkpoint_files as files
+from alf.runs.checkpointer import Checkpointer
+from alf.runs.saved_run import SavedRun, load_agent
+from alf.testing.toy_environments import MatchObservationEnvironment
+from alf.training import Evaluator, Experiment, Trainer
+from alf.training.stop_criteria import StopCriteria
+from tests.training import small_runs
+from tests.training.small_runs import EPISODE_LENGTH
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch):
+    """The interval of a mean takes most of a short evaluation; evaluation_test.py is about it."""
+    monkeypatch.setattr("alf.evaluation.episodes._NUM_RESAMPLES", 10)
+
+
+class EvaluationEnvironment(MatchObservationEnvironment):
+    """Notes its seeds, its resets and whether it was closed; `step` is called before every step."""
+
+    def __init__(self, step=lambda env: None, seed=0, batch_size=2):
+        super().__init__(batch_size, episode_length=EPISODE_LENGTH, seed=0)
+        self.step_hook, self.seeds, self.num_resets, self.num_steps, self.closed = step, [seed], 0, 0, False
+
+    def seed(self, seed):
+        self.seeds.append(seed)
+
+    def close(self):
+        self.closed = True
+
+    def _reset(self):
+        self.num_resets += 1
+        return super()._reset()
+
+    def _step(self, action):
+        self.num_steps += 1
+        self.step_hook(self)
+        return super()._step(action)
+
+
+def make_trainer(root_dir, made=None, step=lambda env: None, stop=None, **kwargs):
+    """A trainer whose evaluation environments are appended to `made`; kwargs: of `Evaluator`."""
+    env_ctor = functools.partial(make_env, [] if made is None else made, step)
+    return small_runs.make_trainer(
+        root_dir,
+        stop or {"num_iterations": 5},
+        evaluator_ctor=functools.partial(Evaluator, env_ctor=env_ctor, **kwargs),
+    )
+
+
+def make_env(made, step, seed, batch_size=2):
+    made.append(EvaluationEnvironment(step, seed, batch_size))
+    return made[-1]
+
+
+def read_scalars(root_dir, tag):
+    """A list of (step, value) of a summary."""
+    paths = glob.glob(os.path.join(root_dir, "train", "*tfevents*"))
+    events = [event_pb2.Event.FromString(r.numpy()) for r in tf.data.TFRecordDataset(paths)]
+    found = [(e.step, v) for e in events for v in e.summary.value if v.tag == tag]
+    return [(step, float(tf.make_ndarray(value.tensor))) for step, value in found]
+
+
+def wait_until(condition, seconds=300):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
+    made = []
+    intervals = {"interval_steps": 100, "num_episodes": 3, "batch_size": 2, "seed": 7}
+    trainer = make_trainer(tmp_path, made, stop={"num_env_steps": 450}, **intervals)
+    evaluator, due = trainer._evaluator, []
+    is_due = evaluator.is_due
+    evaluator.is_due = lambda steps: is_due(steps) and not due.append(steps)
+    poll = evaluator.poll
+    evaluator.poll = lambda timeout=0.0: poll(60.0)  # so that none is late
+    trainer.train()
+    steps = [step for step, _ in read_scalars(tmp_path, "eval/return_mean")]
+    assert steps == due and len(steps) == 4
+    # An iteration is at most 16 steps.
+    assert all(100 <= b - a < 116 for a, b in zip([0, *steps], steps))
+    (env,) = made
+    assert env.batch_size == 2 and env.closed
+    assert env.num_resets == 4 and env.num_steps == 4 * (2 * EPISODE_LENGTH + 1)  # 3 episodes of 2
+    lengths = [value for _, value in read_scalars(tmp_path, "eval/length_mean")]
+    assert lengths == [EPISODE_LENGTH] * 4
+    assert env.seeds == [7] * 5, "each evaluation has the same"
+
+
+def test_an_interval_in_seconds():
+    evaluator = Evaluator(interval_seconds=1000.0, env_ctor=EvaluationEnvironment)
+    evaluator._last_steps, evaluator._last_time = 0, time.monotonic()
+    assert not evaluator.is_due(10**9)
+    evaluator._last_time -= 1000.0
+    assert evaluator.is_due(0)
+
+
+WRONG_SETTINGS = [
+    ({}, "interval_steps and interval_seconds are None: set one"),
+    ({"interval_steps": 0}, "Evaluator.interval_steps is 0"),
+    ({"interval_seconds": -1}, "Evaluator.interval_seconds is -1"),
+    ({"interval_steps": 1, "num_episodes": 0}, "Evaluator.num_episodes is 0"),
+    ({"interval_steps": 1, "batch_size": 1.5}, "Evaluator.batch_size is 1.5"),
+    ({"interval_steps": 1, "deterministic": 1}, "Evaluator.deterministic is 1"),
+    ({"interval_steps": 1.5}, "Evaluator.interval_steps is 1.5: it must be a whole number above 0, or None"),
+    ({"interval_steps": 1, "place": ["thread"]}, r"Evaluator.place is \['thread'\]: it must be one of"),
+    ({"interval_steps": 1, "place": "moon"}, "Evaluator.place is 'moon': it must be one of"),
+    ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
+    ({"interval_steps": 1, "place": "process", "env_ctor": int}, "with the place 'process' env"),
+    ({"interval_steps": 1, "place": "cluster", "env_ctor": int}, "with the place 'cluster' env"),
+]
+
+
+def test_a_wrong_setting_is_named(subtests):
+    for settings, message in WRONG_SETTINGS:
+        with subtests.test(msg=str(settings)), pytest.raises(ConfigError, match=message):
+            Evaluator(**settings)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A policy, and the path of a checkpoint of it."""
+    env = MatchObservationEnvironment(1)
+    specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    policy = ActorCriticPolicy(*specs, functools.partial(ActorCriticNetwork, fc_layer_params=(8,), seed=0))
+    learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.SGD())
+    return policy, Checkpointer(str(tmp_path_factory.mktemp("saved")), OfflineDriver(learner)).save()
+
+
+def run_evaluations(saved, count, **settings):
+    """Evaluates a checkpoint several times; returns the environment, and a list of (observation, action)."""
+    policy, path = saved
+    made, seen = [], []
+    env_ctor = functools.partial(make_env, made, lambda env: None)
+    evaluator = Evaluator(interval_steps=1, env_ctor=env_ctor, **settings)
+    evaluator.open(policy)
+    choose = evaluator._session._agent.act
+
+    def act(*args):
+        action, state = choose(*args)
+        seen.append((args[3].copy(), action))
+        return action, state
+
+    evaluator._session._agent.act = act
+    evaluator.run("nowhere", 0)
+    try:
+        for _ in range(count):
+            evaluator.start(path, 0)
+            assert evaluator.poll(60.0) is not None
+    finally:
+        evaluator.close()
+    return made[0], seen
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_it_acts_greedily_or_explores(saved, deterministic):
+    _, seen = run_evaluations(saved, 1, num_episodes=40, deterministic=deterministic)
+    actions_of = {}
+    for observation, action in seen:
+        for row, chosen in zip(observation, action):
+            actions_of.setdefault(row.tobytes(), set()).add(int(chosen))
+    is_certain = all(len(actions) == 1 for actions in actions_of.values())
+    assert is_certain == deterministic
+
+
+def test_without_a_seed_evaluations_differ(saved):
+    env, _ = run_evaluations(saved, 3, num_episodes=1)
+    assert env.seeds == [None], "that of the constructor: it is not seeded again"
+
+
+def test_training_goes_on_while_an_evaluation_takes_its_time(tmp_path):
+    go_on, steps = threading.Event(), []
+    trainer = make_trainer(
+        tmp_path,
+        step=lambda env: go_on.wait(60),
+        interval_steps=1,
+        stop={"num_iterations": 30},
+        num_episodes=1,
+    )
+    train = trainer.learner.train
+
+    def count():
+        steps.append(1)
+        if len(steps) == 25:  # 24 iterations with an evaluation that has begun and has not ended
+            assert read_scalars(tmp_path, "eval/return_mean") == [] and trainer._evaluator._is_busy
+            go_on.set()
+        return train()
+
+    trainer.learner.train = count
+    trainer.train()
+    assert len(read_scalars(tmp_path, "eval/return_mean")) >= 1
+
+
+def make_evaluation(path, mean, env_steps=1):
+    return Evaluation(path, env_steps, {"return": {"mean": mean}}, 0.1)
+
+
+def test_the_best_checkpoint_is_kept(tmp_path):
+    trainer = make_trainer(tmp_path, interval_steps=10**9)
+    checkpointer, best = trainer._checkpointer, tmp_path / "checkpoints" / "best"
+    policies = {}
+    for number, mean, is_best in ((2, 1.0, True), (3, 0.5, False), (4, 1.0, False), (5, 2.0, True)):
+        checkpointer.iterations = number
+        for variable in trainer.learner.policy.trainable_variables:
+            variable.assign_add(tf.ones_like(variable))
+        path = checkpointer.save_for_evaluation()
+        assert os.path.basename(os.path.dirname(path)) == "evaluated"
+        policies[number] = trainer.learner.policy.copy()
+        assert checkpointer.keep_best(make_evaluation(path, mean, number)) == is_best
+    assert files.list_numbers(str(best)) == [5]
+    content = json.loads((best / "evaluation.json").read_text())
+    assert content["figures"]["return"]["mean"] == 2.0 and content["env_steps"] == 5
+    # More checkpoints follow, which do not touch the best one.
+    for number in range(6, 10):
+        checkpointer.iterations = number
+        checkpointer.save()
+    agent = load_agent(tmp_path, "best", trainer.learner.policy.copy())
+    for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+    trainer.close()
+
+
+def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog):
+    """First no checkpoint can be kept for an evaluation, then not the best one."""
+    keep, calls = files.keep, []
+
+    def fail(path, target):
+        calls.append(os.path.basename(target))
+        if calls[-1] == "best" or len(calls) <= 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return keep(path, target)
+
+    monkeypatch.setattr(files, "keep", fail)
+    trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=1)
+    poll = trainer._evaluator.poll
+    trainer._evaluator.poll = lambda timeout=0.0: poll(60.0)
+    assert trainer.train() == (True, "num_iterations=5 reached")
+    assert calls == ["evaluated"] * 2 + ["evaluated", "best"] * 3
+    assert caplog.text.count("No space left on device") == 2 + 3
+
+
+def test_a_nan_is_never_the_best(tmp_path):
+    trainer = make_trainer(tmp_path, interval_steps=10**9)
+    checkpointer = trainer._checkpointer
+    path = checkpointer.save_for_evaluation()
+    assert checkpointer.keep_best(make_evaluation(path, -5.0))
+    assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
+    trainer.close()
+
+
+def test_an_evaluation_can_end_training(tmp_path):
+    stop = {"target_eval_return": -(10.0**6), "num_iterations": 10**6}
+    trainer = make_trainer(tmp_path, interval_steps=20, num_episodes=2, stop=stop)
+    finished, reason = trainer.train()
+    assert finished and reason.startswith("target_eval_return=-1000000.0 reached")
+
+
+def test_a_target_without_an_evaluator_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="target_eval_return is set, but nothing evaluates"):
+        Trainer(
+            str(tmp_path),
+            make_trainer(tmp_path / "other", interval_steps=1).driver,
+            lambda: StopCriteria(target_eval_return=1.0),
+        )
+
+
+def test_an_error_of_the_evaluation_ends_the_run(tmp_path):
+    made = []
+
+    def fail(env):
+        raise KeyError("my own bug")
+
+    trainer = make_trainer(tmp_path, made, fail, interval_steps=1, stop={"max_seconds": 300})
+    with pytest.raises(KeyError, match="my own bug"):
+        trainer.train()
+    wait_until(lambda: made[0].closed)
+
+
+def test_sys_exit_of_an_evaluation_environment_is_an_error(tmp_path):
+    def leave(env):
+        raise SystemExit(3)
+
+    trainer = make_trainer(tmp_path, step=leave, interval_steps=1, stop={"max_seconds": 300})
+    with pytest.raises(EnvError, match=r"an environment of the evaluation raised SystemExit\(3\)"):
+        trainer.train()
+
+
+def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("alf.evaluation.evaluator._CLOSE_SECONDS", 0.5)
+    go_on, stop = threading.Event(), {"num_iterations": 10**9}
+    trainer = make_trainer(
+        tmp_path, step=lambda env: go_on.wait(300), stop=stop, interval_steps=1, num_episodes=1
+    )
+    train, interrupted = trainer.learner.train, []
+
+    def interrupt_and_train():
+        if trainer._evaluator._is_busy and not interrupted:
+            interrupted.append(time.monotonic())
+            trainer.interrupt("enough")
+        return train()
+
+    trainer.learner.train = interrupt_and_train
+    assert trainer.train() == (False, "enough")
+    assert not go_on.is_set() and time.monotonic() - interrupted[0] < 300, (
+        "it did not wait for the evaluation"
+    )
+    assert "the environments of the evaluation did not close within 0.5 s" in caplog.text
+    go_on.set()
+
+
+CONFIG = """
+Experiment.num_envs = 1
+Experiment.unroll_length = 4
+Experiment.driver_ctor = @SyncOffPolicyDriver
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 2
+eval/alf.environments.load.max_episode_steps = 7
+ActorCriticNetwork.fc_layer_params = (8,)
+alf.Learner.optimizer = @Adam()
+Evaluator.interval_steps = 20
+Evaluator.num_episodes = 3
+Evaluator.place = "{place}"
+Trainer.evaluator_ctor = @Evaluator
+StopCriteria.target_eval_return = {target}
+StopCriteria.max_seconds = 300
+"""
+
+
+def make_configured(root_dir, place, target=7.0):
+    """A trainer of `CONFIG`, in the present configuration. It learns nothing, and waits for evaluations."""
+    gin.parse_config(CONFIG.format(place=place, target=target))
+    driver = Experiment().make_driver()
+    driver.learner._training = small_runs.IdleTraining(driver.learner.replayer)
+    trainer = Trainer(str(root_dir), driver)
+    poll = trainer._evaluator.poll
+    trainer._evaluator.poll = lambda timeout=0.0: poll(300.0)
+    return trainer
+
+
+def check_scope(root_dir, place):
+    """Episodes of at most 7 steps: only the evaluation's environments have that limit."""
+    with own_config():
+        trainer = make_configured(root_dir, place)
+        before = {child.pid for child in psutil.Process().children(recursive=True)}
+        finished, reason = trainer.train()
+    assert finished and reason == "target_eval_return=7.0 reached: 7"
+    assert [value for _, value in read_scalars(root_dir, "eval/length_max")][-1] == 7
+    wait_until(lambda: {c.pid for c in psutil.Process().children(recursive=True)} <= before)
+    config = (root_dir / "operative_config.gin").read_text()
+    assert re.search(r"^eval/\S*load\.max_episode_steps = 7$", config, re.MULTILINE)
+
+
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path):
+    check_scope(tmp_path, "thread")

@@ -1,0 +1,336 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Several policies of one run: they train, the frozen ones do not change, and a run continues with all.
+
+That they learn is in policies_learning_test.py.
+"""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import Algorithm, DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm
+from alf.callback import Callback
+from alf.data_structures import OBSERVATION, OWNER, PolicyStep
+from alf.environments import MappedEnvironment
+from alf.errors import ConfigError
+from alf.evaluation.evaluator import Evaluator
+from alf.games.policies import Policies
+from alf.learner import Learner
+from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
+from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
+from alf.training import Experiment, Trainer
+from alf.training.stop_criteria import StopCriteria
+from tests.games.players_test import Chase
+from tests.training.small_runs import make_idle_learner
+
+BATCH_SIZE, EPISODE_LENGTH = 12, 5
+ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
+
+
+class Adam:
+    """Makes a learner with an optimizer of its own."""
+
+    def __init__(self, learning_rate=0.01):
+        self._learning_rate = learning_rate
+
+    def __call__(self, algorithm, training):
+        optimizer = tf.keras.optimizers.legacy.Adam(self._learning_rate)
+        return Learner(algorithm, optimizer=optimizer, training=training)
+
+
+def make_experiment(policies, env_ctor=ENV, **kwargs):
+    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(16,))
+    parts = {
+        "env_ctor": env_ctor,
+        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        "learner_ctor": Adam(),
+        "unroll_length": 5,
+        "seed": 0,
+        **kwargs,
+    }
+    return Experiment(policies=policies, **parts)
+
+
+def train(root_dir, experiment, num_iterations, **kwargs):
+    driver = experiment.make_driver()
+    stop = functools.partial(StopCriteria, num_iterations=num_iterations)
+    trainer = Trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
+    trainer.train()
+    return trainer
+
+
+def make_idle_learner_with_adam(algorithm, training):
+    return make_idle_learner(algorithm, training, optimizer=tf.keras.optimizers.legacy.Adam(0.01))
+
+
+def values(policy):
+    return [v.numpy() for v in policy.variables]
+
+
+def map_in_turn(episode):
+    """Another policy in each episode: sequences hold several."""
+    return [("a", "b")[(episode.game + episode.number) % 2] for _ in episode.agents]
+
+
+def make_chase():
+    """Agents with different spaces; the reward of each is its action."""
+    spaces = {"hunter": "cat", "prey": "mouse"}
+    policies = Policies(("hunter", "prey"), {"cat": "hunter", "mouse": "prey"}, spaces=spaces)
+    return make_experiment(policies, env_ctor=lambda seed: Chase())
+
+
+def test_policies_of_agents_with_different_spaces_train(tmp_path):
+    trainer = train(tmp_path, make_chase(), 8)
+    assert all(int(learner.progress.updates) > 0 for learner in trainer.learner.learners.values())
+
+
+def make_two_algorithms(mapping):
+    """One of two policies learns from replay."""
+    networks = {
+        "a": functools.partial(ActorCriticNetwork, fc_layer_params=(16,)),
+        "b": functools.partial(QValueNetwork, fc_layer_params=(16,)),
+    }
+    return make_experiment(
+        Policies(("a", "b"), mapping),
+        policy_ctor={
+            "a": functools.partial(ActorCriticPolicy, network_ctor=networks["a"]),
+            "b": functools.partial(EpsilonGreedyPolicy, network_ctor=networks["b"], epsilon=0.1),
+        },
+        algorithm_ctor={"a": PPOAlgorithm, "b": DqnAlgorithm},
+        exp_replayer={"a": "one_time", "b": "uniform"},
+    )
+
+
+def check_counts(trainer, min_updates):
+    """The counts show that no learner has learned from the steps of another."""
+    learners = trainer.learner.learners.values()
+    assert all(int(learner.progress.updates) > min_updates for learner in learners)
+    total = sum(int(learner.progress.env_steps) for learner in learners)
+    assert total == int(trainer.learner.progress.env_steps) == trainer.counters["env_steps"]
+
+
+def test_policies_of_two_algorithms_train_side_by_side(tmp_path):
+    check_counts(train(tmp_path, make_two_algorithms(map_in_turn), 40), 5)
+
+
+@pytest.fixture(scope="module")
+def frozen_run(tmp_path_factory):
+    """The directory of a run of three policies, what each was at first, and the trainer in the end."""
+    root_dir = tmp_path_factory.mktemp("run")
+    driver = make_experiment(Policies(("a", "b", "frozen"), frozen=("frozen",))).make_driver()
+    before = {name: values(policy) for name, policy in driver.learner.policy.policies.items()}
+    trainer = Trainer(str(root_dir), driver, lambda: StopCriteria(num_iterations=10))
+    trainer.train()
+    return root_dir, before, trainer
+
+
+def test_frozen_policies_do_not_change_by_a_bit(frozen_run):
+    _, before, trainer = frozen_run
+    assert set(trainer.learner.learners) == {"a", "b"}
+    for name, policy in trainer.learner.policy.policies.items():
+        is_same = all(np.array_equal(x, y) for x, y in zip(before[name], values(policy), strict=True))
+        assert is_same == (name == "frozen")
+
+
+def test_a_run_continues_with_all_of_its_policies(frozen_run):
+    root_dir, _, first = frozen_run
+    policies = Policies(("a", "b", "frozen"), frozen=("frozen",))
+    again = make_experiment(policies, seed=5, learner_ctor=make_idle_learner_with_adam).make_driver()
+    trainer = Trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
+    restored = again.learner.policy
+    for name, policy in first.learner.policy.policies.items():
+        for x, y in zip(values(policy), values(restored.policies[name]), strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert trainer.counters == first.counters
+    for name in ("a", "b"):
+        ours, theirs = (t.learner.learners[name].list_learned() for t in (trainer, first))
+        assert len(ours) > 12, "Adam's, too"
+        for x, y in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+    trainer.train()
+    assert trainer.counters["iterations"] == 13
+
+
+def test_recurrent_and_other_policies_share_environments(tmp_path):
+    """What the states are is counted in tests of the driver; here both kinds train."""
+    networks = {
+        "a": functools.partial(
+            ActorCriticNetwork, fc_layer_params=(16,), rnn_ctor=functools.partial(GRU, units=16)
+        ),
+        "b": functools.partial(ActorCriticNetwork, fc_layer_params=(16,)),
+    }
+    experiment = make_experiment(
+        Policies(("a", "b"), map_in_turn),
+        env_ctor=lambda seed: RememberEnvironment(BATCH_SIZE, delay=3, seed=seed),
+        policy_ctor={
+            name: functools.partial(ActorCriticPolicy, network_ctor=n) for name, n in networks.items()
+        },
+        algorithm_ctor=ImpalaAlgorithm,
+    )
+    trainer = train(tmp_path, experiment, 12)
+    specs = [policy.state_spec for policy in trainer.learner.policy.policies.values()]
+    assert specs == [tf.TensorSpec((16,), tf.float32), ()]
+    assert all(int(learner.progress.updates) > 1 for learner in trainer.learner.learners.values())
+
+
+def test_settings_come_from_the_scope_of_the_policy(tmp_path):
+    gin.parse_config(
+        """
+        a/PPOAlgorithm.clip_range = 0.3
+        b/PPOAlgorithm.clip_range = 0.1
+        a/alf.Learner.max_policy_lag = 3
+        """
+    )
+    experiment = make_experiment(Policies(("a", "b")), algorithm_ctor=PPOAlgorithm)
+    learners = experiment.make_driver().learner.learners
+    lags = {name: learner._max_policy_lag for name, learner in learners.items()}
+    assert lags == {"a": 3, "b": None}
+
+
+def test_a_group_needs_a_mapped_environment():
+    experiment = make_experiment(Policies(("a", "b")))
+    driver = experiment.make_driver()
+    try:
+        env = driver._envs[0]
+        assert isinstance(env, MappedEnvironment)
+        assert set(env.observation_spec()) == {OBSERVATION, OWNER}
+        assert driver.learner.shapes["a"].num_sequences == BATCH_SIZE // 2
+    finally:
+        driver.stop()
+
+
+WRONG_SETTINGS = [
+    ({"names": ()}, "Policies.names is \\(\\)"),
+    ({"names": "main"}, "Policies.names is 'main'"),
+    ({"names": ("a", "a")}, "twice"),
+    ({"names": ("a/b",)}, "letters, digits"),
+    ({"names": ("a",), "frozen": ("x",)}, "Policies.frozen is \\('x',\\)"),
+    ({"names": ("a",), "frozen": ("a",)}, "one policy must learn"),
+    ({"names": ("a",), "spaces": {"b": "x"}}, "Policies.spaces is"),
+    ({"names": ("a",), "spaces": {"a": "x"}}, "all agents of the environment have the same"),
+    ({"names": ("a",), "num_sequences": 0}, "Policies.num_sequences is 0"),
+    ({"names": ("a",), "num_sequences": {"b": 3}}, "an entry for each"),
+    ({"names": ("a",), "mapping": "b"}, "Policies.mapping is 'b'"),
+    (
+        {"names": ("a", "b"), "mapping": "a"},
+        "Policies.mapping is 'a': none of the 12 rows .* has the policy 'b', which would learn nothing",
+    ),
+    ({"names": [f"p{i}" for i in range(13)]}, "Policies.mapping is .* has the policy 'p12'"),
+]
+
+
+def test_a_wrong_setting_is_one_line(subtests):
+    for settings, message in WRONG_SETTINGS:
+        with subtests.test(msg=str(settings)):
+            with pytest.raises(ConfigError, match=message) as caught:
+                make_experiment(Policies(**settings)).make_driver()
+            first, *rest = str(caught.value).splitlines()
+            assert first and all("In call to configurable" in line for line in rest)  # which gin adds
+
+
+NOT_TOGETHER = [
+    ({"policies": "a"}, "Experiment.policies is 'a'"),
+    ({"algorithm_ctor": {"a": PPOAlgorithm}}, "Experiment.algorithm_ctor is .* no entry for 'b'"),
+    (
+        {"data_transformers": {"a": (), "b": (), "x": ()}},
+        "data_transformers is .* an entry for 'x', no policy",
+    ),
+    (
+        {"exp_replayer": {"a": "uniform"}, "policies": None},
+        "exp_replayer is .* where Experiment.policies is",
+    ),
+    ({"offline_buffer": "x.npz"}, "Experiment.offline_buffer is set"),
+    ({"behavior_ctor": print}, "Experiment.behavior_ctor is set"),
+]
+
+
+def test_settings_that_do_not_go_together(subtests):
+    for settings, message in NOT_TOGETHER:
+        with subtests.test(msg=str(settings)), pytest.raises(ConfigError, match=message):
+            make_experiment(**{"policies": Policies(("a", "b")), **settings}).make_driver()
+
+
+def test_settings_of_learning_need_no_entry_for_frozen_policies():
+    settings = {"algorithm_ctor": {"a": ImpalaAlgorithm}, "exp_replayer": {"a": "one_time", "b": "uniform"}}
+    driver = make_experiment(Policies(("a", "b"), frozen=("b",)), **settings).make_driver()
+    assert type(driver.learner.learners["a"].algorithm) is ImpalaAlgorithm
+
+
+def test_a_frozen_policy_may_have_no_row(tmp_path):
+    """It may be there for an evaluation, or because the run has had it before."""
+    policies = Policies(("a", "b"), "a", frozen=("b",))
+    trainer = train(tmp_path, make_experiment(policies, learner_ctor=make_idle_learner), 2)
+    assert int(trainer.learner.learners["a"].progress.updates) > 0
+
+
+class Matching(Policy):
+    """Does the best in a `MatchObservationEnvironment`, or, not `matches`, always the same."""
+
+    def __init__(self, observation_spec, action_spec, data_transformer=None, matches=True):
+        super().__init__(observation_spec, action_spec, data_transformer=data_transformer)
+        self._matches = matches
+        self.weight = tf.Variable(0.0)
+
+    def rollout_step(self, time_step, state):
+        return PolicyStep(tf.argmax(time_step.observation, axis=1) * int(self._matches))
+
+
+class NoAlgorithm(Algorithm):
+    def train_step(self, experience, state):
+        raise NotImplementedError
+
+    calc_loss = train_step
+
+
+def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
+    """The return of the one that does not match anything is chance."""
+    monkeypatch.setattr("alf.evaluation.episodes._NUM_RESAMPLES", 10)  # they take most of the time
+    policies = Policies(("a", "b"), frozen=("b",))
+    evaluator = functools.partial(
+        Evaluator,
+        interval_steps=1,
+        num_episodes=24,
+        batch_size=12,
+        env_ctor=lambda seed: policies.wrap(ENV(seed=seed), seed),
+    )
+    evaluations = []
+
+    class Keep(Callback):
+        def on_evaluation(self, trainer, evaluation):
+            evaluations.append(evaluation)
+
+    experiment = make_experiment(
+        policies,
+        policy_ctor={"a": Matching, "b": functools.partial(Matching, matches=False)},
+        algorithm_ctor=NoAlgorithm,
+        learner_ctor=make_idle_learner,
+    )
+    train(tmp_path, experiment, 1, evaluator_ctor=evaluator, callbacks=[Keep()])
+    figures = evaluations[-1].figures
+    assert figures["policies/a/return"]["min"] == EPISODE_LENGTH
+    assert figures["policies/b/return"]["mean"] < 0.7 * EPISODE_LENGTH, "a third"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"initial_checkpoint": "anywhere"},
+        {"checkpoint_replay_buffer": True},
+        {"collect_until_env_steps": 100},
+    ],
+)
+def test_settings_of_the_trainer_that_know_one_policy(tmp_path, setting):
+    with pytest.raises(ConfigError, match=f"Trainer.{next(iter(setting))} .*several policies"):
+        train(tmp_path / "run", make_experiment(Policies(("a", "b"))), 5, **setting)
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_an_optimizer_belongs_to_one_learner():
+    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    shared = functools.partial(Learner, optimizer=optimizer)
+    with pytest.raises(ConfigError, match="the optimizer of another learner"):
+        make_experiment(Policies(("a", "b")), learner_ctor=shared).make_driver()

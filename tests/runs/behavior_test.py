@@ -1,0 +1,252 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Experiment.behavior_ctor: a script or another run's agent collects, and the policy learns from that."""
+
+import functools
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import alf
+from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
+from alf.data_structures import FIRST
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
+from alf.environments import BehaviorEnvironment
+from alf.errors import ConfigError, EnvError
+from alf.evaluation.episodes import evaluate
+from alf.learner import Learner
+from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
+from alf.runs.saved_run import make_env
+from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
+from alf.training import Experiment, Trainer, load_behavior
+from tests.training.counting_parts import WeightDecay
+
+BOTH = pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+
+
+class Script:
+    """Takes action 1 in every third step of an episode."""
+
+    def __call__(self, time_step, state):
+        return (time_step.observation[:, 2] % 3 == 0).astype(np.int64), state
+
+
+class CheckingDqn(WeightDecay, DqnAlgorithm):
+    """Fails in the graph unless all actions in the experience are those of `Script`."""
+
+    def __init__(self, policy):
+        super().__init__(policy)
+        self.rows = tf.Variable(0, trainable=False)
+
+    def preprocess(self, experience, state):
+        is_scripted = tf.equal(experience.observation[..., 2] % 3, 0)
+        weight = experience.weight[:-1]
+        leads_on = tf.not_equal(experience.step_type[1:], FIRST)
+        taken = tf.boolean_mask(experience.action[:-1], leads_on)
+        scripted = tf.boolean_mask(tf.cast(is_scripted, tf.int64)[:-1], leads_on)
+        tf.debugging.assert_equal(taken, scripted)
+        self.rows.assign_add(tf.size(weight))
+        return super().preprocess(experience, state)
+
+
+def make_experiment(env_ctor, algorithm_ctor=DqnAlgorithm, **kwargs):
+    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    settings = dict(
+        env_ctor=env_ctor,
+        policy_ctor=EpsilonGreedyPolicy,
+        algorithm_ctor=algorithm_ctor,
+        exp_replayer="uniform",
+        learner_ctor=functools.partial(Learner, optimizer=optimizer),
+        unroll_length=5,
+        seed=0,
+    )
+    return Experiment(**{**settings, **kwargs})
+
+
+def run(driver, num_iterations):
+    driver.start()
+    try:
+        for _ in range(num_iterations):
+            driver.collect()
+            driver.learner.train()
+    finally:
+        driver.stop()
+
+
+@BOTH
+def test_the_experience_holds_the_actions_of_a_script(driver_ctor):
+    env_ctor = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
+    experiment = make_experiment(env_ctor, CheckingDqn, behavior_ctor=Script, driver_ctor=driver_ctor)
+    driver = experiment.make_driver()
+    run(driver, 5)
+    assert int(driver.learner.algorithm.rows) > 500
+
+
+class Random:
+    """Acts at random, whatever it sees."""
+
+    def __init__(self):
+        self._rng = np.random.default_rng(0)
+
+    def __call__(self, time_step, state):
+        return self._rng.integers(3, size=len(time_step.step_type)), state
+
+
+def test_dqn_learns_from_a_script():
+    """Its own policy, greedy from the first step on, would see the same actions again and again."""
+
+    def env_ctor(seed):
+        return MatchObservationEnvironment(8, episode_length=10, seed=seed)
+
+    dqn = functools.partial(DqnAlgorithm, discount=0.0, target_update_period=10)
+    policy_ctor = functools.partial(EpsilonGreedyPolicy, epsilon=0.0)
+    experiment = make_experiment(
+        env_ctor, dqn, policy_ctor=policy_ctor, behavior_ctor=Random, driver_ctor=SyncOffPolicyDriver
+    )
+    driver = experiment.make_driver()
+    run(driver, 40)
+    collected = {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
+    assert collected < 5, "a third of the random actions are right"
+    env = env_ctor(seed=5)
+    assert evaluate(Agent(driver.learner.policy), env, num_episodes=8).returns.mean() > 9
+
+
+EXPERT = """
+Experiment.seed = 1
+Experiment.num_envs = 1
+alf.environments.load.name = "CartPole-v1"
+alf.environments.load.batch_size = 2
+ActorCriticNetwork.fc_layer_params = (8,)
+ActorCriticNetwork.rnn_ctor = @GRU
+GRU.units = 4
+alf.Learner.optimizer = @SGD()
+"""
+
+
+@pytest.fixture(scope="module")
+def expert(tmp_path_factory):
+    """The directory of a run, with a checkpoint 0 of weights by which actions depend on the steps before."""
+    root_dir = tmp_path_factory.mktemp("expert")
+    with own_config():
+        parse_config([], EXPERT)
+        trainer = Trainer(str(root_dir), Experiment().make_driver())
+        rng = np.random.default_rng(4)
+        for variable in trainer.learner.policy.trainable_variables:
+            variable.assign(3 * rng.normal(size=variable.shape).astype(np.float32))
+        trainer.interrupt("it is saved, and not trained")
+        trainer.train()
+    return str(root_dir)
+
+
+def test_another_runs_agent_acts_and_carries_its_state(expert):
+    with own_config():
+        parse_config([], EXPERT)
+        parse_config(
+            [],
+            [
+                "Experiment.policy_ctor = @alf.EpsilonGreedyPolicy",
+                "Experiment.algorithm_ctor = @DqnAlgorithm",
+                "Experiment.exp_replayer = 'uniform'",
+                "Experiment.behavior_ctor = @load_behavior",
+                f"load_behavior.root_dir = {expert!r}",
+                "Experiment.driver_ctor = @SyncOffPolicyDriver",
+                "Experiment.unroll_length = 40",
+                "alf.environments.load.max_episode_steps = 15",
+            ],
+        )
+        driver = Experiment().make_driver()
+        assert "load_behavior.root_dir" in gin.operative_config_str()
+        evaluated = make_env(seed=0)
+        assert not isinstance(evaluated, BehaviorEnvironment)
+        evaluated.close()
+    driver.start()
+    try:
+        unroll, _ = driver.get_training_exps()
+    finally:
+        driver.stop()
+    rows = tf.nest.map_structure(lambda x: x[0].numpy(), unroll._replace(info=(), state=()))
+    agent, state, alone = alf.load_agent(expert), None, []
+    assert np.any(rows.step_type[1:] == FIRST), "the state begins anew with an episode"
+    for t in range(40):
+        action, state = agent.predict(rows.observation[t], state, episode_start=rows.step_type[t] == FIRST)
+        leads_on = rows.step_type[t + 1] != FIRST
+        np.testing.assert_array_equal(rows.action[t][leads_on], action[leads_on])
+        alone.append(agent.predict(rows.observation[t], None)[0])
+    assert np.sum(rows.action[:40] != alone) > 10, "actions depend on the state"
+
+
+def test_an_agent_of_other_observations(expert):
+    env_ctor = lambda seed: CountingEnvironment(2)  # noqa: E731
+    behavior_ctor = functools.partial(load_behavior, expert)
+    driver = make_experiment(env_ctor, behavior_ctor=behavior_ctor).make_driver()
+    with pytest.raises(ConfigError, match=r"load_behavior.root_dir is .* other observations: .*\(2, 3\)"):
+        run(driver, 1)
+
+
+def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
+    experiment = make_experiment(
+        lambda seed: CountingEnvironment(2),
+        ImpalaAlgorithm,
+        policy_ctor=ActorCriticPolicy,
+        exp_replayer="one_time",
+        behavior_ctor=Script,
+    )
+    with pytest.raises(
+        ConfigError, match="^Experiment.behavior_ctor is set: ImpalaAlgorithm learns from the"
+    ):
+        experiment.make_driver()
+
+
+def test_a_behavior_that_fails_ends_the_run():
+    def fail(time_step, state):
+        return np.zeros(7, np.int64), state
+
+    env_ctor = lambda seed: CountingEnvironment(2)  # noqa: E731
+    driver = make_experiment(env_ctor, behavior_ctor=lambda: fail).make_driver()
+    with pytest.raises(EnvError, match="the behavior's action does not fit the environment's action_spec"):
+        run(driver, 2)
+
+
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"behavior_ctor": "script"}, "Experiment.behavior_ctor is 'script': it must be a class or"),
+        ({"behavior_ctor": Script, "num_envs": 0, "offline_buffer": "x"}, "Experiment.num_envs is 0: .* act"),
+    ],
+)
+def test_bad_settings(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        Experiment(**kwargs)
+
+
+def test_a_run_that_is_missing(tmp_path):
+    with pytest.raises(ConfigError, match="holds no run"):
+        load_behavior(str(tmp_path))
+    with pytest.raises(ConfigError, match="load_behavior.deterministic is 1"):
+        load_behavior(str(tmp_path), deterministic=1)
+
+
+def test_the_checkpoint_can_be_named(expert):
+    assert callable(load_behavior(expert, checkpoint=0))
+    with pytest.raises(ConfigError, match="there is no checkpoint 1; "):
+        load_behavior(expert, checkpoint=1)
+
+
+def test_it_acts_in_the_environments_of_collectors():
+    env_ctor = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
+    experiment = make_experiment(env_ctor, behavior_ctor=Script)
+    collector = experiment.make_collector(0, 0, num_envs=1, unroll_length=9)
+    try:
+        leaves = collector.collect()
+    finally:
+        collector.close()
+    specs = EnvSpecs([env_ctor(0)])
+    policy = experiment.make_policy(specs.observation, specs.action, specs.reward)
+    experience = tf.nest.pack_sequence_as(specs.unroll_spec(policy, 9), leaves)
+    leads_on = experience.step_type[:, 1:] != FIRST
+    scripted = experience.observation[:, :-1, :, 2] % 3 == 0
+    np.testing.assert_array_equal(experience.action[:, :-1][leads_on], scripted[leads_on])
+    assert scripted[leads_on].any() and not scripted[leads_on].all()

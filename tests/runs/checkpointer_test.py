@@ -1,0 +1,462 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What a checkpoint brings back, and what is refused."""
+
+import contextlib
+import functools
+import itertools
+import json
+import os
+import re
+import shutil
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import ImpalaAlgorithm
+from alf.core.nest_utils import to_tensor_spec
+from alf.data_structures import Experience
+from alf.drivers import OfflineDriver
+from alf.errors import ConfigError, DivergedError, SaveError
+from alf.learner import Learner
+from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy
+from alf.policies.action_distributions import ActionInfo
+from alf.runs.checkpointer import Checkpointer
+from alf.testing.toy_environments import MatchObservationEnvironment
+
+SPECS = tuple(
+    to_tensor_spec(s)
+    for s in (
+        MatchObservationEnvironment(1).observation_spec(),
+        MatchObservationEnvironment(1).action_spec(),
+    )
+)
+
+
+def make_driver(seed=0, units=8):
+    """A driver that collects nothing, and its learner."""
+    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(units,), seed=seed)
+    policy = ActorCriticPolicy(*SPECS, network_ctor=network_ctor)
+    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    driver = OfflineDriver(Learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
+    driver.optimizer = optimizer  # for `state`
+    return driver
+
+
+def train(driver, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = (1, 4, 2)
+    floats = lambda *more: tf.constant(rng.normal(size=(*shape, *more)), tf.float32)  # noqa: E731
+    experience = Experience(
+        step_type=tf.ones(shape, tf.int32),
+        reward=floats(),
+        discount=tf.ones(shape),
+        observation=floats(3),
+        prev_action=tf.zeros(shape, tf.int64),
+        env_id=tf.zeros(shape, tf.int32),
+        action=tf.constant(rng.integers(0, 3, shape)),
+        info=ActionInfo(floats(3), tf.constant(rng.integers(0, 3, shape))),
+        policy_version=tf.zeros(shape, tf.int64),
+    )
+    driver.learner.observe(experience)
+    driver.learner.train()
+
+
+def state(driver):
+    """Every variable: weights, counters, then Adam's m and v of every weight."""
+    optimizer, weights = driver.optimizer, driver.learner.trainable_variables
+    optimizer._create_all_weights(weights)
+    slots = [optimizer.get_slot(w, name) for name in ("m", "v") for w in weights]
+    variables = [*driver.learner.variables, optimizer.iterations, *slots]
+    assert len(slots) + 1 == len(optimizer.variables())
+    return [v.numpy() for v in variables]
+
+
+def change(driver):
+    """Stands for an update: moves every variable of the learner, also its counters, and Adam's."""
+    for variable in [*driver.learner.variables, *driver.optimizer.variables()]:
+        variable.assign_add(tf.ones_like(variable))
+
+
+def metrics(driver):
+    return {metric.name: metric for metric in driver.get_metrics()}
+
+
+def copy_of(folder, tmp_path, name):
+    shutil.copytree(folder, tmp_path / name)
+    return tmp_path / name
+
+
+@pytest.fixture(scope="module")
+def other():
+    """A driver to restore into, whatever it holds."""
+    return make_driver(seed=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the checkpoint 3, the driver that made it in three updates, and its state then."""
+    folder, driver = tmp_path_factory.mktemp("trained"), make_driver(seed=0)
+    saved = Checkpointer(str(folder), driver)
+    assert saved.restore() is None
+    for seed in range(3):
+        train(driver, seed)
+    saved.iterations = 3
+    driver.learner.progress.env_steps.assign(77)
+    metrics(driver)["NumberOfEpisodes"].set_state(5)
+    metrics(driver)["AverageReturn"].set_state([1.0, 2.0, 3.5])
+    assert saved.save() == str(folder / "ckpt-3")
+    return folder, driver, state(driver)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A folder with the checkpoints 1 and 2, and the weights of 1."""
+    folder, driver = tmp_path_factory.mktemp("two"), make_driver()
+    save(folder, driver, 1)
+    weights = [v.numpy() for v in driver.learner.trainable_variables]
+    change(driver)
+    save(folder, driver, 2)
+    return folder, weights
+
+
+def assert_same(xs, ys):
+    for x, y in zip(xs, ys, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_checkpoint_brings_everything_back(trained):
+    folder, _, saved = trained
+    other = make_driver(seed=1)
+    restored = Checkpointer(str(folder), other)
+    assert restored.iterations == other.learner.progress.env_steps == 0
+    assert restored.restore() == str(folder / "ckpt-3")
+    assert restored.iterations == 3 and other.learner.progress.env_steps == 77
+    assert metrics(other)["NumberOfEpisodes"].get_state() == 5
+    assert metrics(other)["AverageReturn"].get_state() == [1.0, 2.0, 3.5]
+    assert_same(saved, state(other))
+    # Adam's iterations, m and v among them, and not zeros.
+    assert other.learner.train_step_counter.numpy() == other.optimizer.iterations.numpy() == 3
+    assert all(slot.any() for slot in state(other)[-8:])
+
+
+def test_training_goes_on_in_the_same_way(trained):
+    """Also where the optimizer's variables do not exist before the first update makes them in its graph."""
+    folder, driver, saved = trained
+    other = make_driver(seed=1)
+    Checkpointer(str(folder), other).restore()
+    for each in (driver, other):
+        train(each, 9)
+    assert_same(state(driver), state(other))
+    assert any(np.any(x != y) for x, y in zip(saved, state(other), strict=True))
+
+
+def test_keeps_the_newest(tmp_path):
+    checkpointer = Checkpointer(str(tmp_path), make_driver(), max_to_keep=2)
+    for iterations in (1, 5, 9, 9):
+        checkpointer.iterations = iterations
+        checkpointer.save()
+    names = {name for name in os.listdir(tmp_path) if name.endswith(".index")}
+    assert names == {"ckpt-5.index", "ckpt-9.index"}
+    assert Checkpointer(str(tmp_path), make_driver()).restore().endswith("ckpt-9")
+
+
+def test_a_checkpoint_of_another_network_is_refused(trained):
+    driver = make_driver(units=9)
+    before = [variable.numpy() for variable in driver.learner.variables]
+    with pytest.raises(ConfigError, match="ckpt-3 does not fit this algorithm") as caught:
+        Checkpointer(str(trained[0]), driver).restore()
+    assert "policy/network/head/kernel is float32 [8, 3] there, float32 [9, 3] here" in str(caught.value)
+    assert str(caught.value).endswith(" and 1 more") and len(str(caught.value)) < 1000
+    assert_same(before, driver.learner.variables)
+
+
+def test_a_variable_that_the_checkpoint_lacks(tmp_path):
+    Checkpointer(str(tmp_path), make_driver()).save()
+    driver = make_driver()
+    driver.learner.policy.extra = tf.Variable(1.0)
+    with pytest.raises(ConfigError, match="/policy/extra is not in the checkpoint$"):
+        Checkpointer(str(tmp_path), driver).restore()
+    driver.learner.extra = driver.learner.policy.network_again = driver.learner.policy._network
+    del driver.learner.policy.extra
+    Checkpointer(str(tmp_path), driver).restore()  # other ways to variables that it has
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
+    driver = make_driver()
+    checkpointer = Checkpointer(str(tmp_path), driver)
+    before = checkpointer.save()
+    variable = driver.learner.trainable_variables[0]
+    variable.assign(tf.fill(variable.shape, value))
+    checkpointer.iterations = 1
+    with pytest.raises(DivergedError, match="not finite, so no checkpoint was written"):
+        checkpointer.save()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == before
+
+
+def save(path, driver, iterations):
+    checkpointer = Checkpointer(str(path), driver)
+    checkpointer.iterations = iterations
+    return checkpointer.save()
+
+
+def test_checkpoints_are_found_by_their_files(tmp_path, subtests, other):
+    """What TensorFlow keeps a list in, the file "checkpoint", may be missing or damaged."""
+    driver = make_driver()
+    for iterations in (3, 20, 100):  # 20 is not after 100
+        change(driver)
+        save(tmp_path, driver, iterations)
+    os.remove(tmp_path / "checkpoint")
+    for content in (None, b"", b"\x00garbage"):
+        if content is not None:
+            (tmp_path / "checkpoint").write_bytes(content)
+        with subtests.test(msg=str(content)):
+            change(other)
+            restored = Checkpointer(str(tmp_path), other)
+            assert restored.restore() == str(tmp_path / "ckpt-100")
+            assert restored.iterations == 100
+            assert_same(driver.learner.variables, other.learner.variables)
+
+
+def flip(path, position=-20):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(content)
+
+
+DATA = "data-00000-of-00001"
+DAMAGES = {
+    "data truncated": (DATA, lambda path: os.truncate(path, os.path.getsize(path) - 1), "another checksum"),
+    "data flipped": (DATA, flip, f"ckpt-2.{DATA} has another checksum"),
+    "data empty": (DATA, lambda path: path.write_bytes(b""), "another checksum"),
+    "data missing": (DATA, os.remove, "FileNotFoundError"),
+    "index truncated": ("index", lambda path: os.truncate(path, 10), "ckpt-2.index has another checksum"),
+    "index flipped": ("index", lambda path: flip(path, 5), "ckpt-2.index has another checksum"),
+    "index missing": ("index", os.remove, "FileNotFoundError"),
+    "complete flipped": ("complete", lambda path: flip(path, -5), "checksum|Error"),
+    "complete truncated": ("complete", lambda path: os.truncate(path, 10), "Error"),
+    "complete of another kind": ("complete", lambda path: path.write_text("[1]"), "Error"),
+    "complete without its value": ("complete", lambda path: path.write_text('{"crc32": 1}'), "Error"),
+}
+
+
+def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog, subtests):
+    folder, weights = two
+    for number, (damage, (end, break_file, text)) in enumerate(DAMAGES.items()):
+        path = copy_of(folder, tmp_path, str(number))
+        break_file(path / f"ckpt-2.{end}")
+        with subtests.test(msg=damage):
+            caplog.clear()
+            restored = Checkpointer(str(path), other)
+            assert restored.restore() == str(path / "ckpt-1")
+            assert restored.iterations == 1
+            assert_same(weights, other.learner.trainable_variables)
+            (message,) = [r.getMessage() for r in caplog.records if "ckpt-2" in r.getMessage()]
+            assert message.startswith(f"{path}/ckpt-2 is damaged: ")
+            assert message.endswith(f"; {path}/ckpt-1 is restored in its place")
+            assert re.search(text, message)
+            # The run replaces the damaged one when it comes to the same number.
+            change(other)
+            saved = [v.numpy() for v in other.learner.trainable_variables]
+            restored.iterations = 2
+            restored.save()
+            change(other)
+            assert Checkpointer(str(path), other).restore() == str(path / "ckpt-2")
+            assert_same(saved, other.learner.trainable_variables)
+
+
+def test_damaged_checkpoints_alone_are_an_error(tmp_path, two, other):
+    folder = copy_of(two[0], tmp_path, "damaged")
+    for iterations in (1, 2):
+        flip(folder / f"ckpt-{iterations}.{DATA}")
+    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    with pytest.raises(ConfigError, match=r"no checkpoint is whole: .*ckpt-2 is .*; .*ckpt-1 is damaged"):
+        Checkpointer(str(folder), other).restore()
+    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
+
+
+CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
+    "nothing": [],
+    "parts": ["ckpt-2_temp/part-00000-of-00001.data-00000-of-00001"],
+    "data": [f"ckpt-2.{DATA}", "ckpt-2_temp/part-00000-of-00001.index"],
+    "index": [f"ckpt-2.{DATA}", "ckpt-2.index"],
+    "complete": [f"ckpt-2.{DATA}", "ckpt-2.index", "ckpt-2.complete.tmp"],
+}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """A folder with the checkpoint 1."""
+    folder = tmp_path_factory.mktemp("one")
+    save(folder, make_driver(), 1)
+    return folder
+
+
+def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, one, other, subtests):
+    for (cut_off, left), next_number in itertools.product(CUT_OFF.items(), (2, 3)):
+        folder = copy_of(one, tmp_path, f"{cut_off} {next_number}")
+        for name in left:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(b"half of")
+        with subtests.test(msg=folder.name):
+            restored = Checkpointer(str(folder), other)
+            assert restored.restore() == str(folder / "ckpt-1")
+            restored.iterations = next_number
+            newest = restored.save()  # removes what is left
+            names = [f"ckpt-{n}.{end}" for n in (1, next_number) for end in ("complete", DATA, "index")]
+            assert sorted(os.listdir(folder)) == ["checkpoint", *names]
+            assert Checkpointer(str(folder), other).restore() == newest
+
+
+def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch, other):
+    """Each file operation of Python in a save fails in turn, as if the process ended there."""
+    driver = make_driver()
+    newest = save(tmp_path, driver, 1)
+    weights = {newest: [v.numpy() for v in driver.learner.trainable_variables]}
+    for fails_at in range(100):
+        change(driver)
+        path = str(tmp_path / f"ckpt-{2 + fails_at}")
+        weights[path] = [v.numpy() for v in driver.learner.trainable_variables]
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            calls = []
+            for name in ("replace", "remove", "fsync"):
+                patch.setattr(os, name, functools.partial(_count, calls, getattr(os, name), fails_at))
+            assert save(tmp_path, driver, 2 + fails_at) == path
+        newest = path if os.path.exists(path + ".complete") else newest
+        assert Checkpointer(str(tmp_path), other).restore() == newest
+        assert_same(weights[newest], other.learner.trainable_variables)
+        if len(calls) <= fails_at:
+            break
+    assert 3 <= fails_at < 99 and newest == path
+
+
+class Killed(BaseException):
+    pass
+
+
+def _count(calls, function, fails_at, *args):
+    calls.append(function)
+    if len(calls) > fails_at:
+        raise Killed
+    return function(*args)
+
+
+def test_a_checkpoint_of_the_same_state_is_not_written_again(trained, other):
+    folder = trained[0]
+    before = {name: os.stat(folder / name) for name in os.listdir(folder)}
+    again = Checkpointer(str(folder), other)
+    again.restore()
+    assert again.save() == str(folder / "ckpt-3")
+    after = {name: os.stat(folder / name) for name in os.listdir(folder)}
+    assert {k: (v.st_ino, v.st_mtime_ns) for k, v in after.items()} == {
+        k: (v.st_ino, v.st_mtime_ns) for k, v in before.items()
+    }
+
+
+def test_a_save_before_the_first_update_keeps_the_state_of_the_optimizer(tmp_path, trained):
+    folder, (fresh, third) = copy_of(trained[0], tmp_path, "run"), (make_driver(seed=1), make_driver(seed=2))
+    again = Checkpointer(str(folder), fresh)
+    again.restore()
+    again.iterations = 4  # experience was collected, no update was due
+    again.save()
+    assert Checkpointer(str(folder), third).restore() == str(folder / "ckpt-4")
+    assert_same(trained[2], state(third))
+
+
+def test_statistics_that_are_not_finite_are_not_saved(tmp_path):
+    driver = make_driver()
+    driver.learner.statistics = tf.Variable([1.0, np.nan], trainable=False, name="statistics")
+    with pytest.raises(DivergedError, match="statistics.* is not finite, so no checkpoint was written"):
+        Checkpointer(str(tmp_path), driver).save()
+    assert os.listdir(tmp_path) == []
+
+
+def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
+    driver = make_driver()
+    checkpointer = Checkpointer(str(tmp_path), driver)
+    for iterations in (1, 2):
+        change(driver)
+        checkpointer.iterations = iterations
+        checkpointer.save()
+    assert checkpointer.discard_diverged() == "; ckpt-2 has these weights and is set aside"
+    assert (tmp_path / "ckpt-2.diverged").exists() and (tmp_path / "ckpt-2.index").exists()
+    again = Checkpointer(str(tmp_path), driver)
+    assert again.restore() == str(tmp_path / "ckpt-1")
+    assert driver.learner.progress.updates == 1
+    change(driver)
+    change(driver)  # no checkpoint has these weights
+    assert again.discard_diverged() == ""
+    for iterations in (3, 4, 5, 6):
+        again.iterations = iterations
+        again.save()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(("ckpt-1", "ckpt-2", "ckpt-3"))]
+
+
+class Replayer:
+    """A replayer that is slow to save, until `written` is set, or fails with an error."""
+
+    name = "slow"
+
+    def __init__(self):
+        self.written, self.error, self.paths = threading.Event(), None, []
+
+    def save(self, path, compress):
+        assert self.written.wait(60.0)
+        self.paths.append(path)
+        if self.error is not None:
+            raise self.error
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        pass
+
+
+def make_saver(path):
+    driver = make_driver()
+    driver.learner.replayer = Replayer()
+    return Checkpointer(str(path), driver, saves_replay_buffer=True), driver.learner.replayer
+
+
+def test_a_slow_replay_buffer_does_not_delay_the_weights(tmp_path, caplog):
+    checkpointer, replayer = make_saver(tmp_path)
+    for iterations in (1, 2):
+        checkpointer.iterations = iterations
+        assert checkpointer.save() == str(tmp_path / f"ckpt-{iterations}")
+        assert (tmp_path / f"ckpt-{iterations}.complete").exists()
+    assert "is still being written" in caplog.text
+    checkpointer.iterations = 3
+    checkpointer.save(is_last=True)  # the buffer of now is written after the one before
+    assert (tmp_path / "ckpt-3.complete").exists() and not replayer.paths
+    replayer.written.set()
+    checkpointer.wait_for_replay_buffer()
+    assert replayer.paths == [str(tmp_path / "replay_buffer.npz")] * 2
+
+
+def test_a_replay_buffer_that_cannot_be_written_does_not_keep_the_weights_from_it(tmp_path, caplog):
+    checkpointer, replayer = make_saver(tmp_path)
+    replayer.written.set()
+    replayer.error = OSError("no space left")
+    for iterations in (1, 2):
+        checkpointer.iterations = iterations
+        checkpointer.save()
+        with pytest.raises(SaveError, match="the replay buffer could not be saved: no space left"):
+            checkpointer.wait_for_replay_buffer()
+    assert "could not be saved: OSError('no space left')" in caplog.text
+    assert (tmp_path / "ckpt-2.complete").exists()
+    replayer.error = None
+    checkpointer.save()
+    checkpointer.wait_for_replay_buffer()
+
+
+def test_what_a_complete_file_holds(trained):
+    path = str(trained[0] / "ckpt-3")
+    with open(path + ".complete") as file:
+        complete = json.load(file)
+    assert complete["updates"] == 3
+    assert sorted(complete["crc32"]) == [f"ckpt-3.{DATA}", "ckpt-3.index"]
+    assert tf.train.load_checkpoint(path).get_variable_to_shape_map()
