@@ -5,6 +5,8 @@ from typing import Any
 
 from absl import logging
 
+from alf.config.settings import Role
+
 
 class Callback:
     """Is called at moments of a training run; a subclass overrides the methods that it needs.
@@ -15,6 +17,9 @@ class Callback:
 
     In gin: `Trainer.callbacks = (@MyCallback(),)`, where MyCallback is decorated with `@gin.configurable`.
     """
+
+    # Settings of callbacks are like `Trainer.callbacks`: a run may go on with others.
+    settings_role = Role.ADJUSTABLE
 
     def on_check(self, trainer: Any) -> None:
         """Before anything is written or restored; ConfigError if the run has not what the callback needs."""

@@ -10,13 +10,14 @@ from pathlib import Path
 from alf.core.startup import start_tensorflow
 
 start_tensorflow()
-import alf.bin.train  # noqa: E402, F401  (it imports all that gin files may name)
 from alf.config.listing import format_page, list_settings  # noqa: E402
+from alf.config.registry import import_settings  # noqa: E402
 
 PAGE = Path(__file__).with_name("settings.md")
 
 
 def main(arguments):
+    import_settings()
     page = format_page(list_settings())
     if arguments != ["--check"]:
         PAGE.write_text(page, encoding="utf-8")

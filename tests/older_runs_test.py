@@ -8,7 +8,7 @@ settings are not in their files. ROOT stands there for the folder in which they 
 import numpy as np
 import pytest
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.errors import ConfigError
@@ -18,6 +18,8 @@ from alf.plots.runs import find_runs, read_run
 from alf.runs.saved_run import SavedRun, load_agent, make_env
 from alf.training import Experiment, Trainer
 from tests.older_runs.copies import GIN_FILES, copy_older
+
+registry.import_settings()
 
 # Of its version, for the observations of `test_it_acts_as_before`.
 ACTIONS = [1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 0, 1]

@@ -199,9 +199,9 @@ def test_bounds_hold_all_along(value, shown):
         (lambda: PiecewiseSchedule([1], 5), "PiecewiseSchedule.values is 5: it must be a tuple or list"),
         (
             lambda: PiecewiseSchedule([0, "1"], [1, 2]),
-            r"boundaries is \[0, '1'\]: it must be a tuple or list, each a number$",
+            r"boundaries\[1\] is '1': it must be a number$",
         ),
-        (lambda: PiecewiseSchedule([0, 1], [1, None]), r"values is \[1, None\]: .*each a number$"),
+        (lambda: PiecewiseSchedule([0, 1], [1, None]), r"values\[1\] is None: it must be a number$"),
         (
             lambda: PiecewiseSchedule([0, 2, 2], [1, 2, 3]),
             r"boundaries is \[0, 2, 2\]: each must be larger than",
@@ -276,7 +276,7 @@ def test_a_tunable_stays_within_its_limits(value):
 
 @pytest.mark.parametrize("limits", [1.0, (1.0,), (0.0, "1"), (0.0, 1.0, 2.0)])
 def test_limits_that_are_no_pair_are_refused(limits):
-    with pytest.raises(ConfigError, match="(?m)^Tunable.limits is .*: it must be "):
+    with pytest.raises(ConfigError, match=r"(?m)^Tunable.limits(\[1\])? is .*: it must be "):
         Tunable(0.5, limits=limits)
 
 

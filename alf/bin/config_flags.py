@@ -3,9 +3,6 @@
 
 from absl import flags
 
-import alf.population.policy_population  # noqa: F401  (gin files may name it)
-import alf.sweep.sweep  # noqa: F401  (the same)
-
 GIN_FILE = flags.DEFINE_multi_string(
     "gin_file", [], "Path of a gin file, or alf:NAME.gin for one of ALF's examples; may be repeated."
 )

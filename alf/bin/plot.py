@@ -14,9 +14,9 @@ from typing import Annotated
 from absl import flags
 
 import alf  # noqa: F401  (before TensorFlow)
-import alf.population.policy_population  # noqa: F401  (runs may have its settings)
 from alf.bin.command import make_main, start
 from alf.config.kinds import AtLeast
+from alf.config.registry import import_settings
 from alf.config.settings import check_value
 from alf.core.extras import import_extra
 from alf.core.files import find_path
@@ -39,6 +39,7 @@ def run(arguments):
     """Draws as the flags say; returns the exit status."""
     import_extra("matplotlib", "plot")
     output = _check_flags()
+    import_settings()  # of the runs
     groups = _read_groups(arguments)
     lines = _make_lines(groups)
     figure = draw(lines, _METRIC.value, _find_target(groups), _TITLE.value)

@@ -14,6 +14,7 @@ from alf.errors import ConfigError
 
 Config = dict[str, str]
 _SHOWN = 5  # differences in an error
+_ALGORITHM = re.compile(r"(?:.*[./])?(\w+Algorithm)\.\w+")
 
 
 def parse_settings(config: str) -> Config:
@@ -33,6 +34,12 @@ def find_default(name: str) -> str | None:
     return f"@{gin_name}" if gin_name else repr(setting.default)
 
 
+def find_algorithms(config: Config) -> list[str]:
+    """Returns the names of the algorithms whose settings a configuration has, sorted: ["PPOAlgorithm"]."""
+    names = {match[1] for name in config if (match := _ALGORITHM.fullmatch(name))}
+    return sorted(names)
+
+
 def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], bool]) -> list[str]:
     """Returns texts "NAME is VALUE here, VALUE there" of the settings that differ, sorted.
 
@@ -42,7 +49,10 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
     """
     shown = {complete(name): name for name in [*theirs, *ours]}
     ours, theirs = ({complete(name): text for name, text in x.items()} for x in (ours, theirs))
-    found = []
+    own, others = (" and ".join(find_algorithms(x)) for x in (ours, theirs))
+    # With the defaults of two algorithms no setting differs.
+    is_other = bool(own and others and own != others)
+    found = [f"the algorithm is {own} here, {others} there"] * is_other
     for name in sorted(shown):
         here, there = (x.get(name, find_default(name)) for x in (ours, theirs))
         if here != there and matters(find_role(name)):

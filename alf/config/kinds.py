@@ -77,6 +77,11 @@ class Whole:
     """Allows a float without a fraction where an integer is meant: 1e6."""
 
 
+@dataclasses.dataclass(frozen=True)
+class NotEmpty:
+    """Refuses the text ""."""
+
+
 Bound = (AtLeast, AtMost, Above, Below)
 
 PositiveInt = Annotated[int, AtLeast(1)]
@@ -84,6 +89,7 @@ NonNegativeInt = Annotated[int, AtLeast(0)]
 PositiveFloat = Annotated[float, Above(0)]
 NonNegativeFloat = Annotated[float, AtLeast(0)]
 Fraction = Annotated[float, AtLeast(0), AtMost(1)]
+Text = Annotated[str, NotEmpty()]
 WholeNumber = Annotated[float, Whole(), Above(0)]  # of steps, which people write as 1e6
 
 
@@ -97,6 +103,7 @@ class Kind(NamedTuple):
         takes_callables: whether classes and functions are among them, also in a list or dict.
         takes_objects: whether objects of a certain class are among them, also in a list or dict.
         takes_schedules: whether a `Schedule` may stand in place of a number.
+        item: `Kind` of the items, if lists or dicts are among the values, or None.
     """
 
     accepts: Callable[[Any], bool]
@@ -105,6 +112,7 @@ class Kind(NamedTuple):
     takes_callables: bool = False
     takes_objects: bool = False
     takes_schedules: bool = False
+    item: Any = None
 
 
 def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
@@ -126,6 +134,8 @@ def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
         return Kind(lambda value: value is None, "None", "None")
     if annotation is bool:
         return Kind(lambda value: isinstance(value, bool), "True or False", "bool")
+    if annotation is str and any(isinstance(x, NotEmpty) for x in metadata):
+        return Kind(lambda value: isinstance(value, str) and value != "", "a text that is not empty", "str")
     if annotation is str:
         return Kind(lambda value: isinstance(value, str), "a text", "str")
     if origin is typing.Literal:
@@ -200,8 +210,8 @@ def _find_container(origin, parts, metadata):
     words = "a tuple or list" if is_list else "a dict"
     text = "Sequence" if is_list else "dict"
     words += f", each {item.words}" * bool(item.words)
-    text = f"{text}[{item.text}]"
-    return item._replace(accepts=accepts, words=words, text=text, takes_schedules=False)
+    text = f"{text}[{item.text}]" if is_list else f"{text}[str, {item.text}]"
+    return item._replace(accepts=accepts, words=words, text=text, takes_schedules=False, item=item)
 
 
 def _join(kinds):
@@ -213,8 +223,9 @@ def _join(kinds):
         return any(kind.accepts(value) for kind in kinds)
 
     words, text = ([getattr(kind, name) for kind in kinds] for name in ("words", "text"))
-    takes = map(any, zip(*(kind[3:] for kind in kinds), strict=True))
-    return Kind(accepts, "" if is_open else _list(words), _list(text), *takes)
+    takes = map(any, zip(*(kind[3:6] for kind in kinds), strict=True))
+    item = next((kind.item for kind in kinds if kind.item is not None), None)
+    return Kind(accepts, "" if is_open else _list(words), _list(text), *takes, item)
 
 
 def _list(words):

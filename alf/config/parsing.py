@@ -42,6 +42,7 @@ def parse_config(
         gin_params: texts "NAME = VALUE", which count where a file says something else.
         params_name: says in errors where these come from.
     """
+    registry.import_settings()
     found = [find_gin_file(path) for path in gin_files]
     look_beside_includes()
     of_runs = [folder for path in found for folder in read_import_paths(os.path.dirname(path))]

@@ -7,6 +7,7 @@ by a pair of its scope and the selector, and the name of the parameter.
 
 import contextlib
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,16 @@ from alf.workers import can_pickle
 
 # From (scope, selector) to a dict from parameter to value.
 Bindings = dict[tuple[str, str], dict[str, Any]]
+
+
+def import_settings() -> None:
+    """Imports all modules of ALF whose settings gin files may bind.
+
+    By their names, because they are above this module: the configuration of a run has the settings of its
+    trainer also where the run's policy alone is loaded.
+    """
+    for module in ("alf.training", "alf.population.policy_population", "alf.sweep.sweep"):
+        importlib.import_module(module)
 
 
 def find_all() -> dict[str, Callable[..., Any]]:

@@ -126,8 +126,9 @@ def _check_calls(function, owner):
             given = signature.bind_partial(*args, **kwargs).arguments
         except TypeError:  # the call itself says what is wrong
             given = {}
-        for name in given.keys() & kinds.keys():
-            check_kind(f"{owner}.{name}", given[name], kinds[name])
+        for name, value in given.items():
+            if name in kinds:
+                check_kind(f"{owner}.{name}", value, kinds[name])
         return function(*args, **kwargs)
 
     call.__signature__ = signature  # gin does not unwrap
@@ -163,9 +164,14 @@ def check_value(name: str, value: Any, annotation: Any) -> None:
 
 def check_kind(name: str, value: Any, kind: Kind) -> None:
     """Does the same for the `Kind` of an annotation."""
-    if not kind.accepts(value):
-        hint = f": write ({value!r},)" if kind.accepts((value,)) else ""
-        raise ConfigError(f"{name} is {show(value)}: it must be {kind.words}{hint}")
+    if kind.accepts(value):
+        return
+    if kind.item is not None and isinstance(value, (list, tuple, Mapping)):  # name the item that is wrong
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            check_kind(f"{name}[{key!r}]", item, kind.item)
+    is_plain = isinstance(value, (bool, int, float, str))
+    hint = f": write ({value!r},)" if is_plain and kind.accepts((value,)) else ""
+    raise ConfigError(f"{name} is {show(value)}: it must be {kind.words}{hint}")
 
 
 @functools.cache
@@ -179,11 +185,9 @@ def settings_of(owner: str) -> dict[str, Setting]:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return {}
-    usual = _roles.get(inspect.unwrap(function), Role.CONDITION)
+    usual: Any = _roles.get(inspect.unwrap(function)) or getattr(function, "settings_role", Role.CONDITION)
     return {
-        x.name: Setting(
-            owner, _star(x), find_kind(x.annotation), x.default, _find_role(x.annotation) or usual
-        )
+        x.name: Setting(owner, _star(x), find_kind(x.annotation), x.default, _find_role(x) or usual)
         for x in parameters
         if x.kind is not x.VAR_POSITIONAL
     }
@@ -212,11 +216,16 @@ def find_role(name: str) -> Role:
     return Role.CONDITION if setting is None else setting.role
 
 
-def _find_role(annotation):
+def _find_role(parameter: inspect.Parameter) -> Role | None:
+    """Returns the `Role` of a parameter by its annotation, else by its name; None if neither says one."""
+    return _find_marker(parameter.annotation) or (Role.SEED if parameter.name == "seed" else None)
+
+
+def _find_marker(annotation: Any) -> Role | None:
     """Returns the `Role` in an annotation, also in one part of a union, or None."""
     if typing.get_origin(annotation) is Annotated:
         return next((x for x in annotation.__metadata__ if isinstance(x, Role)), None)
-    return next(filter(None, map(_find_role, typing.get_args(annotation))), None)
+    return next(filter(None, map(_find_marker, typing.get_args(annotation))), None)
 
 
 def _star(parameter):

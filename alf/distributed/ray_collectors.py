@@ -77,7 +77,7 @@ class RayCollectors(Collectors):
         self,
         make_collector: Callable[..., Collector],
         specs: EnvSpecs,
-        num_collectors: int,
+        num_collectors: PositiveInt,
         first_env_index: int = 0,
         num_envs: PositiveInt = 2,
         num_unrolls: PositiveInt | None = None,

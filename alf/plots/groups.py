@@ -4,11 +4,10 @@
 import re
 from typing import NamedTuple
 
-from alf.config.comparison import find_default
+from alf.config.comparison import find_algorithms, find_default
 from alf.config.registry import complete, find, shorten
 from alf.config.settings import find_role
 
-_ALGORITHM = re.compile(r"(?:.*[./])?(\w+)Algorithm\.\w+")
 _NAMES = {"Impala": "IMPALA", "Dqn": "DQN", "Sac": "SAC"}
 # Which stop criterion is the target of a column.
 _TARGETS = {"metrics/AverageReturn": "target_return", "eval/return_mean": "target_eval_return"}
@@ -36,7 +35,8 @@ def group_runs(runs):
     found = {}
     for run in runs:
         settings = _select(run.settings)
-        key = frozenset((name, x) for name, x in settings.items() if x != find_default(name))
+        others = frozenset((name, x) for name, x in settings.items() if x != find_default(name))
+        key = find_algorithm(settings), others
         found.setdefault(key, (settings, []))[1].append(run)
     settings = [settings for settings, _ in found.values()]
     algorithms = [find_algorithm(each) for each in settings]
@@ -54,7 +54,7 @@ def group_runs(runs):
 
 def find_algorithm(settings):
     """The name of the algorithm in the settings of a run; with several policies all their names."""
-    names = {match[1] for name in settings if (match := _ALGORITHM.fullmatch(name))}
+    names = [name.removesuffix("Algorithm") for name in find_algorithms(settings)]
     return " + ".join(sorted(_NAMES.get(name, name) for name in names))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import gin
 
-from alf.config.kinds import AtLeast, NonNegativeInt, PositiveInt
+from alf.config.kinds import AtLeast, NonNegativeInt, PositiveInt, Text
 from alf.config.parsing import parse_config
 from alf.config.settings import Role, configurable
 from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping, find_agents
@@ -48,7 +48,7 @@ class PolicyPopulation(Policies):
         num_policies: Annotated[int, AtLeast(2)],
         settings: dict[str, Range],
         interval: Annotated[PositiveInt, Role.ADJUSTABLE],
-        objective: Annotated[str, Role.ADJUSTABLE] = "AverageReturn",
+        objective: Annotated[Text, Role.ADJUSTABLE] = "AverageReturn",
         seed: Annotated[NonNegativeInt | None, Role.ADJUSTABLE] = None,
         mapping: PolicyMapping | None = None,
         num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,

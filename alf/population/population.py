@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Text
 from alf.config.registry import complete
 from alf.config.settings import Role, Seed, configurable
 from alf.errors import ConfigError
@@ -33,7 +33,7 @@ class Population:
         self,
         settings: dict[str, Range],
         interval: PositiveInt,
-        objective: str = "AverageReturn",
+        objective: Text = "AverageReturn",
         seed: Seed = None,
         max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
         num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None,

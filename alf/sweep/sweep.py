@@ -3,7 +3,7 @@
 
 from typing import Annotated, Literal
 
-from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.kinds import NonNegativeInt, PositiveInt, Text
 from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
 from alf.population.mutation import Range
@@ -35,7 +35,7 @@ class Sweep:
         num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None,
         search: Literal["random", "optuna"] = "random",
         seed: NonNegativeInt = 0,
-        objective: str = "AverageReturn",
+        objective: Text = "AverageReturn",
         value: Literal["last", "best"] = "last",
     ) -> None:
         if settings is not None:

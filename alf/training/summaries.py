@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Summaries: what a run shows, for TensorBoard and as a table. docs/metrics.md has all names."""
 
+import ast
 import contextlib
 import os
 import re
@@ -17,6 +18,8 @@ from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 
+from alf.config.comparison import parse_settings
+from alf.config.settings import Role, find_role
 from alf.runs.progress_file import PROGRESS_FILE, ProgressFile
 
 # Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
@@ -141,3 +144,23 @@ def write_gif(name, gif):
     """Writes an animated picture, a `Gif` of `alf.evaluation.video`."""
     metadata = image_metadata.create_summary_metadata(display_name=None, description=None)
     tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)
+
+
+def read_hyperparameters():
+    """Returns the settings in force by which TensorBoard compares runs: numbers, bools and texts by name.
+
+    Settings that make no other experiment, such as `StopCriteria.num_env_steps`, are left out, but for seeds.
+    A value of another type becomes a text, as gin writes it.
+    """
+    settings = parse_settings(gin.operative_config_str())
+    roles = {name: find_role(name) for name in settings}
+    shown = [name for name, role in roles.items() if role.tells_apart or role is Role.SEED]
+    return {name: _read_value(settings[name]) for name in shown}
+
+
+def _read_value(text):
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):  # such as "@Adam()"
+        return text
+    return value if isinstance(value, (bool, int, float, str)) else text

@@ -32,13 +32,12 @@ from alf.runs.experiment import seed_continued_run
 from alf.runs.run_dir import RunDir
 from alf.runs.warm_start import warm_start
 from alf.training.collection import Collection
-from alf.training.hyperparameters import read_hyperparameters
 from alf.training.machine import MachineMeter
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_report import EpisodeFigures, RunReport
 from alf.training.stages import StageMeter
 from alf.training.stop_criteria import Position, StopCriteria
-from alf.training.summaries import Summaries, write_gif, write_histogram
+from alf.training.summaries import Summaries, read_hyperparameters, write_gif, write_histogram
 
 _EVALUATION_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
 

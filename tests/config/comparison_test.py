@@ -3,9 +3,11 @@
 
 import pytest
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.config.comparison import check_same, find_default, find_differences, parse_settings
 from alf.errors import ConfigError
+
+registry.import_settings()
 
 FIXED = lambda role: not role.may_change  # noqa: E731
 
@@ -62,3 +64,10 @@ def test_the_error_shows_five_differences():
     message = str(caught.value)
     assert message.startswith("root_dir 'a' holds a run of another config (Mine.x0 is None here, 1 there; ")
     assert message.endswith("): choose another root_dir") and message.count("; ") == 4
+
+
+def test_another_algorithm_is_a_difference_though_all_settings_are_defaults():
+    """As where the algorithm is set in Python, without gin."""
+    ours, theirs = {"PPOAlgorithm.discount": "0.99"}, {"a/alf.algorithms.DqnAlgorithm.discount": "0.99"}
+    assert find_differences(ours, theirs, FIXED) == ["the algorithm is PPOAlgorithm here, DqnAlgorithm there"]
+    assert find_differences(ours, {}, FIXED) == []

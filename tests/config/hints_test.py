@@ -7,11 +7,13 @@ import re
 import gin
 import pytest
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.config.parsing import check_dead_bindings, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError
+
+registry.import_settings()
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +132,7 @@ WRONG_VALUES = {
     "alf.Learner.max_grad_norm = 1e999": "a number above 0, or None",
     "Experiment.algorithm_ctor = 'PPOAlgorithm'": "a class or function (@NAME) or a dict",
     "Experiment.algorithm_ctor = None": "a class or function (@NAME) or a dict",
-    "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1",
+    "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1: write (64,)",
     "main/ActorCriticNetwork.rnn_ctor = 3": "a class or function (@NAME), or None",
     "Experiment.policies = 'a'": "a Policies (@NAME()), or None",
 }

@@ -16,6 +16,7 @@ from alf.config.kinds import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Text,
     WholeNumber,
     find_kind,
     show,
@@ -56,6 +57,7 @@ KINDS = {
     ),
     "bool": (bool, "True or False", "bool", [True, False], [0, 1, None, "True"]),
     "str": (str, "a text", "str", ["", "a"], [b"a", 1, None]),
+    "text": (Text, "a text that is not empty", "str", ["a"], ["", None]),
     "optional": (Optional[bool], "True or False, or None", "bool, or None", [None, True], [0]),  # noqa: UP045
     "choice": (
         Literal["a", "b", "c"],
@@ -88,11 +90,11 @@ KINDS = {
     "dict": (
         dict[str, float] | None,
         "a dict, each a number, or None",
-        "dict[float], or None",
+        "dict[str, float], or None",
         [{}, {"a": 1}, None],
         [{"a": "b"}, [1]],
     ),
-    "mapping": (Mapping[str, Any], "a dict", "dict[Any]", [{"a": "b"}], [[1]]),
+    "mapping": (Mapping[str, Any], "a dict", "dict[str, Any]", [{"a": "b"}], [[1]]),
     "callable": (Callable[..., Any], "a class or function (@NAME)", "Callable", [len, Part], ["len", 3]),
     "object": (Part | None, "a Part (@NAME()), or None", "Part, or None", [None, Part()], [Part, 3]),
     "anything": (Any, "", "Any", [None, 3, "x"], []),

@@ -6,7 +6,7 @@ import re
 
 import gin
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.config.listing import (
     Configurable,
     Parameter,
@@ -17,6 +17,8 @@ from alf.config.listing import (
 )
 from alf.config.registry import find_own
 from alf.config.settings import settings_of
+
+registry.import_settings()
 
 SHARE, FACTOR = "float, at least 0 and at most 1", "float, at least 1"
 DOCSTRING = """Sums.

@@ -4,13 +4,13 @@
 import dataclasses
 import inspect
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import gin
 import pytest
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.callback import Callback
 from alf.config import registry
 from alf.config.kinds import AtLeast, Fraction, PositiveInt
 from alf.config.parsing import parse_config
@@ -29,6 +29,8 @@ from alf.config.settings import (
 from alf.errors import ConfigError
 from alf.schedules import Schedule
 from tests.example_runs import EXAMPLES
+
+registry.import_settings()
 
 
 class Part:
@@ -71,6 +73,12 @@ def double(x: float) -> float:
 
 
 @checked
+class Items(NamedTuple):
+    sizes: Sequence[PositiveInt]
+    weights: dict[str, float] | None = None
+
+
+@checked
 class Pair(NamedTuple):
     left: PositiveInt
     right: int = 0
@@ -88,6 +96,13 @@ WRONG = [
     (lambda: Owner(Part(), make="f"), "Owner.make is 'f': it must be a class or function (@NAME), or None"),
     (lambda: Limits(steps=0), "Limits.steps is 0: it must be an integer, at least 1, or None"),
     (lambda: double("a"), "renamed.x is 'a': it must be a number"),
+    (lambda: Items([1, 0]), "Items.sizes[1] is 0: it must be an integer, at least 1"),
+    (
+        lambda: Items(3),
+        "Items.sizes is 3: it must be a tuple or list, each an integer, at least 1: write (3,)",
+    ),
+    (lambda: Items((), {"a": "b"}), "Items.weights['a'] is 'b': it must be a number"),
+    (lambda: Items((), [1]), "Items.weights is [1]: it must be a dict, each a number, or None"),
     (lambda: Pair(0), "Pair.left is 0: it must be an integer, at least 1"),
 ]
 
@@ -133,6 +148,12 @@ def test_arguments_can_be_checked_later():
         check_arguments(Owner, {"count": 0})
 
 
+def test_the_first_wrong_argument_is_named():
+    for _ in range(3):
+        with pytest.raises(ConfigError, match="Owner.count is 0"):
+            Owner(Part(), 0, share=2, timeout=0, mode="c", make=3)
+
+
 def test_what_the_registry_knows_of_a_setting():
     settings = settings_of("settings_test.Owner")
     assert list(settings) == ["part", "count", "share", "timeout", "seed", "mode", "make", "others"]
@@ -158,6 +179,17 @@ def test_roles():
         "Unknown.count": Role.CONDITION,
     }
     assert {name: find_role(name) for name in roles} == roles
+
+
+@gin.configurable(module="settings_test")
+class OwnCallback(Callback):
+    def __init__(self, patience=1, seed=0):
+        pass
+
+
+def test_roles_of_the_users_own_classes():
+    assert find_role("OwnCallback.patience") is Role.ADJUSTABLE  # like `Trainer.callbacks`
+    assert find_role("OwnCallback.seed") is Role.SEED
 
 
 def test_what_roles_mean():

@@ -5,10 +5,12 @@ import re
 
 import pytest
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.config.listing import list_settings
 from alf.config.registry import find_all, shorten
 from tests.docs.blocks import PAGES, ROOT
+
+registry.import_settings()
 
 _FOLDERS = ("alf", "benchmarks", "docs", "examples", "tests")
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}

@@ -45,7 +45,7 @@ WRONG_DEVICES = [
     ("CPU:0", "MirroredStrategy.devices is 'CPU:0': it must be a tuple or list, each a text"),
     (3, "MirroredStrategy.devices is 3: it must be a tuple or list"),
     ([], r"MirroredStrategy.devices is \[\]: it must be a list"),
-    ([3], r"MirroredStrategy.devices is \[3\]: it must be a tuple or list, each a text"),
+    ([3], r"MirroredStrategy.devices\[0\] is 3: it must be a text"),
 ]
 
 

@@ -3,9 +3,11 @@
 
 import pytest
 
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.plots.groups import find_target, group_runs
 from alf.plots.runs import Run
+
+registry.import_settings()
 
 PPO = {"Experiment.seed": "0", "Adam.learning_rate": "0.001", "PPOAlgorithm.discount": "0.99"}
 IMPALA = {"Experiment.seed": "0", "Adam.learning_rate": "0.003", "ImpalaAlgorithm.vtrace": "True"}
@@ -128,3 +130,10 @@ def test_a_setting_that_older_runs_do_not_have_has_its_default():
 
 def test_one_setting_under_two_names():
     assert group(PPO, {"alf.optimizers.Adam.learning_rate": "0.001", **PPO}) == {"PPO": [0, 1]}
+
+
+def test_two_algorithms_are_two_curves_though_all_settings_are_defaults():
+    assert group({"PPOAlgorithm.discount": "0.99"}, {"DqnAlgorithm.discount": "0.99"}) == {
+        "PPO": [0],
+        "DQN": [1],
+    }

@@ -4,13 +4,15 @@
 import pytest
 
 import alf
-import alf.bin.train  # noqa: F401  (it imports all that gin files may name)
+from alf.config import registry
 from alf.config.parsing import first_line, parse_config, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import configurable
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.training import Experiment
+
+registry.import_settings()
 
 SMALL = (
     "Experiment.num_envs = 1",
@@ -150,7 +152,7 @@ WRONG_VALUES = {
     ("ActorCriticNetwork.fc_layer_params = 64",): "fc_layer_params is 64",
     (
         "ActorCriticNetwork.fc_layer_params = (64, 0)",
-    ): "fc_layer_params is (64, 0): it must be a tuple or list, each an",
+    ): "fc_layer_params[1] is 0: it must be an integer, at least 1",
 }
 
 

@@ -173,6 +173,6 @@ def test_an_error_in_on_end_fails_a_run_that_is_saved(tmp_path):
 def test_what_is_no_callback_is_refused(tmp_path, callbacks):
     with pytest.raises(
         ConfigError,
-        match=r"Trainer.callbacks is .*: it must be a tuple or list, each a Callback \(@NAME\(\)\)",
+        match=r"Trainer.callbacks(\[\d\])? is .*: it must be a .*Callback \(@NAME\(\)\)",
     ):
         make_counting_trainer(tmp_path, callbacks=callbacks)
