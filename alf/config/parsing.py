@@ -62,6 +62,12 @@ def parse_config(
     check_bindings()
 
 
+def parse_operative_config(text: str) -> None:
+    """Reads a configuration that another process has made with `operative_config`."""
+    registry.import_settings()
+    gin.parse_config(text)
+
+
 def _explain(error, as_param):
     if isinstance(error, RecursionError):
         return "the file includes itself"

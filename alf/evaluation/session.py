@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import gin
 
-from alf.config.parsing import operative_config
+from alf.config.parsing import operative_config, parse_operative_config
 from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
@@ -207,5 +207,5 @@ def _make_evaluate(config, specs, settings):
         settings: dict of the arguments of a `Session`.
     """
     gin.clear_config()
-    gin.parse_config(config)
+    parse_operative_config(config)
     return Session(Experiment().make_policy(*specs), **settings).evaluate_weights

@@ -11,6 +11,7 @@ import tensorflow as tf
 from alf import replay
 from alf.algorithms import Algorithm, ImpalaAlgorithm
 from alf.config.kinds import AtLeast, AtMost, NonNegativeFloat, NonNegativeInt, PositiveInt
+from alf.config.parsing import parse_operative_config
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.seeds import spawn_seeds
@@ -384,7 +385,7 @@ def make_collector(config, *args, **kwargs):
         *args, **kwargs: of `Experiment.make_collector`.
     """
     gin.clear_config()
-    gin.parse_config(config)
+    parse_operative_config(config)
     return Experiment().make_collector(*args, **kwargs)
 
 

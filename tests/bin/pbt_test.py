@@ -248,7 +248,7 @@ WRONG = [
     (dict(gin_param=["Population.settings = {'lr': @rate/LogUniform()}"]), "Population.settings has 'lr'"),
     (
         dict(gin_param=["Population.settings = {'Adam.beta_1': 3}"]),
-        "Population.settings is {'Adam.beta_1': 3}: it must be a dict, each a Range",
+        r"Population.settings\['Adam.beta_1'\] is 3: it must be a Range",
     ),
     (
         dict(gin_param=[OTHERS % "ImpalaAlgorithm.discont"]),
