@@ -23,15 +23,15 @@ def fresh_config():
 
 
 @gin.configurable(module="hints_test")
-class Mine:
+class Minimal:
     def __init__(self, seed=0, limit=1):
         self.limit = limit
 
 
 @gin.configurable(module="hints_test")
-class MakesMine:
+class MakesMinimal:
     def __call__(self, seed=0):
-        return Mine(seed)
+        return Minimal(seed)
 
 
 @gin.configurable(module="hints_test")
@@ -51,12 +51,12 @@ WRONG_NAMES = {
     "Trainr.max_to_keep = 3  # mine": "Trainer.max_to_keep = 3",
     "Trainr.max_to_kep = 3": "Trainer.max_to_kep = 3",
     "a/b/trainer.max_to_keep = 3": "a/b/Trainer.max_to_keep = 3",
-    "Minne.limit = 3": "Mine.limit = 3",
+    "Minimall.limit = 3": "Minimal.limit = 3",
     "Trainer.max_to_kep = 3": "Trainer.max_to_keep = 3",
     "a/Trainer.max_to_kep = 3": "a/Trainer.max_to_keep = 3",
     "Learner.jit_compile = True": "alf.Learner.jit_compile = True",
     "a/Learner.jit_compile = True": "a/alf.Learner.jit_compile = True",
-    "Experiment.env_ctor = @Minne": "Experiment.env_ctor = @Mine",
+    "Experiment.env_ctor = @Minimall": "Experiment.env_ctor = @Minimal",
     "Experiment.env_ctor = @load": "Experiment.env_ctor = @alf.environments.load",
     "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
     "Adam.lr = 1e-3": "Adam.learning_rate = 1e-3",
@@ -182,7 +182,7 @@ PARENTHESES = {
     ),
     "Adam.learning_rate = @LinearSchedule": "Adam.learning_rate = @LinearSchedule()",
     "Experiment.policies = @Policies": "Experiment.policies = @Policies()",
-    "Trainer.callbacks = (@Mine,)": "Trainer.callbacks = (@Mine(),)",
+    "Trainer.callbacks = (@Minimal,)": "Trainer.callbacks = (@Minimal(),)",
     "Population.settings = {'x.y': @a/Uniform}": "Population.settings = {'x.y': @a/Uniform()}",
     "Experiment.algorithm_ctor = @PPOAlgorithm()": "Experiment.algorithm_ctor = @PPOAlgorithm",
     "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
@@ -205,10 +205,10 @@ def test_parentheses_that_are_missing_or_too_many(subtests):
 
 def test_a_line_that_may_be_meant_is_left_alone(subtests):
     for line in (
-        "Experiment.env_ctor = @MakesMine()",
+        "Experiment.env_ctor = @MakesMinimal()",
         "Experiment.strategy_ctor = @MultiWorkerMirroredStrategy",
         "Population.mutation_ctor = @Mutation",
-        "Mine.limit = @Adam",
+        "Minimal.limit = @Adam",
         "Adam.clipnorm = 1.0",
         "Adam.epsilon = 1e-5",
     ):
@@ -240,8 +240,8 @@ def test_no_number_is_infinite(subtests):
 
 
 def test_macros_may_use_each_other():
-    parse_config([], ["Mine.limit = (%a, %b)", "a = %b", "b = %c", "c = 1"])
-    assert gin.get_configurable("Mine")().limit == (1, 1)
+    parse_config([], ["Minimal.limit = (%a, %b)", "a = %b", "b = %c", "c = 1"])
+    assert gin.get_configurable("Minimal")().limit == (1, 1)
 
 
 def test_a_macro_that_nothing_uses():
@@ -330,22 +330,22 @@ class Theirs:
 
 
 def unread(*params):
-    """The end of the error that names bindings which nothing reads, after a call of a/Mine."""
+    """The end of the error that names bindings which nothing reads, after a call of a/Minimal."""
     parse_config([], list(params))
     with gin.config_scope("a"):
-        gin.get_configurable("Mine")(seed=1)
+        gin.get_configurable("Minimal")(seed=1)
     with pytest.raises(ConfigError) as caught:
         check_dead_bindings()
     return str(caught.value).partition("nothing reads the gin binding ")[2]
 
 
 UNREAD = {
-    "Yours.limit = 3": "Yours.limit; did you mean a/Mine.limit = 3 ?",  # the one that is in use
-    "b/Mine.limit = {'x': @Mine}": "b/Mine.limit; did you mean a/Mine.limit = {'x': @Mine} ?",
+    "Yours.limit = 3": "Yours.limit; did you mean a/Minimal.limit = 3 ?",  # the one that is in use
+    "b/Minimal.limit = {'x': @Minimal}": "b/Minimal.limit; did you mean a/Minimal.limit = {'x': @Minimal} ?",
     "b/Yours.limitt = 'x'": "b/Yours.limitt; did you mean b/Yours.limit = 'x' ?",
     "Yours.qqq = 3": "Yours.qqq",
     "Theirs.limit = 3": "Theirs.limit",  # of another module
-    "a/Mine.seed = 3": "a/Mine.seed",  # the caller gives it
+    "a/Minimal.seed = 3": "a/Minimal.seed",  # the caller gives it
     "Trainer.max_to_keep = 3": "Trainer.max_to_keep",
 }
 
@@ -357,17 +357,17 @@ def test_a_binding_that_nothing_reads_is_answered_by_the_line_to_write(subtests)
 
 
 def test_the_nearest_line_comes_first():
-    parse_config([], ["q/Mine.limit = 3"])
-    for scope, name in (("z/y", "Mine"), ("b", "Yours"), ("a", "Mine")):
+    parse_config([], ["q/Minimal.limit = 3"])
+    for scope, name in (("z/y", "Minimal"), ("b", "Yours"), ("a", "Minimal")):
         with gin.config_scope(scope):
             gin.get_configurable(name)()
-    lines = "a/Mine.limit = 3 or z/y/Mine.limit = 3 or b/Yours.limit = 3"
-    with pytest.raises(ConfigError, match=f"binding q/Mine.limit; did you mean {lines} [?]$"):
+    lines = "a/Minimal.limit = 3 or z/y/Minimal.limit = 3 or b/Yours.limit = 3"
+    with pytest.raises(ConfigError, match=f"binding q/Minimal.limit; did you mean {lines} [?]$"):
         check_dead_bindings()
 
 
 def test_each_of_several_bindings_that_nothing_reads_has_its_line():
-    names, lines = "Yours.limit, b/Yours.limi", "a/Mine.limit = 3 or b/Yours.limit = 4"
+    names, lines = "Yours.limit, b/Yours.limi", "a/Minimal.limit = 3 or b/Yours.limit = 4"
     assert unread("Yours.limit = 3", "b/Yours.limi = 4") == f"{names}; did you mean {lines} ?"
 
 

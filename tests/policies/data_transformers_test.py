@@ -467,7 +467,7 @@ WRONG_SETTINGS = [
     (functools.partial(RewardWeighting, weights=(1.0,)), r"weights is \(1.0,\): .* shape \(\)"),
     (
         functools.partial(RewardWeighting, weights=("a",)),
-        r"RewardWeighting.weights is \('a',\): .* each a number",
+        r"RewardWeighting.weights\[0\] is 'a': it must be a number",
     ),
     (RewardWeighting, r"weights is None: .* shape \(\)"),
     (

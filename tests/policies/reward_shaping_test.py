@@ -117,7 +117,7 @@ def test_the_progress_is_that_of_the_policy_and_a_copy_has_its_own():
         (lambda: RewardShaping(VECTOR, REWARD, weights=[1.0]), "RewardShaping.weights is .1.0.: .* a dict"),
         (
             lambda: RewardShaping(VECTOR, REWARD, weights={"a": "b"}),
-            "RewardShaping.weights is {'a': 'b'}: .* a dict, each a number",
+            r"RewardShaping.weights\['a'\] is 'b': it must be a number",
         ),
         (lambda: RewardShaping(VECTOR, VECTOR, weights={"a": 1.0}), "RewardWeighting must come before"),
         (

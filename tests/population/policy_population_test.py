@@ -705,7 +705,7 @@ BAD = {
         "PolicyPopulation.settings = {'rate': @rate/LogUniform()}",
         "PolicyPopulation.settings has 'rate': it must be the name of a gin binding",
     ),
-    "range": ("PolicyPopulation.settings = {'Adam.learning_rate': 0.1}", "must be a dict, each a Range"),
+    "range": ("PolicyPopulation.settings = {'Adam.learning_rate': 0.1}", "it must be a Range"),
     "another_graph": (
         "PolicyPopulation.settings = {'Experiment.unroll_length': @Integers()}\n"
         "Integers.low = 1\nIntegers.high = 4",

@@ -126,7 +126,7 @@ def test_settings_are_described_in_a_line():
 WRONG_SWEEPS = {
     "settings": (
         dict(settings={"a.b": 3}, num_samples=1),
-        r"Sweep.settings is \{'a.b': 3\}: it must be a dict, each a Range",
+        r"Sweep.settings\['a.b'\] is 3: it must be a Range",
     ),
     "two names": (
         dict(settings=dict.fromkeys(["Sweep.seed", "alf.sweep.Sweep.seed"], Uniform(0, 1)), num_samples=1),
