@@ -9,7 +9,7 @@ import gin
 from gin import config_parser
 
 from alf.config import registry
-from alf.config.registry import shorten
+from alf.config.registry import name_binding, shorten
 from alf.config.settings import check_kind, find_setting, settings_of
 from alf.errors import ConfigError
 
@@ -190,12 +190,8 @@ def _find_close_bindings(scope, selector, parameter, value, owners):
     ]
 
 
-def _name(scope, selector, parameter):
-    return f"{scope}{'/' * bool(scope)}{shorten(selector)}.{parameter}"
-
-
 def _write(scope, selector, parameter, value):
-    return f"{_name(scope, selector, parameter)} = {value}"
+    return f"{name_binding(scope, selector, parameter)} = {value}"
 
 
 class _Text(str):
@@ -247,7 +243,7 @@ def check_bindings():
             if setting is not None:
                 _check_parentheses(scope, selector, parameter, value, setting.kind)
                 if not any(gin.config.iterate_references({"": value})):
-                    check_kind(_name(scope, selector, parameter), value, setting.kind)
+                    check_kind(name_binding(scope, selector, parameter), value, setting.kind)
     for macro in sorted(find_unused_macros()):
         _raise_unused(macro, bound[macro, "gin.macro"]["value"])
 

@@ -39,6 +39,11 @@ def write_import_paths(paths):
     return [EXAMPLES if path == find_examples() else path for path in paths]
 
 
+def resolve_import_paths(paths):
+    """Returns the folders that `write_import_paths` has made of them."""
+    return [find_examples() if path == EXAMPLES else path for path in paths]
+
+
 def read_import_paths(root_dir):
     """Returns the folders where the modules of a run may be; an empty list if there is no run.
 
@@ -49,7 +54,7 @@ def read_import_paths(root_dir):
         return []
     try:
         with open(path, encoding="utf-8") as file:
-            return [find_examples() if x == EXAMPLES else x for x in json.load(file)["import_paths"]]
+            return resolve_import_paths(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
 

@@ -6,9 +6,11 @@
 """
 
 import dataclasses
+import functools
 import inspect
 import math
 import numbers
+import operator
 import re
 import types
 import typing
@@ -20,56 +22,27 @@ from typing import Annotated, Any, NamedTuple
 _GREATEST_INT = 2**63 - 1
 
 
-@dataclasses.dataclass(frozen=True)
-class AtLeast:
-    """A bound of a number: it is not below `bound`."""
-
-    bound: float
-
-    def holds(self, value: Any) -> bool:
-        return bool(value >= self.bound)
-
-    def __str__(self) -> str:
-        return f"at least {self.bound}"
+_RULES = {"at least": operator.ge, "at most": operator.le, "above": operator.gt, "below": operator.lt}
 
 
 @dataclasses.dataclass(frozen=True)
-class AtMost:
-    """A bound of a number: it is not above `bound`."""
+class Bound:
+    """A bound of a number, such as `AtLeast(0)`. Its text is "at least 0"."""
 
+    rule: str  # a key of _RULES
     bound: float
 
     def holds(self, value: Any) -> bool:
-        return bool(value <= self.bound)
+        return bool(_RULES[self.rule](value, self.bound))
 
     def __str__(self) -> str:
-        return f"at most {self.bound}"
+        return f"{self.rule} {self.bound}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Above:
-    """A bound of a number: it is greater than `bound`."""
-
-    bound: float
-
-    def holds(self, value: Any) -> bool:
-        return bool(value > self.bound)
-
-    def __str__(self) -> str:
-        return f"above {self.bound}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Below:
-    """A bound of a number: it is less than `bound`."""
-
-    bound: float
-
-    def holds(self, value: Any) -> bool:
-        return bool(value < self.bound)
-
-    def __str__(self) -> str:
-        return f"below {self.bound}"
+AtLeast = functools.partial(Bound, "at least")
+AtMost = functools.partial(Bound, "at most")
+Above = functools.partial(Bound, "above")
+Below = functools.partial(Bound, "below")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +54,6 @@ class Whole:
 class NotEmpty:
     """Refuses the text ""."""
 
-
-Bound = (AtLeast, AtMost, Above, Below)
 
 PositiveInt = Annotated[int, AtLeast(1)]
 NonNegativeInt = Annotated[int, AtLeast(0)]

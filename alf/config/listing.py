@@ -115,7 +115,7 @@ def _format_default(setting):
 
 @functools.cache
 def _read_texts(function):
-    """Returns a dict from parameter to text: of the docstring, else of a base class, else of a comment.
+    """Returns a dict from parameter to text: of the docstring, else of a base class.
 
     The fields of a named tuple are its "Attributes:".
     """

@@ -23,7 +23,7 @@ from alf.config.hints import (
     find_used_macros,
 )
 from alf.config.imports import is_installed, is_of_user, read_import_paths
-from alf.config.registry import shorten
+from alf.config.registry import name_binding
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, RecursionError, SyntaxError, ValueError, tokenize.TokenError
@@ -118,16 +118,9 @@ def take_bindings(module, only_read=False):
     Raises ConfigError if nothing has read one of them; with `only_read` such a one stays. `module` is a name,
     such as "alf.population".
     """
-    read = registry.list_read_bindings()
-    keys = [
-        x for x in registry.list_bindings() if x[1].startswith(f"{module}.") and (x in read or not only_read)
-    ]
-    bound = registry.list_bindings()
-    names = [
-        f"{scope}{'/' * bool(scope)}{shorten(selector)}.{parameter}"
-        for scope, selector in keys
-        for parameter in bound[scope, selector]
-    ]
+    bound, read = registry.list_bindings(), registry.list_read_bindings()
+    keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
+    names = [name_binding(*key, parameter) for key in keys for parameter in bound[key]]
     check_dead_bindings([f"{name}=" for name in names])
     used_macros = find_used_macros()
     registry.remove_bindings(*keys)

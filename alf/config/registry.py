@@ -66,6 +66,11 @@ def shorten(selector: str) -> str:
     return selector if "." in name else name
 
 
+def name_binding(scope: str, selector: str, parameter: str) -> str:
+    """Returns the name of a binding as gin files write it: "eval/Evaluator.num_episodes"."""
+    return f"{scope}{'/' * bool(scope)}{shorten(selector)}.{parameter}"
+
+
 def complete(name: str) -> str:
     """Returns the name of a binding with its scope and its selector in full.
 

@@ -116,9 +116,7 @@ def checked(target: Target, name: str | None = None) -> Target:
 
 def _check_calls(function, owner):
     signature = inspect.signature(function)
-    named = [x for x in signature.parameters.values() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)]
-    kinds = {x.name: find_kind(x.annotation) for x in named if not _is_part(x)}
-    kinds = {name: kind for name, kind in kinds.items() if kind.words}
+    kinds = _find_kinds(signature)
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -126,9 +124,7 @@ def _check_calls(function, owner):
             given = signature.bind_partial(*args, **kwargs).arguments
         except TypeError:  # the call itself says what is wrong
             given = {}
-        for name, value in given.items():
-            if name in kinds:
-                check_kind(f"{owner}.{name}", value, kinds[name])
+        _check_all(owner, given, kinds)
         return function(*args, **kwargs)
 
     call.__signature__ = signature  # gin does not unwrap
@@ -142,9 +138,20 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> N
         function: class or function.
         given: dict from the names of arguments to values; other names do not matter.
     """
-    for x in inspect.signature(function).parameters.values():
-        if x.name in given and not _is_part(x):
-            check_value(f"{function.__name__}.{x.name}", given[x.name], x.annotation)
+    _check_all(function.__name__, given, _find_kinds(inspect.signature(function)))
+
+
+def _find_kinds(signature):
+    """Returns a dict from name to `Kind` of the arguments that are checked."""
+    named = [x for x in signature.parameters.values() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)]
+    kinds = {x.name: find_kind(x.annotation) for x in named if not _is_part(x)}
+    return {name: kind for name, kind in kinds.items() if kind.words}
+
+
+def _check_all(owner, given, kinds):
+    for name, value in given.items():
+        if name in kinds:
+            check_kind(f"{owner}.{name}", value, kinds[name])
 
 
 def _is_part(parameter):

@@ -24,6 +24,7 @@ from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
 from alf.workers import can_pickle, make_rendered, takes_argument
 from alf.workers.games import make_game
+from alf.workers.info import check_info_keys
 
 _OF_VECTORS = {"num_envs": "batch_size", "vectorization_mode": "num_workers"}
 _MEANT = {**_OF_VECTORS, "id": "name"}  # of what Gymnasium calls otherwise: the setting of `load`
@@ -110,9 +111,8 @@ def load(
         env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     call, makes, constructor = _bind(name, batch_size, kwargs)
-    makes, num_workers = _render_or_step(
-        makes, num_workers, constructor, render_mode, find_lost_binding(call)
-    )
+    lost = find_lost_binding(call)
+    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
     try:
         return _make_single(makes, seed, num_workers, splits, wanted)
     except gymnasium.error.DependencyNotInstalled:
@@ -148,9 +148,8 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
     if str(name).startswith("pettingzoo:"):
         import_extra("pettingzoo", "pettingzoo")
         call, [make] = _bind_call(_find_game(name.removeprefix("pettingzoo:")), 1, kwargs)
-        return functools.partial(make_game, make, max_episode_steps, tuple(info_keys)), find_lost_binding(
-            call
-        )
+        make = functools.partial(make_game, make, max_episode_steps, tuple(info_keys))
+        return make, find_lost_binding(call)
     limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
     call, [make], _ = _bind(name, 1, {**limit, **kwargs})
     return make, find_lost_binding(call)
@@ -316,15 +315,14 @@ def load_pettingzoo(
             setting is wrong. Errors of the environment pass through.
     """
     import_extra("pettingzoo", "pettingzoo")
-    info_keys = tuple(info_keys)
+    info_keys = check_info_keys("load_pettingzoo.info_keys", info_keys)
     wanted: dict[str, Any] = {"info_keys": ()}  # the games read the infos of their agents
     if max_random_steps is not None:
         wanted["max_random_steps"] = max_random_steps
     constructor = name if callable(name) else _find_game(name)
     call, makes = _bind_call(constructor, batch_size, kwargs)
-    makes, num_workers = _render_or_step(
-        makes, num_workers, constructor, render_mode, find_lost_binding(call)
-    )
+    lost = find_lost_binding(call)
+    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
     makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
     splits = {} if num_splits is None else {"num_splits": num_splits}
     made = _make_single(makes, seed, num_workers, splits, wanted)

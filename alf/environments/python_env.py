@@ -23,6 +23,7 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError
 from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
+from alf.workers.info import check_info_keys
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
@@ -105,7 +106,7 @@ class PythonEnvironment(BatchedEnvironment):
             max_concurrent_starts=max_concurrent_starts,
             heartbeat_interval=heartbeat_interval,
         )
-        info_keys = tuple(info_keys)
+        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)  # before workers start
         num_workers = _choose_num_workers(num_workers, env_fns, settings, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:

@@ -390,12 +390,7 @@ def make_collector(config, *args, **kwargs):
 
 
 def _check_behavior_ctor(behavior_ctor, num_envs):
-    """Raises ConfigError unless it is None, or a callable and there are environments."""
-    if behavior_ctor is not None and not callable(behavior_ctor):
-        raise ConfigError(
-            f"Experiment.behavior_ctor is {behavior_ctor!r}: it must make a behavior; in gin, @load_behavior "
-            "without parentheses"
-        )
+    """Raises ConfigError if there is a behavior, but no environment."""
     if behavior_ctor is not None and not num_envs:
         raise ConfigError(
             "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"

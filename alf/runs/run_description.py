@@ -14,7 +14,7 @@ import os
 import platform
 from typing import Any, NamedTuple
 
-from alf.config.imports import RUN_FILE, list_own_paths, read_import_paths, write_import_paths
+from alf.config.imports import RUN_FILE, list_own_paths, resolve_import_paths, write_import_paths
 from alf.core.spec_json import nest_from_json, nest_to_json
 from alf.errors import ConfigError
 from alf.version import __version__
@@ -68,7 +68,9 @@ def read_description(root_dir):
             values = json.load(file)
         _check_types(values)
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
-        return RunDescription(**{**values, **specs, "import_paths": read_import_paths(root_dir)})
+        return RunDescription(
+            **{**values, **specs, "import_paths": resolve_import_paths(values["import_paths"])}
+        )
     except FileNotFoundError:
         raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
