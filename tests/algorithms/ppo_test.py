@@ -391,7 +391,7 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
             experience, _ = driver.get_training_exps()
     finally:
         driver.stop()
-    batch, _ = learner.prepare(merge_unrolls(experience))
+    batch, _ = learner._update.prepare(merge_unrolls(experience))
     params = policy.unroll(batch, batch.state).params
     np.testing.assert_allclose(params[:-1], batch.info.proximal[:-1], rtol=1e-4, atol=1e-5)
     other = policy.unroll(batch, tf.nest.map_structure(tf.zeros_like, batch.state)).params

@@ -157,7 +157,7 @@ def test_no_fraction_of_an_update_is_lost(ratio, monkeypatch):
         learner.progress.updates.assign_add(num_updates)
         return {"loss": 0.0} if num_updates else {}
 
-    monkeypatch.setattr(ReplayTraining, "_update", count)
+    monkeypatch.setattr(ReplayTraining, "_train", count)
     driver, _, _ = make(replay_ratio=ratio)
     steps, updates, _ = iterate(driver, 15)
     np.testing.assert_array_equal(updates, due_updates(ratio, steps))
