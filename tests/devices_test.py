@@ -8,6 +8,7 @@ from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from tests.example_runs import EXAMPLES, build
+from tests.small_drivers import build_driver
 
 
 def test_a_learner_device_that_is_not_there(tmp_path):
@@ -32,4 +33,4 @@ def test_wrong_actor_devices(settings, message):
     envs = make_counting_envs(1)
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     with pytest.raises(ConfigError, match=message):
-        AsyncOffPolicyDriver(envs, learner, **{"actor_device": "CPU:0", **settings})
+        build_driver(AsyncOffPolicyDriver, envs, learner, **{"actor_device": "CPU:0", **settings})

@@ -28,7 +28,7 @@ CHANGES = [
     "StopCriteria.num_iterations = 80",
     "alf.environments.load.num_workers = 1",
     "Experiment.learner_device = 'CPU:0'",
-    "AsyncOffPolicyDriver.stall_timeout = 200.0",
+    "Monitoring.stall_timeout = 200.0",
     "alf.Learner.debug_summaries = True",
     "Trainer.max_to_keep = 2",
 ]

@@ -19,6 +19,7 @@ from alf.learner.optimizers import GroupOptimizer, Optimizer
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
 from alf.learner.update import NOT_FINITE, Update, add_scalars
+from alf.policies.policy import ONLY_POLICY
 
 
 @configurable("alf")
@@ -121,6 +122,8 @@ class Learner(tf.Module):
             summarize_grads_and_vars,
         )
         self.peers = self._update.peers
+        self._oldest_version: int | None = None  # of experience to learn from, see `note_copied_weights`
+        self._has_dropped = False  # whether `observe` has dropped a batch since the last call of `train`
         if self.peers.count > 1 and not isinstance(self._training, UnrollTraining):
             raise ConfigError(
                 f"there are {self.peers.count} learner processes: they must train on fresh experience, so "
@@ -148,14 +151,24 @@ class Learner(tf.Module):
         """
         for ours, theirs in zip(self.list_learned(), learner.list_learned(), strict=True):
             ours.assign(theirs)
-        # Last, so that whoever has read this version acts with the copied weights alone.
-        self.progress.updates.assign_add(1)
-        self.drop_experience()
+        self.note_copied_weights()
 
-    def drop_experience(self) -> None:
-        """Drops what waits to be trained on, once more or for the first time; a replay buffer stays."""
+    def note_copied_weights(self) -> None:
+        """Tells the learner that its weights were copied from elsewhere.
+
+        The copy counts as an update. Experience that older weights have collected is dropped from now on; a
+        replay buffer keeps it.
+        """
+        # After the copy: whoever has read this version acts with no older weights.
+        self.progress.updates.assign_add(1)
         if self.needs_fresh_experience:
+            self._oldest_version = int(self.progress.updates)
             self.replayer.clear()
+
+    @property
+    def learners(self) -> dict[str, "Learner"]:
+        """A dict of this learner, "policy": a `LearnerGroup` has several."""
+        return {ONLY_POLICY: self}
 
     @property
     def train_step_counter(self) -> Array:
@@ -186,7 +199,14 @@ class Learner(tf.Module):
             )
 
     def observe(self, experience: Experience) -> None:
-        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
+        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data.
+
+        After `note_copied_weights` a batch that has a step of older weights is dropped.
+        """
+        oldest = self._oldest_version
+        if oldest is not None and int(tf.reduce_min(experience.policy_version)) < oldest:
+            self._has_dropped = True
+            return
         with self.peers.watch(), single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)
@@ -207,6 +227,10 @@ class Learner(tf.Module):
             DivergedError: if the loss or its gradient is not finite for another reason.
             LostPeerError: if another learner process does not make the same update.
         """
+        if self._has_dropped:  # the rest would be a batch of another size
+            self._has_dropped = False
+            self.replayer.clear()
+            return {}
         return self._train(self._training.train)
 
     def train_from_replay(self) -> dict[str, Array]:
@@ -222,6 +246,10 @@ class Learner(tf.Module):
         It is empty without `debug_summaries` and `summarize_grads_and_vars`.
         """
         return self._update.histograms()
+
+    def replay_counts(self) -> dict[str, int]:
+        """Returns what to show of the replayer, see `Replayer.counts`."""
+        return self.replayer.counts()
 
     def get_state(self) -> Any:
         """The part of the state that no variable holds, as JSON types."""

@@ -26,7 +26,6 @@ from alf.errors import (
     check_type,
 )
 from alf.evaluation.evaluator import Evaluator
-from alf.learner import LearnerGroup
 from alf.runs.checkpointer import Checkpointer
 from alf.runs.experiment import seed_continued_run
 from alf.runs.run_dir import RunDir
@@ -116,11 +115,6 @@ class Trainer:
         self._evaluator = self._eval_return = None
         with self._stop_on_error():
             check_arguments(Trainer, given)
-            if checkpoint_replay_buffer and isinstance(self.learner, LearnerGroup):
-                raise ConfigError(
-                    f"Trainer.checkpoint_replay_buffer is {checkpoint_replay_buffer!r}: it does not know "
-                    "several policies"
-                )
             self._batches_per_train_iter = batches_per_train_iter
             if driver.batch_shape is not None:
                 num_unrolls, unroll_length, batch_size = driver.batch_shape
@@ -179,15 +173,10 @@ class Trainer:
         """Goes on from what another run of the same parts has learned, see `Checkpointer.copy_from`.
 
         What this run's old weights have collected is dropped, unless it goes to a replay buffer. From the
-        thread that trains, or before `train`. ConfigError is raised where several policies learn.
+        thread that trains, or before `train`.
         """
-        if isinstance(self.learner, LearnerGroup):
-            raise ConfigError(
-                f"Trainer.copy_from does not know several policies, here {', '.join(self.learner.learners)}"
-            )
         self._checkpointer.copy_from(path)
-        if self._is_training and self.learner.needs_fresh_experience:
-            self.driver.drop_old_experience()
+        self.driver.publish_soon()
 
     @property
     def evaluates(self) -> bool:
@@ -257,9 +246,7 @@ class Trainer:
             if initial_checkpoint is not None:
                 logging.info("Trainer.initial_checkpoint is ignored: there is a checkpoint of the run's own")
         elif initial_checkpoint is not None:
-            if isinstance(self.learner, LearnerGroup):
-                raise ConfigError("Trainer.initial_checkpoint is set: it does not know several policies")
-            logging.info("%s", warm_start(self.learner.algorithm, initial_checkpoint))
+            logging.info("%s", warm_start(self.learner, initial_checkpoint))
 
     def _loop_and_save(self):
         try:
@@ -463,7 +450,7 @@ class Trainer:
             "updates": int(progress.updates),
             "env steps": int(progress.env_steps),
             "episodes": self._episodes.count(),
-            **{name.replace("_", " "): n for name, n in self.learner.replayer.counts().items()},
+            **{name.replace("_", " "): n for name, n in self.learner.replay_counts().items()},
         }
 
     def _values(self, summary):
@@ -478,7 +465,7 @@ class Trainer:
         values |= self._stages.measure(self._collection.phase.collects)
         values |= self._machine.measure()
         values |= {f"queues/{name}": size for name, size in self.driver.queue_sizes().items()}
-        values |= {f"replay/{name}": n for name, n in self.learner.replayer.counts().items()}
+        values |= {f"replay/{name}": n for name, n in self.learner.replay_counts().items()}
         values["environments/worker_restarts"] = self.driver.num_restarts
         values["train/iterations"] = self._checkpointer.iterations
         return values

@@ -139,7 +139,7 @@ def _continue_with_seeds(lab):
     return outcome
 
 
-_TIMEOUT = ["AsyncOffPolicyDriver.stall_timeout = 3"]
+_TIMEOUT = ["Monitoring.stall_timeout = 3"]
 
 
 @_STALLS.add("stall", "an environment in this process hangs")
@@ -158,7 +158,7 @@ def _stall(lab):
 @_STALLS.add("stall_warn", 'the same with on_stall = "warn", for 6 s')
 def _warn_of_stall(lab):
     fault = {"kind": "sleep_6", "where": "step", "when": True}
-    params = [*_TIMEOUT, "AsyncOffPolicyDriver.on_stall = 'warn'", "StopCriteria.max_seconds = 20"]
+    params = [*_TIMEOUT, "Monitoring.on_stall = 'warn'", "StopCriteria.max_seconds = 20"]
     training = lab.train_until_saved("impala", params, fault=fault)
     training.inject()
     training.wait_until(lambda: training.events("fault_ended"), 30, "the end of the stall")

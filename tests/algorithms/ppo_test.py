@@ -22,6 +22,7 @@ from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.learning import check_memory, remembering_env, train
 from tests.algorithms.literal_returns import literal_vtrace
+from tests.small_drivers import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
@@ -384,7 +385,7 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
         if variable.dtype.is_floating:
             variable.assign(3.0 * variable)
     learner = make_learner(PPOAlgorithm(policy))
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=4)
     try:
         driver.start()
         for _ in range(2):  # the second one begins inside an episode

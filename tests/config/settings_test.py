@@ -199,7 +199,8 @@ def test_what_roles_mean():
 
 # Settings with which a run must go on, see docs/concepts.
 MAY_CHANGE = {
-    "AsyncOffPolicyDriver": "stall_timeout on_stall start_spread actor_device",
+    "Monitoring": "stall_timeout on_stall stop_timeout observers metrics",
+    "DriverSettings": "start_spread actor_device",
     "PythonEnvironment": "step_timeout heartbeat_interval pin_workers num_workers",
     "alf.environments.load": "num_workers info_keys",
     "load_atari": "num_threads",
@@ -225,7 +226,7 @@ STAYS = {
     "Adam": "learning_rate",
     "PPOAlgorithm": "discount",
     "load_atari": "frame_skip",
-    "AsyncOffPolicyDriver": "learn_queue_cap",
+    "DriverSettings": "learn_queue_cap mode",
     "alf.environments.load": "batch_size",
     "ActorCriticNetwork": "seed",
 }

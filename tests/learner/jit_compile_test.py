@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining
+from alf.learner import UnrollTraining
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU
 from tests.learner import learner_test

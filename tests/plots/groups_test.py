@@ -25,7 +25,7 @@ def group(*settings):
     [
         *("Experiment.seed", "a/ActorCriticNetwork.seed", "StopCriteria.num_env_steps"),
         *("Trainer.summary_interval", "Trainer.checkpoint_interval", "Evaluator.num_episodes"),
-        *("AsyncOffPolicyDriver.stall_timeout", "alf.Learner.debug_summaries", "eval/Mine.x"),
+        *("Monitoring.stall_timeout", "alf.Learner.debug_summaries", "eval/Mine.x"),
         *("alf.environments.load.num_workers", "Experiment.learner_device"),
     ],
 )

@@ -23,8 +23,8 @@ from alf.algorithms import PPOAlgorithm
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
-from alf.learner import LearnerGroup
-from alf.learner.learner_group import PolicyBatch
+from alf.games import LearnerGroup
+from alf.games.learners import PolicyBatch
 from alf.population import policy_controller
 from alf.population.lineage import draw_lineage
 from alf.population.mutation import LogUniform, Mutation, Replacement, Uniform
@@ -474,7 +474,7 @@ KINDS = {
     "mix_in": 'Experiment.exp_replayer = "mix_in"\nMixInReplayer.replay_proportion = 2.0\n',
     "multi_pass": 'Experiment.exp_replayer = "multi_pass"\nMultiPassReplayer.num_passes = 4\n'
     "MultiPassReplayer.num_batches = 5\n",
-    "copies": "AsyncOffPolicyDriver.parameter_update_period = 1_000_000_000\n",
+    "copies": "DriverSettings.parameter_update_period = 1_000_000_000\n",
 }
 
 

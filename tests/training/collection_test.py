@@ -22,6 +22,7 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.progress_bar import ProgressBar
 from alf.training.stop_criteria import StopCriteria
+from tests.small_drivers import build_driver
 from tests.training.counting_parts import make_counting_replay_learner
 
 BATCH = 2 * 5 * 4  # rows of a call of `collect` of the synchronous driver
@@ -149,7 +150,7 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
 
     experiment = {"driver_ctor": driver, "offline_buffer": recorded}
     if driver is AsyncOffPolicyDriver:
-        experiment["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
+        experiment["driver_ctor"] = functools.partial(build_driver, driver, parameter_update_period=1)
     trainer = make_trainer(tmp_path, 20, look, made, experiment, learner=LEARNERS[driver])
     replayer, mixed = trainer.learner.replayer, []
     sample = replayer.sample

@@ -86,11 +86,11 @@ class CountingDriver(Driver):
             self.clocks.learner = StageClock(get_time)
 
     def start(self):
-        self._check_starts()
+        self._begin()
         self._rows = [env.reset() for env in self._envs]
 
     def _collect(self, observe):
-        self._raise_if_stopping()
+        self._threads.raise_if_stopping()
         steps = sum(map(self._unroll, range(len(self._envs))))
         observe(steps)
         return steps

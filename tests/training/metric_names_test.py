@@ -22,6 +22,7 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, League, Trainer
 from alf.training.stop_criteria import StopCriteria
 from tests.games.league_test import Duel
+from tests.small_drivers import build_driver
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
 
@@ -128,7 +129,7 @@ def run_ppo(root_dir):
         algorithm_ctor=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
-        driver_ctor=functools.partial(SyncOffPolicyDriver, metrics=metrics),
+        driver_ctor=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
     )
 
 

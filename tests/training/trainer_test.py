@@ -37,6 +37,7 @@ from alf.runs.run_dir import RunDir
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.small_drivers import build_driver
 from tests.training.counting_parts import Clock, CountingDriver, CountingLearner, logged
 from tests.training.event_files import read_events, read_kinds
 
@@ -570,7 +571,7 @@ def test_interrupt_ends_a_run_that_waits_for_a_slow_environment(tmp_path):
 
     def interrupt():
         hanging.wait(60)  # for both environments
-        while trainer.driver.queue_sizes()["learn_queue"] or trainer.driver._waiting_since is None:
+        while trainer.driver.queue_sizes()["learn_queue"] or trainer.driver._threads._waiting_since is None:
             time.sleep(0.01)
         trainer.interrupt("enough")
 
@@ -630,7 +631,7 @@ def test_an_interrupt_at_any_moment_saves_a_run_that_can_go_on(tmp_path, monkeyp
 
     settings = {"driver_ctor": driver, "env_ctor": functools.partial(Watched, notice)}
     if driver is AsyncOffPolicyDriver:
-        settings["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
+        settings["driver_ctor"] = functools.partial(build_driver, driver, parameter_update_period=1)
     trainer = make_trainer(tmp_path, experiment=settings, learner=CountingLearner, checkpoint_interval=0.0)
     train, write = trainer.learner.train, tf.train.Checkpoint.write
 
@@ -812,8 +813,8 @@ def test_failures_while_building_close_the_environments_and_write_nothing(tmp_pa
     assert [env.closed for env in made] == [1]
 
     made.clear()
-    with pytest.raises(ConfigError, match="unroll_length is 0"):
-        make_trainer(root_dir, env={"made": made}, experiment={"unroll_length": 0})
+    with pytest.raises(ConfigError, match="unroll_length is 0.5"):
+        make_trainer(root_dir, env={"made": made}, experiment={"unroll_length": 0.5})
     assert [env.closed for env in made] == [1, 1]
 
     made.clear()
