@@ -17,9 +17,9 @@ import tensorflow as tf
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner, UnrollTraining
 from alf.training import Experiment
+from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
 from tests.learner.replicas_program import parts, replay
-from tests.small_drivers import build_driver
 
 COPIES = functools.partial(build_driver, AsyncOffPolicyDriver, parameter_update_period=1)
 RUNS = {

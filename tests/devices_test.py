@@ -7,8 +7,8 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
-from tests.small_drivers import build_driver
 
 
 def test_a_learner_device_that_is_not_there(tmp_path):

@@ -23,7 +23,7 @@ from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QVal
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5

@@ -16,7 +16,14 @@ _MOVED = {
         *("observers", "metrics", "statistics_ctor", "stop_timeout", "stall_timeout", "on_stall"),
     ),
 }
-_NAMES = {
+_RENAMED = {
+    "Trainer.checkpoint_interval": "Checkpoints.interval",
+    "Trainer.max_to_keep": "Checkpoints.max_to_keep",
+    "Trainer.checkpoint_replay_buffer": "Checkpoints.replay_buffer",
+    "Trainer.summary_interval": "Summaries.interval",
+    "Trainer.custom_summary": "Summaries.custom",
+}
+_NAMES = _RENAMED | {
     f"{driver}.{name}": f"{owner}.{name}"
     for owner, names in _MOVED.items()
     for name in names

@@ -241,7 +241,7 @@ def _find_replayers(learner, folder):
             saved[os.path.join(folder, file_name)] = one.replayer
     if not saved:
         raise ConfigError(
-            f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {' and '.join(sorted(names))}, "
+            f"Checkpoints.replay_buffer is True, but exp_replayer is {' and '.join(sorted(names))}, "
             "which keeps nothing"
         )
     return saved

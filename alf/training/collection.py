@@ -77,7 +77,7 @@ class Collection:
         if self._until is not None and is_over and not all(one.replayer.num_steps() for one in learners):
             raise ConfigError(
                 f"Trainer.collect_until_env_steps is {self._until}: collection has ended, and the replay "
-                "buffer is empty. Trainer.checkpoint_replay_buffer = True would have kept it; a higher "
+                "buffer is empty. Checkpoints.replay_buffer = True would have kept it; a higher "
                 "collect_until_env_steps collects again"
             )
 

@@ -23,7 +23,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.literal_returns import literal_n_step, literal_vtrace
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)

@@ -10,7 +10,7 @@ from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.learner import ReplayTraining
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import RememberEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 DELAY = 2
 

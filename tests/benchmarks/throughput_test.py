@@ -10,8 +10,8 @@ import pytest
 from alf.drivers import AsyncOffPolicyDriver
 from benchmarks.workloads import WORKLOADS
 from tests.benchmarks.conftest import fork_python, import_program
+from tests.builders import build_driver
 from tests.programs import run_module
-from tests.small_drivers import build_driver
 
 throughput = import_program("benchmarks.throughput")
 splits = import_program("benchmarks.splits")

@@ -22,7 +22,7 @@ from alf.tools.throughput import cpu_seconds, measure
 from alf.training import Experiment
 from tests.bin.conftest import KINDS
 from tests.bin.forks import SECONDS
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import progress_bar
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 
 def closed_pipe():

@@ -12,8 +12,8 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 from tests.distributed.stand_ins import Endless
-from tests.small_drivers import build_driver
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")

@@ -18,8 +18,8 @@ from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
-from tests.small_drivers import build_driver
 
 ray = pytest.importorskip("ray")
 

@@ -26,7 +26,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, NullEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 B = 3  # so that the sub-environments of CountingEnvironment have three different episode lengths
 ENV_ID, ROW, STEP = range(3)  # of the observation

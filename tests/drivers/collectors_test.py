@@ -27,8 +27,8 @@ from alf.testing.fakes import (
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment
+from tests.builders import build_driver
 from tests.drivers.policy_lag_test import Twins
-from tests.small_drivers import build_driver
 
 B = 3
 ENV_ID, ROW, STEP = range(3)  # of the observation of `CountingEnvironment`

@@ -23,7 +23,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [

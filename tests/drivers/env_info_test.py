@@ -30,7 +30,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]

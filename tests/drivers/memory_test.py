@@ -13,7 +13,7 @@ from tensorflow.python.ops import script_ops
 
 from alf.drivers import AsyncOffPolicyDriver, NestFIFOQueue, SyncOffPolicyDriver
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 

@@ -11,7 +11,7 @@ from tf_agents.specs import BoundedArraySpec
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, SpecEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 ASYNC, SYNC = AsyncOffPolicyDriver, SyncOffPolicyDriver
 NEST = {

@@ -9,7 +9,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, in_a_row
 from alf.testing.toy_environments import CountingEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 
 class Demonstrating(CountingEnvironment):

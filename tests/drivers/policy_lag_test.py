@@ -21,7 +21,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
 

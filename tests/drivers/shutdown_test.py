@@ -33,7 +33,7 @@ from alf.testing.fakes import (
     RecordingObserver,
     make_counting_envs,
 )
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 # Seconds of whatever waits in vain: for an environment that hangs, for a thread that does not end.
 PATIENCE = 60.0

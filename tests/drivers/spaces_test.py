@@ -13,7 +13,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.workers.envs import SampleEnv, hash_action
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)

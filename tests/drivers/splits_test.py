@@ -19,8 +19,8 @@ from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
+from tests.builders import build_driver
 from tests.extras import NEEDS_ENVPOOL
-from tests.small_drivers import build_driver
 from tests.workers import envs
 from tests.workers.envs import CountEnv
 

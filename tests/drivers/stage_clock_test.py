@@ -28,9 +28,9 @@ from alf.drivers.stage_clock import (
     subtract,
 )
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
+from tests.builders import build_driver
 from tests.drivers.collectors_test import make_counting
 from tests.drivers.collectors_test import make_driver as make_collecting_driver
-from tests.small_drivers import build_driver
 
 T, SLOW = 3, 0.5  # steps of an unroll; seconds of the time of `clock`
 # Places in `Time.stamps`: a thread of an environment is at the log queue, at the learn queue, and after both.

@@ -14,7 +14,7 @@ from alf.drivers.stage_clock import StageClock
 from alf.drivers.threads import StallWatch
 from alf.errors import StallError
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 TIMEOUT = 0.05  # seconds of the time of `clock`; the watch looks five times as often, in real time

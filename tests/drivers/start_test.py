@@ -23,7 +23,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.workers.envs import CountEnv
 
 STEP, LENGTH = 3, 10  # the column of the observation, and the steps of an episode

@@ -20,7 +20,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.workers.envs import CallCountEnv
 
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]

@@ -18,7 +18,7 @@ from alf.testing.fakes import (
     in_a_row,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 UNROLLS = 6  # of every environment
 

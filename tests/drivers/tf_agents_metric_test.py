@@ -13,7 +13,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.tf_agents_metric import TFAgentsMetric
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, make_counting_envs
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 SAME = ["AverageReturn", "AverageEpisodeLength", "NumberOfEpisodes", "EnvironmentSteps"]
 

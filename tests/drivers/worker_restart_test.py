@@ -14,7 +14,7 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.workers import envs
 from tests.workers.envs import CountEnv
 from tests.workers.hangs import Hangs

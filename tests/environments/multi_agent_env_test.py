@@ -22,8 +22,8 @@ from alf.policies.random_policy import RandomPolicy
 from alf.testing import EnvironmentContract
 from alf.testing.environment_contract import sample_action
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
-from alf.training import Experiment, Trainer
-from tests.small_drivers import build_driver
+from alf.training import Experiment
+from tests.builders import build_driver, build_trainer
 from tests.workers.counting_games import (
     ACTION,
     GAME,
@@ -569,7 +569,7 @@ def test_one_policy_of_agents_with_any_spaces_trains(game, num_workers, algorith
     text = TRAINING.format(game=game, num_workers=num_workers, algorithm=algorithm)
     lines = [text, *settings]
     parse_config([], "\n".join(lines).splitlines())
-    trainer = Trainer(str(tmp_path / "run"), Experiment().make_driver())
+    trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver())
     before = [v.numpy() for v in trainer.learner.policy.trainable_variables]
     assert trainer.train() == (True, "num_iterations=2 reached")
     after = [v.numpy() for v in trainer.learner.policy.trainable_variables]

@@ -23,7 +23,7 @@ from alf.policies import Policy
 from alf.replay import UniformReplayer
 from alf.testing.fakes import FakeEnvironment, RecordingLearner, RecordingObserver
 from alf.testing.toy_environments import CountingEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 B, T, EPISODE = 6, 5, 3
 ENV_ID, NUMBER, STEP = range(3)  # of the counting environment's observation

@@ -29,7 +29,7 @@ from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, League
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.training import small_runs
 from tests.training.small_runs import make_idle_learner
 

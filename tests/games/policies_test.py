@@ -23,8 +23,9 @@ from alf.learner import Learner
 from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.games.players_test import Chase
 from tests.training.small_runs import make_idle_learner
 
@@ -59,7 +60,7 @@ def make_experiment(policies, env_ctor=ENV, **kwargs):
 def train(root_dir, experiment, num_iterations, **kwargs):
     driver = experiment.make_driver()
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
-    trainer = Trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
+    trainer = build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
     trainer.train()
     return trainer
 
@@ -124,7 +125,7 @@ def frozen_run(tmp_path_factory):
     root_dir = tmp_path_factory.mktemp("run")
     driver = make_experiment(Policies(("a", "b", "frozen"), frozen=("frozen",))).make_driver()
     before = {name: values(policy) for name, policy in driver.learner.policy.policies.items()}
-    trainer = Trainer(str(root_dir), driver, lambda: StopCriteria(num_iterations=10))
+    trainer = build_trainer(str(root_dir), driver, lambda: StopCriteria(num_iterations=10))
     trainer.train()
     return root_dir, before, trainer
 
@@ -141,7 +142,7 @@ def test_a_run_continues_with_all_of_its_policies(frozen_run):
     root_dir, _, first = frozen_run
     policies = Policies(("a", "b", "frozen"), frozen=("frozen",))
     again = make_experiment(policies, seed=5, learner_ctor=make_idle_learner_with_adam).make_driver()
-    trainer = Trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
+    trainer = build_trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
     restored = again.learner.policy
     for name, policy in first.learner.policy.policies.items():
         for x, y in zip(values(policy), values(restored.policies[name]), strict=True):
@@ -332,7 +333,7 @@ def test_replay_buffers_of_several_policies_are_saved(tmp_path):
     before = train(tmp_path, make_replay_policies(), 6, checkpoint_replay_buffer=True)
     files = {path.name for path in (tmp_path / "checkpoints").glob("*.npz")}
     assert files == {"replay_buffer_a.npz", "replay_buffer_b.npz"}
-    after = Trainer(str(tmp_path), make_replay_policies().make_driver(), checkpoint_replay_buffer=True)
+    after = build_trainer(str(tmp_path), make_replay_policies().make_driver(), checkpoint_replay_buffer=True)
     for name, learner in before.learner.learners.items():
         restored = after.learner.learners[name].replayer
         assert int(restored.num_steps()) == int(learner.replayer.num_steps()) > 0
@@ -360,7 +361,7 @@ def test_several_policies_start_with_the_weights_of_another_run(tmp_path):
     for folder, source in (("several", several), ("single", single)):
         driver = make_experiment(Policies(("a", "b"))).make_driver()
         path = str(tmp_path / folder)
-        trainer = Trainer(str(tmp_path / f"from {folder}"), driver, initial_checkpoint=path)
+        trainer = build_trainer(str(tmp_path / f"from {folder}"), driver, initial_checkpoint=path)
         for name, learner in trainer.learner.learners.items():
             theirs = source.learner.learners.get(name, source.learner).policy
             tf.nest.map_structure(np.testing.assert_array_equal, values_of(learner.policy), values_of(theirs))

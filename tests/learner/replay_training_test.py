@@ -17,7 +17,7 @@ from alf.policies import Policy
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import UniformReplayer, make_replayer
 from alf.testing.toy_environments import CountingEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 ENV_ID, ROW, STEP = range(3)  # of the counting environment's observation
 

@@ -28,7 +28,7 @@ from alf.policies.data_transformers import (
 from alf.runs.checkpointer import Checkpointer
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 VECTOR = tf.TensorSpec((2,), tf.float32)
 IMAGE = tf.TensorSpec((1, 3, 3), tf.uint8)

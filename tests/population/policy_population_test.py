@@ -33,6 +33,7 @@ from alf.schedules import assign_tunables, find_tunables
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.population.idle import learn_nothing
 from tests.population.member_test import read_checkpoint
 
@@ -101,7 +102,7 @@ def make_trainer(root_dir, config="", num_iterations=None, act=None, env_ctor=EN
         driver = Experiment(env_ctor=env_ctor).make_driver()
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
-        return Trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
+        return build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
 
 
 def find_study(trainer):
@@ -192,7 +193,7 @@ def copy_by_hand(trainer, parent, child):
     before = read_policies(trainer.save())
     trainer.learner.copy_policy(parent, child)
     counts_after = {name: counts(learner) for name, learner in learners.items()}
-    trainer._checkpointer.iterations += 1
+    trainer.checkpoints.checkpointer.iterations += 1
     return Copy(before, read_policies(trainer.save()), counts_before, counts_after)
 
 

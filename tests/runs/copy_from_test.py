@@ -13,7 +13,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.runs import checkpointer
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.training.small_runs import add_to_weights, make_idle_learner, make_trainer
 
 # The driver, and whether the learner really trains: what waits in a driver does not depend on that. The tests

@@ -11,7 +11,7 @@ from alf.config.settings import configurable
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.training import Experiment
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 
 registry.import_settings()
 

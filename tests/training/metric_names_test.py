@@ -19,10 +19,10 @@ from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.population.mutation import Uniform
 from alf.population.policy_population import PolicyPopulation
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Evaluator, Experiment, League, Trainer
+from alf.training import Evaluator, Experiment, League
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_driver, build_trainer
 from tests.games.league_test import Duel
-from tests.small_drivers import build_driver
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
 
@@ -201,7 +201,7 @@ def train(root_dir, num_iterations=8, evaluator_ctor=None, **kwargs):
     experiment = Experiment(**{**parts, **kwargs})
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
     driver = experiment.make_driver()
-    Trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
+    build_trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
 
 
 def read_table():

@@ -15,8 +15,9 @@ from alf.learner import Learner, UnrollTraining
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 
 EPISODE_LENGTH = 5
 
@@ -77,4 +78,4 @@ def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
         **(experiment or {}),
     }
     stop_criteria_ctor = functools.partial(StopCriteria, **(stop or {}))
-    return Trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria_ctor, **kwargs)
+    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria_ctor, **kwargs)

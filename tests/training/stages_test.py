@@ -27,7 +27,7 @@ from alf.drivers.stage_clock import (
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.training.stages import StageMeter, find_bottleneck
-from tests.small_drivers import build_driver
+from tests.builders import build_driver
 from tests.training.counting_parts import CountingLearner
 from tests.training.event_files import read_events
 from tests.training.trainer_test import make_trainer
