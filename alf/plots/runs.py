@@ -8,8 +8,8 @@ import numpy as np
 
 from alf.config.comparison import parse_settings
 from alf.errors import ConfigError
+from alf.runs.folders import CONFIG_FILE
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS, read_rows
-from alf.runs.run_dir import CONFIG_FILE
 
 
 class Curve(NamedTuple):

@@ -1,0 +1,66 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The file in which a sweep or a population keeps its state. Without TensorFlow."""
+
+import glob
+import json
+import os
+
+from alf.core.files import write_file
+from alf.errors import ConfigError
+from alf.runs.folders import has_checkpoints
+from alf.studies.outcome import FINISHED, read_status
+
+
+class StateFile:
+    """A JSON file, which is replaced as a whole when the state changes.
+
+    A study of which no run has saved a checkpoint has nothing to lose: it begins anew.
+
+    Args:
+        folder: of the study.
+        name: of the file in it.
+        runs: pattern of the paths of its runs in the folder, such as "members/*".
+        keys: names that the content has at least.
+    """
+
+    def __init__(self, folder, name, runs, keys):
+        self.path = os.path.join(folder, name)
+        self._runs = os.path.join(glob.escape(folder), runs)
+        self._keys = {*keys}
+
+    def read(self):
+        """Returns the state, a dict; None if the study begins.
+
+        Raises:
+            ConfigError: if the file cannot be read, or there are runs without it.
+        """
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                state = json.load(file)
+        except FileNotFoundError:
+            state = None
+        except (OSError, RecursionError, ValueError) as error:
+            raise damaged(self.path, getattr(error, "strerror", None) or error) from None
+        else:
+            lacking = self._keys - state.keys() if isinstance(state, dict) else self._keys
+            if lacking:
+                raise damaged(self.path, f"it has no {', '.join(sorted(lacking))}")
+        has_rows = bool(state and state.get("rows"))
+        if not has_rows and not any(
+            has_checkpoints(x) or read_status(x) == FINISHED for x in glob.glob(self._runs)
+        ):
+            return None
+        if state is None:
+            raise damaged(self.path, "it is missing, but there are runs")
+        return state
+
+    def write(self, state):
+        """Writes the state; raises SaveError if that fails, and the state from before stays."""
+        write_file(self.path, json.dumps(state, indent=1) + "\n")
+
+
+def damaged(path, reason):
+    """Returns the ConfigError of a file without which a study cannot go on."""
+    return ConfigError(
+        f"{path} cannot be read: {reason}; put a good copy of it there, or choose another root_dir"
+    )
