@@ -60,76 +60,47 @@ class Replacement:
     warm_up: NonNegativeInt = 0
 
 
-def mutate(values, ranges, rng, rate, min_factor, max_factor, resample_rate):
+def mutate(values, ranges, mutation, rng):
     """Returns other settings near to `values`, a dict; each one changes independently of the others.
 
     Args:
         values, ranges: dicts by name, of the same names.
+        mutation: `Mutation`.
         rng: `numpy.random.Generator`.
-        rate, min_factor, max_factor, resample_rate: as in `Mutation`.
     """
-    mutated = {}
+    mutated = dict(values)
     for name, setting in ranges.items():
-        resamples, moves, is_up = rng.random() < resample_rate, rng.random() < rate, rng.random() < 0.5
-        factor = rng.uniform(min_factor, max_factor)
+        resamples, moves = rng.random() < mutation.resample_rate, rng.random() < mutation.rate
+        is_up, factor = rng.random() < 0.5, rng.uniform(mutation.min_factor, mutation.max_factor)
         if resamples:
             mutated[name] = setting.draw(rng)
         elif moves:
             mutated[name] = setting.move(values[name], factor, is_up)
-        else:
-            mutated[name] = values[name]
     return mutated
 
 
-def rank(objectives):
-    """Returns the indices of members from the worst to the best; those with NaN first, then ties by index."""
-    return sorted(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i], i))
-
-
-def list_best(objectives, quantile):
-    """Returns the indices of the best members, without those whose objective is NaN."""
-    count = count_replaced(len(objectives), quantile)
-    return [i for i in rank(objectives)[len(objectives) - count :] if not math.isnan(objectives[i])]
-
-
-def count_replaced(num_members, quantile):
-    """How many of the worst members copy as many of the best: at least one, unless `quantile` is 0."""
-    return min(math.ceil(num_members * quantile), num_members // 2)
-
-
-def choose_parent(member, objectives, rng, quantile, min_gap=0.0, min_relative_gap=0.0):
+def choose_parent(member, objectives, replacement, rng, diverged=False):
     """Chooses which member another one copies.
 
     Args:
         member: index of the one that would copy.
         objectives: list of floats, of all members; NaN where there is none yet, which is the worst.
+        replacement: `Replacement`.
         rng: `numpy.random.Generator`.
-        quantile, min_gap, min_relative_gap: as in `Replacement`.
+        diverged: whether the weights of the member are lost: it copies even if others are worse.
 
     Returns:
-        an index, or None: the member is not among the worst ones, or the gap is too small.
+        an index; None: the member is not among the worst ones, nobody is better by the gap, or nobody copies.
     """
-    if member not in rank(objectives)[: count_replaced(len(objectives), quantile)]:
-        return None
-    best = list_best(objectives, quantile)
-    if not best:
+    order = sorted(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i], i))
+    count = min(math.ceil(len(order) * replacement.quantile), len(order) // 2)
+    best = [i for i in order[len(order) - count :] if not math.isnan(objectives[i])]
+    if not best or not (diverged or member in order[:count]):
         return None
     parent = best[rng.integers(len(best))]
-    own, others = objectives[member], objectives[parent]
-    if math.isnan(own):
-        return parent
-    gap = others - own
-    is_enough = gap >= min_gap and gap >= min_relative_gap * abs(others)
-    return parent if gap > 0 and is_enough else None
-
-
-def choose_any_parent(objectives, rng, quantile):
-    """Chooses one of the best members, for one whose weights are lost.
-
-    It returns an index, or None: no member is good, or `quantile` is 0 and nobody copies.
-    """
-    best = list_best(objectives, quantile) if count_replaced(len(objectives), quantile) else []
-    return best[rng.integers(len(best))] if best else None
+    gap = objectives[parent] - objectives[member]  # NaN without an objective of its own
+    least = max(replacement.min_gap, replacement.min_relative_gap * abs(objectives[parent]))
+    return None if gap <= 0 or gap < least else parent
 
 
 class Evolution:
@@ -203,8 +174,8 @@ class Evolution:
 
     def best(self):
         """Returns the index of the member whose last objective is the best; None if there is none."""
-        best = list_best(self.objectives, 0.5)
-        return best[-1] if best else None
+        judged = [(x, i) for i, x in enumerate(self.objectives) if not math.isnan(x)]
+        return max(judged)[1] if judged else None
 
     def last_row(self, member):
         """Returns the last row of a member; None before its first report."""
@@ -227,22 +198,17 @@ class Evolution:
 
     def _decide(self, order, env_steps, diverged):
         """Returns another order if the member copies, else the one that it has."""
-        member, rng, rules = order["member"], self._make_rng(), self._replacement
-        if diverged:
-            parent = choose_any_parent(self.objectives, rng, rules.quantile)
-        elif env_steps < rules.warm_up:
-            parent = None
-        else:
-            limits = rules.quantile, rules.min_gap, rules.min_relative_gap
-            parent = choose_parent(member, self.objectives, rng, *limits)
+        member, rng, parent = order["member"], self._make_rng(), None
+        if diverged or env_steps >= self._replacement.warm_up:
+            parent = choose_parent(member, self.objectives, self._replacement, rng, diverged)
         if parent is not None:
             row = self.last_row(parent)
             before = row["settings"] if self._has_checkpoints else self.orders[parent]["settings"]
-            settings = mutate(fit(before, self._ranges), self._ranges, rng, **vars(self._mutation))
+            settings = mutate(fit(before, self._ranges), self._ranges, self._mutation, rng)
             copied = {key: row[key] for key in ("member", "path", "env_steps", "objective")}
             return _make_order(member, order["number"] + 1, settings, copied)
         # With the same settings it would diverge again.
-        if diverged and self._has_checkpoints and rules.quantile:
+        if diverged and self._has_checkpoints and self._replacement.quantile:
             return _make_order(member, order["number"] + 1, draw(self._ranges, rng))
         return order
 

@@ -48,7 +48,7 @@ def read_objective(path, name, value):
         name: column of `progress.csv`, with or without "metrics/".
         value: "last" or "best".
     """
-    run = _read(path)
+    run = read_progress(path)
     if run is None or not len(run.columns[ENV_STEPS]):
         return Outcome()
     curve, objective = run.curve(name), None
@@ -57,13 +57,7 @@ def read_objective(path, name, value):
     return Outcome(WAITING, objective, int(run.columns[ENV_STEPS][-1]), float(run.columns[SECONDS][-1]))
 
 
-def read_curve(path, name):
-    """Reads the `Curve` of a column of the run in `path`; None if it has none yet."""
-    run = _read(path)
-    return None if run is None else run.curve(name)
-
-
-def _read(path):
+def read_progress(path):
     """Returns the `alf.plots.runs.Run` in a folder; None if it has not begun, or cannot be read."""
     if not os.path.exists(os.path.join(path, PROGRESS_FILE)):
         return None

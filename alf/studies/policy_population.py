@@ -93,13 +93,18 @@ class PolicyPopulation(Policies):
         seed = int(np.random.SeedSequence().generate_state(1)[0]) if self._seed is None else self._seed
         rules = mutation, replacement, self._objective, seed
         evolution = Evolution(self._ranges, *rules, has_checkpoints=False)
+
+        def show(member, setting):
+            return lambda: evolution.orders[member]["settings"][setting] if evolution.orders else math.nan
+
         metrics = [
-            SettingMetric(evolution, member, policy, setting)
+            Figure(f"population/{policy}/{setting}", show(member, setting))
             for member, policy in enumerate(self.names)
             for setting in self._ranges
         ]
         controller = PolicyController(evolution, self.names, self._ranges, self._objective, self._interval)
-        return (*metrics, NumCopies(evolution)), (controller,)
+        copies = Figure("population/copies", lambda: evolution.num_copies, evolution)
+        return (*metrics, copies), (controller,)
 
     def _choose_mapping(self, env):
         """The mapping where the user gives none."""
@@ -232,56 +237,30 @@ class PolicyController(Callback):
             )
 
 
-class SettingMetric(Metric):
-    """Shows the present value of a setting of one policy; NaN before the run begins.
+class Figure(Metric):
+    """Shows a number of the population.
 
     Args:
-        evolution: `Evolution`, whose state is that of `NumCopies`.
-        member: int, the place of the policy.
-        policy, setting: texts, their names.
+        name: text.
+        result: callable () -> the number.
+        evolution: `Evolution`, whose state a checkpoint holds as the metric's own; None: no state.
     """
 
-    def __init__(self, evolution, member, policy, setting):
-        self.name = f"population/{policy}/{setting}"
-        self._evolution, self._member, self._setting = evolution, member, setting
+    def __init__(self, name, result, evolution=None):
+        self.name, self._result, self.evolution = name, result, evolution
 
     def __call__(self, record):
-        """Does nothing: records have no settings."""
+        """Does nothing: records know neither settings nor copies."""
 
     def result(self):
-        orders = self._evolution.orders
-        return orders[self._member]["settings"][self._setting] if orders else math.nan
+        return self._result()
 
     def get_state(self):
-        return None
+        return self.evolution and self.evolution.get_state()
 
     def set_state(self, state):
-        """Does nothing."""
-
-
-class NumCopies(Metric):
-    """Counts how often a policy has copied another one. Its state in a checkpoint is that of `evolution`.
-
-    Args:
-        evolution: `Evolution`.
-    """
-
-    name = "population/copies"
-
-    def __init__(self, evolution):
-        self._evolution = evolution
-
-    def __call__(self, record):
-        """Does nothing: records do not say who has copied whom."""
-
-    def result(self):
-        return self._evolution.num_copies
-
-    def get_state(self):
-        return self._evolution.get_state()
-
-    def set_state(self, state):
-        self._evolution.set_state(state)
+        if self.evolution is not None:
+            self.evolution.set_state(state)
 
 
 def _check_same(learners):

@@ -51,12 +51,12 @@ class PopulationStudy:
         num_members: int, at least 2.
         config: dict from name to text, the gin bindings of all members.
         gin_file: path of these bindings.
+        takes_turns: whether there is not room for all members at a time.
         announce: callable (text), called for each event.
         on_change: callable (), called when the table has changed.
 
     Attributes:
         evolution: `Evolution`.
-        takes_turns: whether there is not room for all members at a time; False before it is set.
         errors: list of the errors of members that were lost, texts.
         stop_reason: text, why all members end; None: each trains until its own end.
 
@@ -64,12 +64,10 @@ class PopulationStudy:
         ConfigError: if the folder has another study, or its state cannot be read.
     """
 
-    def __init__(
-        self, folder, population, num_members, config, gin_file, announce=print, on_change=lambda: None
-    ):
+    def __init__(self, folder, population, num_members, config, gin_file, takes_turns, announce, on_change):
         self._folder, self._population, self._config = folder, population, config
-        self._gin_file, self._announce, self._on_change = gin_file, announce, on_change
-        self.takes_turns = False
+        self._gin_file, self._takes_turns = gin_file, takes_turns
+        self._announce, self._on_change = announce, on_change
         self._file = StateFile(folder, POPULATION_FILE, os.path.join(MEMBERS, "*"), _STATE)
         self.errors, self.stop_reason = [], None
         self._queue = collections.deque(range(num_members))
@@ -112,7 +110,7 @@ class PopulationStudy:
                 return True
             if report["is_over"]:
                 return False
-            if self.takes_turns and self._queue:
+            if self._takes_turns and self._queue:
                 self._queue.append(run.member)
                 return True
             self._give_order(run.member)

@@ -47,36 +47,35 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         EnvError: if all members are lost.
     """
     population, config, helpers = read_config(root_dir, num_members, gin_files, gin_params)
-    with contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir:
-        run_dir.lock()
-        gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
-        drawn = time.monotonic()
+    place, disconnect = find_place(population, num_members, helpers, ray_address)
+    try:
+        with contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir:
+            run_dir.lock()
+            folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
 
-        def draw(is_due=False):
-            nonlocal drawn
-            if is_due or time.monotonic() - drawn > _PICTURE_SECONDS:
-                rows = study.evolution.rows
-                draw_lineage(rows, population.settings, population.objective, run_dir.path)
-                drawn = time.monotonic()
+            def draw(is_due=False):
+                nonlocal drawn
+                if is_due or time.monotonic() - drawn > _PICTURE_SECONDS:
+                    draw_lineage(study.evolution.rows, population.settings, population.objective, folder)
+                    drawn = time.monotonic()
 
-        arguments = run_dir.path, population, num_members, parse_settings(config), gin_file
-        study = PopulationStudy(*arguments, announce, draw)
-        place, disconnect = find_place(population, num_members, helpers, ray_address)
-        try:
-            study.takes_turns = place.capacity < num_members
+            gin_file = os.path.join(folder, CONFIG_FILE)
+            settings, takes_turns = parse_settings(config), place.capacity < num_members
+            rest = settings, gin_file, takes_turns, announce, draw
+            study = PopulationStudy(folder, population, num_members, *rest)
             write_file(gin_file, config)
             runner = Runner(study, place, list_own_paths(), announce)
             on_start(runner)
             runner.run()
-        finally:
-            disconnect()
-        if study.evolution.rows:
-            draw(is_due=True)
+            if study.evolution.rows:
+                draw(is_due=True)
+    finally:
+        disconnect()
     best = study.evolution.best()
     if best is not None:
         print(
             f"member {best} is the best, {population.objective} {study.evolution.objectives[best]:.6g}: "
-            f"alf-play --root_dir={os.path.join(run_dir.path, MEMBERS, str(best))}"
+            f"alf-play --root_dir={os.path.join(folder, MEMBERS, str(best))}"
         )
     if len(study.errors) == num_members:
         raise EnvError(f"all members are lost; the first one: {study.errors[0]}")

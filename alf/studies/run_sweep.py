@@ -3,7 +3,7 @@
 
 import contextlib
 import os
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import gin
 
@@ -35,11 +35,11 @@ _GB = 1e9
 class Limits(NamedTuple):
     """What runs occupy, as the flags of these names say."""
 
-    run_cores: int = 1
-    max_cores: int | None = None
-    run_memory: float | None = None  # GB
-    max_memory: float | None = None
-    run_gpus: int = 0
+    run_cores: PositiveInt = 1
+    max_cores: PositiveInt | None = None
+    run_memory: PositiveFloat | None = None  # GB
+    max_memory: PositiveFloat | None = None
+    run_gpus: NonNegativeInt = 0
     cluster: bool = False
     ray_address: str | None = None
 
@@ -95,11 +95,8 @@ def check_flags(root_dir, seeds, limits):
         raise ConfigError(f"--ray_address is {limits.ray_address}: it needs --cluster")
     import_extra("matplotlib", "sweep")
     import_optuna()
-    check_value("--run_cores", limits.run_cores, PositiveInt)
-    check_value("--max_cores", limits.max_cores, PositiveInt | None)
-    check_value("--run_gpus", limits.run_gpus, NonNegativeInt)
-    check_value("--run_memory", limits.run_memory, PositiveFloat | None)
-    check_value("--max_memory", limits.max_memory, PositiveFloat | None)
+    for name, kind in get_type_hints(Limits, include_extras=True).items():
+        check_value(f"--{name}", getattr(limits, name), kind)
     if limits.max_memory is not None and limits.run_memory is None:
         raise ConfigError(f"--max_memory is {limits.max_memory:g}: set --run_memory, what each run needs")
     if limits.run_memory is not None and limits.max_memory is None and not limits.cluster:

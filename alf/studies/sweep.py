@@ -27,8 +27,7 @@ class Sweep:
         objective: what a run is judged by; more is better. A column of `progress.csv`, where "metrics/" may
             be left out: "AverageReturn", or "eval/return_mean" of an `Evaluator`.
         value: which value of it counts: the "last" one of a run, or the "best".
-        pruner: which of Optuna's pruners ends bad trials early: "median", "percentile", "successive_halving"
-            or "hyperband"; None: none.
+        pruner: which class of `optuna.pruners` ends bad trials early, such as "MedianPruner"; None: none.
         pruner_interval: environment steps of a run between two steps of the pruner.
         pruner_arguments: dict of arguments of Optuna's class, such as {"n_startup_trials": 3}; None: its
             defaults.
@@ -42,9 +41,7 @@ class Sweep:
         seed: NonNegativeInt = 0,
         objective: Text = "AverageReturn",
         value: Literal["last", "best"] = "last",
-        pruner: Annotated[
-            Literal["median", "percentile", "successive_halving", "hyperband"] | None, Role.EXECUTION
-        ] = None,
+        pruner: Annotated[Text | None, Role.EXECUTION] = None,
         pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None,
         pruner_arguments: Annotated[dict[str, Any] | None, Role.EXECUTION] = None,
     ) -> None:

@@ -19,8 +19,8 @@ from alf.studies.outcome import (
     FINISHED,
     INTERRUPTED,
     PRUNED,
-    read_curve,
     read_objective,
+    read_progress,
     read_status,
 )
 from alf.studies.state import StateFile, damaged
@@ -201,7 +201,8 @@ class SweepStudy:
 
     def _report_steps(self, trial, may_prune=True):
         """Tells the pruner of each step that all runs of a trial have reached which have begun to train."""
-        curves = [read_curve(run.path, self.objective) for run in self.runs if run.trial == trial]
+        progress = [read_progress(run.path) for run in self.runs if run.trial == trial]
+        curves = [run.curve(self.objective) for run in progress if run is not None]
         curves = [curve for curve in curves if curve is not None]
         interval = self._sweep.pruner_interval
         last = min((int(curve.env_steps[-1]) // interval for curve in curves), default=0)

@@ -18,12 +18,6 @@ from alf.studies.state import damaged
 
 TRIALS_FILE = "optuna.log"
 STUDY_NAME = "sweep"  # in the file
-PRUNERS = {
-    "median": "MedianPruner",
-    "percentile": "PercentilePruner",
-    "successive_halving": "SuccessiveHalvingPruner",
-    "hyperband": "HyperbandPruner",
-}
 
 
 class Trials:
@@ -248,12 +242,13 @@ def _to_text(values, param):
 
 
 def make_pruner(name, arguments):
-    """Makes Optuna's pruner of a name, a key of `PRUNERS`; None prunes nothing."""
+    """Makes the pruner of a name such as "MedianPruner"; None prunes nothing. ConfigError if that fails."""
     pruners = import_optuna().pruners
-    if name is None:
-        return pruners.NopPruner()
+    known = [x for x in vars(pruners) if x.endswith("Pruner") and x != "BasePruner"]
+    if (name or "NopPruner") not in known:
+        raise ConfigError(f"Sweep.pruner is {name!r}: it must be one of Optuna's {', '.join(known)}")
     try:
-        return getattr(pruners, PRUNERS[name])(**arguments)
+        return getattr(pruners, name or "NopPruner")(**arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"Sweep.pruner_arguments is {arguments}: {error}") from None
 

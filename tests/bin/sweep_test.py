@@ -291,13 +291,13 @@ WRONG = {
         "--grid has Adam.learning_rate and alf.optimizers.Adam.learning_rate, which are the same: name it",
     ),
     "pruner": (
-        dict(gin_param=["Sweep.pruner = 'median'"]),
+        dict(gin_param=["Sweep.pruner = 'MedianPruner'"]),
         "Sweep.pruner_interval is None, but Sweep.pruner is set: both, or none",
     ),
     "pruner's arguments": (
         dict(
             gin_param=[
-                "Sweep.pruner = 'median'",
+                "Sweep.pruner = 'MedianPruner'",
                 "Sweep.pruner_interval = 10",
                 "Sweep.pruner_arguments = {'n_startups': 3}",
             ]

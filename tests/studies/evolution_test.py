@@ -73,7 +73,7 @@ def literal_decisions(reports, runs, quantile, min_gap, min_relative_gap, warm_u
                 parent = parent if enough else None
         if parent is not None:
             before = reported[parent] if runs else settings[parent]
-            settings[member] = mutate(before, RANGES, rng, **MUTATION)
+            settings[member] = mutate(before, RANGES, Mutation(**MUTATION), rng)
         elif report["diverged"] and runs:
             settings[member] = {name: values.draw(rng) for name, values in RANGES.items()}
         yield parent, copy.deepcopy(settings)

@@ -110,7 +110,7 @@ def settings_of(evolution):
 
 
 def find_study(trainer):
-    return trainer.metrics["population/copies"]._evolution
+    return trainer.metrics["population/copies"].evolution
 
 
 def read_tunables(trainer):

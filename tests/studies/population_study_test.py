@@ -29,10 +29,12 @@ def make_population(ranges=RANGES, seed=3, **replacement):
     )
 
 
-def make_study(folder, num_members=3, config=None, lines=None, population=None, **replacement):
+def make_study(
+    folder, num_members=3, config=None, lines=None, population=None, takes_turns=False, **replacement
+):
     announce = (lambda text: None) if lines is None else lines.append
     population = population or make_population(**replacement)
-    rest = config or {"a.b": "1"}, "config.gin", announce, lambda: None
+    rest = config or {"a.b": "1"}, "config.gin", takes_turns, announce, lambda: None
     return PopulationStudy(str(folder), population, num_members, *rest)
 
 
@@ -168,8 +170,7 @@ def test_a_wrong_setting_that_only_a_member_can_see_ends_the_study(tmp_path):
 
 
 def test_members_without_room_take_turns(tmp_path):
-    study = make_study(tmp_path, 3)
-    study.takes_turns = True
+    study = make_study(tmp_path, 3, takes_turns=True)
     first = study.next_run()
     assert report(study, first, 100, 1.0), "the others wait"
     study.end(first, None, "")

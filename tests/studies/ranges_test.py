@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alf.errors import ConfigError
-from alf.studies.evolution import Mutation, Replacement, choose_parent, list_best, mutate
+from alf.studies.evolution import Mutation, Replacement, choose_parent, mutate
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, Uniform, draw, fit
 
 RANGES = {
@@ -89,7 +89,7 @@ def test_moves(name, value, factor, up, down):
 def test_mutated_values_are_moves_in_the_ranges(seed, rate):
     rng = np.random.default_rng(seed)
     values = draw(RANGES, rng)
-    mutated = mutate(values, RANGES, rng, rate, min_factor=1.2, max_factor=1.5, resample_rate=0.0)
+    mutated = mutate(values, RANGES, Mutation(rate, 1.2, 1.5, 0.0), rng)
     assert mutated.keys() == values.keys()
     for name, value in mutated.items():
         assert is_in(RANGES[name], value)
@@ -103,7 +103,7 @@ def test_mutated_values_are_moves_in_the_ranges(seed, rate):
 def count_changes(**settings):
     """Of 4000 values in the middle of a range: the share that changed, and went up, and the factors."""
     rng, ranges = np.random.default_rng(1), {"x": LogUniform(1e-30, 1e30)}
-    values = np.array([mutate({"x": 1.0}, ranges, rng, **settings)["x"] for _ in range(4000)])
+    values = np.array([mutate({"x": 1.0}, ranges, Mutation(**settings), rng)["x"] for _ in range(4000)])
     factors = np.maximum(values, 1 / values)
     return np.mean(values != 1.0), np.mean(values > 1.0), factors
 
@@ -160,7 +160,7 @@ def test_settings_change_independently():
     settings = dict(rate=0.5, min_factor=1.1, max_factor=1.2, resample_rate=0.0)
     pairs = collections.Counter()
     for _ in range(2000):
-        mutated = mutate({"a": 1.0, "b": 1.0}, ranges, rng, **settings)
+        mutated = mutate({"a": 1.0, "b": 1.0}, ranges, Mutation(**settings), rng)
         pairs[mutated["a"] != 1.0, mutated["b"] != 1.0] += 1
     assert len(pairs) == 4 and min(pairs.values()) > 400
 
@@ -199,7 +199,7 @@ def test_the_choice_of_a_parent_is_that_of_the_literal_model(objectives, quantil
     rng = np.random.default_rng(0)
     settings = quantile, min_gap, min_relative_gap
     for member in range(len(objectives)):
-        chosen = {choose_parent(member, objectives, rng, *settings) for _ in range(60)}
+        chosen = {choose_parent(member, objectives, Replacement(*settings), rng) for _ in range(60)}
         allowed = literal_choice(member, objectives, *settings)
         assert chosen - {None} == allowed
         assert member not in chosen
@@ -207,20 +207,19 @@ def test_the_choice_of_a_parent_is_that_of_the_literal_model(objectives, quantil
 
 def test_parents_are_equally_likely():
     rng, objectives = np.random.default_rng(3), [0.0, 1.0, 5.0, 6.0]
-    counts = collections.Counter(choose_parent(0, objectives, rng, 0.5) for _ in range(1000))
+    counts = collections.Counter(choose_parent(0, objectives, Replacement(0.5), rng) for _ in range(1000))
     assert set(counts) == {2, 3} and min(counts.values()) > 400
 
 
 def test_nobody_copies_one_that_is_not_better():
     rng = np.random.default_rng(0)
-    assert [choose_parent(0, [1.0, other], rng, 0.5) for other in (1.0, 1.1)] == [None, 1]
+    assert [choose_parent(0, [1.0, other], Replacement(0.5), rng) for other in (1.0, 1.1)] == [None, 1]
 
 
 def test_nobody_copies_a_member_without_an_objective():
     rng = np.random.default_rng(0)
-    assert choose_parent(0, [NAN, NAN, NAN, NAN], rng, 0.5) is None
-    assert list_best([NAN, 1.0, NAN, NAN], 0.5) == [1]
-    assert {choose_parent(0, [NAN, 1.0, NAN, NAN], rng, 0.5) for _ in range(20)} == {1}
+    assert choose_parent(0, [NAN, NAN, NAN, NAN], Replacement(0.5), rng) is None
+    assert {choose_parent(0, [NAN, 1.0, NAN, NAN], Replacement(0.5), rng) for _ in range(20)} == {1}
 
 
 @pytest.mark.parametrize(

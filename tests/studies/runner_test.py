@@ -193,7 +193,7 @@ def test_what_runs_in_a_node_does_without_tensorflow():
 def test_a_run_of_a_bad_trial_is_ended_and_the_others_go_on(tmp_path):
     """The run of seed 0 in the first trial is good, that in the second one is bad and would not end."""
     arguments = lambda run: make_arguments(ends={0: "is bad"} if run.trial else None)(run)  # noqa: E731
-    pruner = dict(pruner="median", pruner_interval=100, pruner_arguments={"n_startup_trials": 1})
+    pruner = dict(pruner="MedianPruner", pruner_interval=100, pruner_arguments={"n_startup_trials": 1})
     good = Sweeping(tmp_path, seeds=(0,), place=Machine([CORE], 1), arguments=arguments, **pruner)
     good.runner.run()
     assert [status for _, _, status in good.statuses()] == ["finished", "pruned"]

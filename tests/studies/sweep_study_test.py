@@ -193,7 +193,7 @@ def test_a_trial_that_goes_on_after_its_end_is_another_one_for_optuna(tmp_path):
     assert len(list_states(tmp_path)) == 4
 
 
-PRUNER = dict(pruner="median", pruner_interval=100, pruner_arguments={"n_startup_trials": 1})
+PRUNER = dict(pruner="MedianPruner", pruner_interval=100, pruner_arguments={"n_startup_trials": 1})
 
 
 @pytest.fixture

@@ -124,6 +124,20 @@ def test_the_picture_of_many_trials_has_the_best_ones(tmp_path, monkeypatch):
     assert drawn[0][3] == "the best 10 of 12"
 
 
+def test_pruned_trials_come_last(tmp_path):
+    study = make_study(tmp_path, returns=[[(3.0, 9.0), (5.0, 6.0)], [(9.0, 9.0), None], [None, None]])
+    (run,) = [run for run in study.runs if run.trial == 1 and run.seed == 1]
+    study.outcomes[run.path] = study.outcomes[run.path]._replace(status="pruned", error="")
+    lines = table.write_tables(str(tmp_path), study).splitlines()[2:5]
+    assert [line.split(" | ")[1:4] for line in lines] == [
+        ["(8,)", "2 of 2", "0"],
+        ["(32,)", "0 of 2", "2"],
+        ["(16,)", "1 of 2, pruned", "0"],
+    ]
+    trials = list(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
+    assert [row["pruned"] for row in trials] == ["0", "0", "1"]
+
+
 def test_there_is_no_picture_of_nothing(tmp_path):
     study = make_study(tmp_path, returns=[[None, None]] * 3)
     assert table.draw_curves(str(tmp_path), study) == 0 and not (tmp_path / "curves.png").exists()

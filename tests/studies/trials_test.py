@@ -125,8 +125,11 @@ WRONG_SWEEPS = {
     "optuna": (dict(search="optuna"), "Sweep.search is 'optuna': set Sweep.settings"),
     "seed": (dict(seed=-1), "Sweep.seed is -1"),
     "objective": (dict(objective=3), "Sweep.objective is 3: it must be a text"),
-    "pruner": (dict(pruner="best", pruner_interval=3), "Sweep.pruner is 'best': it must be .*'median'"),
-    "interval": (dict(pruner="median"), "Sweep.pruner_interval is None, but Sweep.pruner is set: both, or"),
+    "pruner": (dict(pruner=3, pruner_interval=3), "Sweep.pruner is 3: it must be a text"),
+    "interval": (
+        dict(pruner="MedianPruner"),
+        "Sweep.pruner_interval is None, but Sweep.pruner is set: both, or",
+    ),
     "no pruner": (dict(pruner_interval=10), "Sweep.pruner is None, but Sweep.pruner_interval is set"),
     "value": (dict(value="mean"), "Sweep.value is 'mean': it must be one of 'last', 'best'"),
 }
@@ -149,24 +152,30 @@ def test_ranges_as_optuna_gets_them():
 
 
 PRUNERS = {
-    "median": (dict(n_startup_trials=3), "MedianPruner"),
-    "percentile": (dict(percentile=25.0), "PercentilePruner"),
-    "successive_halving": ({}, "SuccessiveHalvingPruner"),
-    "hyperband": (dict(min_resource=2), "HyperbandPruner"),
-    None: ({}, "NopPruner"),
+    "MedianPruner": dict(n_startup_trials=3),
+    "PercentilePruner": dict(percentile=25.0),
+    "SuccessiveHalvingPruner": {},
+    "HyperbandPruner": dict(min_resource=2),
 }
 
 
 @pytest.mark.parametrize("name", PRUNERS)
-def test_pruners_have_names(name):
-    arguments, kind = PRUNERS[name]
-    assert type(make_pruner(name, arguments)).__name__ == kind
+def test_pruners_have_their_names(name):
+    assert type(make_pruner(name, PRUNERS[name])).__name__ == name
+    assert type(make_pruner(None, {})).__name__ == "NopPruner"
+
+
+@pytest.mark.parametrize("name", ["median", "BasePruner", "os"])
+def test_an_unknown_pruner_is_one_line(name):
+    message = f"Sweep.pruner is '{name}': it must be one of Optuna's .*MedianPruner"
+    with pytest.raises(ConfigError, match=message):
+        make_pruner(name, {})
 
 
 @pytest.mark.parametrize("arguments", [{"n_startup": 3}, {"n_startup_trials": -1}, {"n_startup_trials": "x"}])
 def test_wrong_arguments_of_a_pruner_are_one_line(arguments):
     with pytest.raises(ConfigError, match="^Sweep.pruner_arguments is .*: .*"):
-        make_pruner("median", arguments)
+        make_pruner("MedianPruner", arguments)
 
 
 def open_search(folder, num_samples=30):
