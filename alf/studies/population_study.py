@@ -2,7 +2,6 @@
 """PopulationStudy: what each member of a population is to do. Without Ray and TensorFlow."""
 
 import collections
-import contextlib
 import json
 import os
 import time
@@ -95,8 +94,6 @@ class PopulationStudy:
         member = self._queue.popleft()
         path = os.path.join(self._folder, MEMBERS, str(member))
         os.makedirs(path, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # of an earlier process of the study
-            os.remove(os.path.join(path, REPORT_FILE))
         self._give_order(member)
         return MemberRun(member, path, ("-m", "alf.bin.member", self._gin_file, path))
 

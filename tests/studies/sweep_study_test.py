@@ -130,9 +130,11 @@ def test_a_line_that_was_not_written_as_a_whole_is_dropped(tmp_path):
         file.write(b'{"op_code":4,"worker')
     os.symlink("nowhere", tmp_path / "optuna.log.lock")  # it was killed as it wrote
     study = make_sweep_study(tmp_path, **change(seeds=(0, 1, 2)))
-    while study.next_run() is not None:
-        pass
-    assert len(study.runs) == 6 and list_states(tmp_path) == [("RUNNING", None)] * 2
+    while (run := study.next_run()) is not None:
+        finish(run, 3.0)
+        study.end(run, 0, "")
+    assert len(study.runs) == 6 and list_states(tmp_path) == [("COMPLETE", 3.0), ("FAIL", None)]
+    make_sweep_study(tmp_path, **change(seeds=(0, 1, 2)))
 
 
 @pytest.mark.parametrize("kept", [0, 1], ids=["checkpoint", "finished"])
@@ -219,6 +221,15 @@ def test_a_bad_trial_is_pruned_and_stays_so(tmp_path, at_once):
     write_progress(waiting, 0.0, 0.0, 0.0)
     again = make_sweep_study(tmp_path, **change(**PRUNER))
     assert not again.watch(good), "its trial is over"
+
+
+def test_a_trial_that_has_ended_is_not_pruned(tmp_path, at_once):
+    study = make_sweep_study(tmp_path, **change(seeds=(0,), **PRUNER))
+    for value in (5.0, 1.0):
+        run = study.next_run()
+        finish(run, value, value)
+        study.end(run, 0, "")
+    assert list_states(tmp_path) == [("COMPLETE", 5.0), ("COMPLETE", 1.0)]
 
 
 def test_both_runs_of_a_pruned_trial_end(tmp_path, at_once):
