@@ -48,7 +48,7 @@ IN_PROCESS = (
     "studies/evolution_test.py",
     "studies/population_study_test.py",
     "studies/ranges_test.py",
-    "studies/room_test.py",
+    "studies/member_room_test.py",
     "studies/sweep_study_test.py",
     "studies/table_test.py",
     "studies/trials_test.py",

@@ -27,7 +27,8 @@ def import_settings() -> None:
     By their names, because they are above this module: the configuration of a run has the settings of its
     trainer also where the run's policy alone is loaded.
     """
-    studies = [f"alf.studies.{name}" for name in ("policy_population", "population", "sweep")]
+    names = "policy_population", "population_settings", "sweep_settings"
+    studies = [f"alf.studies.{name}" for name in names]
     for module in ("alf.training", *studies):
         importlib.import_module(module)
     # The configurations of older runs with a `PolicyPopulation` import it by this name.

@@ -3,10 +3,9 @@
 
 import os
 
-from alf.core.files import write_file
 from alf.plots.picture import save_picture
 from alf.studies.ranges import LogUniform
-from alf.studies.table import to_csv
+from alf.studies.state import write_csv
 
 TABLE_FILE, PICTURE_FILE = "population.csv", "lineage.png"
 _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
@@ -15,7 +14,7 @@ _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
 def write_table(folder, rows, names):
     """Writes the table, a line for each of `Evolution.rows`; `names` are those of the settings."""
     lines = [[row[name] for name in _COLUMNS] + [row["settings"][name] for name in names] for row in rows]
-    write_file(os.path.join(folder, TABLE_FILE), to_csv([[*_COLUMNS, *names], *lines]))
+    write_csv(os.path.join(folder, TABLE_FILE), [[*_COLUMNS, *names], *lines])
 
 
 def draw_lineage(rows, ranges, objective, folder):

@@ -95,7 +95,7 @@ class PopulationStudy:
         path = os.path.join(self._folder, MEMBERS, str(member))
         os.makedirs(path, exist_ok=True)
         self._give_order(member)
-        return MemberRun(member, path, ("-m", "alf.bin.member", self._gin_file, path))
+        return MemberRun(member, path, ("-m", "alf.bin.run_member", self._gin_file, path))
 
     def watch(self, run):
         """Takes the report of a member, if there is one; returns whether its process is to end."""

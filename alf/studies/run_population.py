@@ -18,10 +18,10 @@ from alf.errors import ConfigError, EnvError
 from alf.runs.folders import POPULATION_FILE
 from alf.runs.run_dir import RunDir
 from alf.studies.lineage import draw_lineage
+from alf.studies.member_room import find_helpers, request_resources
 from alf.studies.placement import Cluster, Machine, find_gpus
-from alf.studies.population import Population
+from alf.studies.population_settings import Population
 from alf.studies.population_study import MEMBERS, PopulationStudy
-from alf.studies.room import find_helpers, request_resources
 from alf.studies.runner import Runner, make_announcer
 from alf.studies.tunables import make_bindings
 

@@ -23,7 +23,7 @@ from alf.runs.run_dir import RunDir
 from alf.studies.outcome import FAILED, FINISHED
 from alf.studies.placement import Cluster, Machine, find_gpus
 from alf.studies.runner import Runner, make_announcer
-from alf.studies.sweep import Sweep, check_once, parse_grid
+from alf.studies.sweep_settings import Sweep, check_once, parse_grid
 from alf.studies.sweep_study import SweepStudy
 from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 from alf.studies.trials import import_optuna, make_pruner

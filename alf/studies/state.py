@@ -1,7 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The file in which a sweep or a population keeps its state. Without TensorFlow."""
+"""The files of a sweep or a population: its state, and its tables. Without TensorFlow."""
 
+import csv
 import glob
+import io
 import json
 import os
 
@@ -57,6 +59,13 @@ class StateFile:
     def write(self, state):
         """Writes the state; raises SaveError if that fails, and the state from before stays."""
         write_file(self.path, json.dumps(state, indent=1) + "\n")
+
+
+def write_csv(path, lines):
+    """Writes a CSV file of lists of cells; raises SaveError if that fails, and the file from before stays."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    write_file(path, text.getvalue())
 
 
 def damaged(path, reason):

@@ -1,8 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The tables and the picture of a sweep."""
 
-import csv
-import io
 import os
 from typing import NamedTuple
 
@@ -13,6 +11,7 @@ from alf.plots.curves import mean_and_interval
 from alf.plots.groups import find_algorithm, find_target
 from alf.plots.picture import Line, draw, save_picture
 from alf.studies.outcome import FAILED, FINISHED, PRUNED, read_progress
+from alf.studies.state import write_csv
 from alf.studies.sweep_study import Run
 from alf.studies.trials import describe, shorten
 
@@ -73,8 +72,9 @@ def write_tables(folder, study):
         figures |= study.outcomes[run.path]._asdict()
         runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
     text = format_markdown(rows, study.outcomes, study.objective)
-    for name, content in {RUNS_FILE: to_csv(runs), TABLE_FILE: to_csv(trials), MARKDOWN_FILE: text}.items():
-        write_file(os.path.join(folder, name), content)
+    write_csv(os.path.join(folder, RUNS_FILE), runs)
+    write_csv(os.path.join(folder, TABLE_FILE), trials)
+    write_file(os.path.join(folder, MARKDOWN_FILE), text)
     return text
 
 
@@ -118,13 +118,6 @@ def draw_curves(folder, study):
     figure = draw(lines, study.objective, find_target(settings, study.objective), title)
     save_picture(figure, os.path.join(folder, PICTURE_FILE))
     return len(lines)
-
-
-def to_csv(lines):
-    """Makes the text of a CSV file of lists of cells."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
 
 
 def _to_markdown(lines):

@@ -48,7 +48,7 @@ class Trials:
     def __init__(self, folder, sweep, grid, older=()):
         self._optuna = import_optuna()
         self._sweep, self._grid = sweep, grid
-        self._planned = None if sweep.search == "optuna" else list_trials(sweep, grid)
+        self._planned = None if sweep.search == "optuna" else plan_trials(sweep, grid)
         self.count = sweep.num_samples if self._planned is None else len(self._planned)
         self._path = os.path.join(folder, TRIALS_FILE)
         self.settings, self._newest = [], []  # the newest Optuna trial of each
@@ -194,7 +194,7 @@ class Trials:
             raise SaveError(f"{self._path} cannot be written: {error.strerror or error}") from None
 
 
-def list_trials(sweep, grid):
+def plan_trials(sweep, grid):
     """Lists the settings of all combinations of a grid's values and a sweep's random samples, each once.
 
     The last name of the grid changes fastest. Sample i depends on nothing but `Sweep.seed`, the ranges and i.

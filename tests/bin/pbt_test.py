@@ -92,7 +92,7 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
     with forks.start(PBT, *arguments, cwd=tmp_path) as fork:
         fork.wait_until(lambda: min(count_rows(root_dir)) >= 2)
         children = psutil.Process(fork.pid).children(recursive=True)
-        members = [child for child in children if "alf.bin.member" in child.cmdline()]
+        members = [child for child in children if "alf.bin.run_member" in child.cmdline()]
         assert len(members) == 2
         members[0].kill()
         wait_for_rows(fork, root_dir)

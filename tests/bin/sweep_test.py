@@ -25,7 +25,7 @@ from alf.config.parsing import parse_config, take_bindings
 from alf.config.registry import own_config
 from alf.studies import run_sweep
 from alf.studies.placement import Machine, find_gpus
-from alf.studies.sweep import Sweep
+from alf.studies.sweep_settings import Sweep
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES

@@ -10,7 +10,7 @@ import pytest
 
 from alf.errors import ConfigError, SaveError
 from alf.studies.evolution import Mutation, Replacement
-from alf.studies.population import Population
+from alf.studies.population_settings import Population
 from alf.studies.population_study import PopulationStudy
 from alf.studies.ranges import Choice, LogUniform
 
@@ -58,7 +58,12 @@ def test_orders_are_written_before_they_are_given_and_reports_are_taken_once(tmp
     lines = []
     study = make_study(tmp_path, 2, lines=lines, quantile=0.5)
     first, second = study.next_run(), study.next_run()
-    assert study.next_run() is None and first.arguments == ("-m", "alf.bin.member", "config.gin", first.path)
+    assert study.next_run() is None and first.arguments == (
+        "-m",
+        "alf.bin.run_member",
+        "config.gin",
+        first.path,
+    )
     order = read_order(second)
     settings = study.evolution.orders[1]["settings"]
     assert order["tunables"] == {"Adam.learning_rate": settings["Adam.learning_rate"]}

@@ -4,7 +4,7 @@
 import os
 import time
 
-from alf.studies.sweep import Sweep
+from alf.studies.sweep_settings import Sweep
 from alf.studies.sweep_study import SweepStudy
 
 PROGRAM = """

@@ -11,8 +11,8 @@ import pytest
 from alf.errors import ConfigError
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, Uniform
 from alf.studies.run_sweep import Limits, check_flags
-from alf.studies.sweep import Sweep, parse_grid
-from alf.studies.trials import Trials, describe, list_trials, make_distribution, make_pruner
+from alf.studies.sweep_settings import Sweep, parse_grid
+from alf.studies.trials import Trials, describe, make_distribution, make_pruner, plan_trials
 
 RANGES = {
     "Adam.learning_rate": LogUniform(1e-4, 1e-2),
@@ -31,8 +31,8 @@ def test_a_grid_is_the_literal_product():
     for rate in ("0.001", "0.1"):
         for value in ("'x'", "None", "(3, 4)"):
             expected.append({"Adam.learning_rate": rate, "a/B.c": value, "Net.ctor": "@Sweep"})
-    assert list_trials(Sweep(), grid) == expected
-    assert list_trials(Sweep(), {}) == [{}]
+    assert plan_trials(Sweep(), grid) == expected
+    assert plan_trials(Sweep(), {}) == [{}]
 
 
 WRONG_GRIDS = {
@@ -61,7 +61,7 @@ def test_a_wrong_grid_is_one_line(texts, message):
 
 
 def test_samples_are_the_literal_draws():
-    samples = list_trials(Sweep(RANGES, 5, seed=3), {})
+    samples = plan_trials(Sweep(RANGES, 5, seed=3), {})
     for i, sample in enumerate(samples):
         rng = np.random.default_rng([3, i])
         rate = math.exp(rng.uniform(math.log(1e-4), math.log(1e-2)))
@@ -75,20 +75,20 @@ def test_samples_are_the_literal_draws():
         assert float(sample["PPOAlgorithm.discount"]) == pytest.approx(1.0 - distance, rel=1e-12)
         assert sample["Experiment.unroll_length"] == str(length)
         assert sample["Experiment.exp_replayer"] == repr(replayer)
-    assert list_trials(Sweep(RANGES, 7, seed=3), {})[:5] == samples  # more samples keep those from before
-    assert list_trials(Sweep(RANGES, 5, seed=4), {}) != samples
+    assert plan_trials(Sweep(RANGES, 7, seed=3), {})[:5] == samples  # more samples keep those from before
+    assert plan_trials(Sweep(RANGES, 5, seed=4), {}) != samples
 
 
 def test_each_point_of_a_grid_gets_the_same_samples():
     sweep = Sweep({"Adam.learning_rate": LogUniform(1e-4, 1e-2)}, num_samples=2)
-    samples = list_trials(sweep, {})
-    assert list_trials(sweep, {"a.b": ["1", "2"]}) == [
+    samples = plan_trials(sweep, {})
+    assert plan_trials(sweep, {"a.b": ["1", "2"]}) == [
         {"a.b": value} | sample for value in "12" for sample in samples
     ]
 
 
 def test_equal_samples_are_one_trial():
-    trials = list_trials(Sweep({"a.b": Choice([1, 2])}, num_samples=20), {})
+    trials = plan_trials(Sweep({"a.b": Choice([1, 2])}, num_samples=20), {})
     assert sorted(trial["a.b"] for trial in trials) == ["1", "2"]
 
 

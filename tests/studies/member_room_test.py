@@ -9,9 +9,9 @@ import pytest
 from alf.config.parsing import parse_config
 from alf.errors import ConfigError
 from alf.runs.experiment import Experiment  # noqa: F401  (gin files name it)
-from alf.studies.population import Population
+from alf.studies.member_room import find_helpers, request_resources
+from alf.studies.population_settings import Population
 from alf.studies.ranges import LogUniform
-from alf.studies.room import find_helpers, request_resources
 
 RANGES = {"Adam.learning_rate": LogUniform(1e-4, 1e-2)}
 

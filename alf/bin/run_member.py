@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The process of a member of a population, which `alf-pbt` starts: `python -m alf.bin.member GIN_FILE DIR`.
+"""A member of a population, as `alf-pbt` starts it: `python -m alf.bin.run_member GIN_FILE DIR`.
 
 The exit status is 0 if the member has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
 number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
