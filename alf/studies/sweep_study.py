@@ -71,9 +71,7 @@ class SweepStudy:
         ConfigError: if the folder has another sweep, or its state cannot be read.
     """
 
-    def __init__(
-        self, folder, config, seeds, sweep, grid, make_arguments, announce=print, on_change=lambda: None
-    ):
+    def __init__(self, folder, config, seeds, sweep, grid, make_arguments, announce, on_change):
         self._folder, self._seeds, self._sweep = folder, seeds, sweep
         self._make_arguments, self._announce, self._on_change = make_arguments, announce, on_change
         self.objective = sweep.objective
@@ -113,22 +111,20 @@ class SweepStudy:
 
     def end(self, run, status, error):
         """Takes note of how a run has ended."""
-        outcome = read_objective(run.path, self.objective, self._sweep.value)
+        outcome, value = read_objective(run.path, self.objective, self._sweep.value), ""
+        if outcome.objective is not None:
+            value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
         if status == 0:
-            result = (
-                ""
-                if outcome.objective is None
-                else f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
-            )
-            self._announce(f"has finished {run.describe()}{result}")
             status = FINISHED
-        elif status is None:
-            status = PRUNED if self._trials.is_pruned(run.trial) else INTERRUPTED
-            if status == PRUNED:
-                self._announce(f"is pruned {run.describe()}")
-        else:
-            self._announce(f"has failed {run.describe()}: {error}")
+            self._announce(f"has finished {run.describe()}{value}")
+        elif status is not None:
             status = FAILED
+            self._announce(f"has failed {run.describe()}: {error}")
+        elif self._trials.is_pruned(run.trial):
+            status = PRUNED
+            self._announce(f"is pruned {run.describe()}{value}")
+        else:
+            status = INTERRUPTED
         self.outcomes[run.path] = outcome._replace(status=status, error=error)
         self._tell(run.trial)
         self._on_change()

@@ -142,20 +142,19 @@ class Trials:
 
     def _add(self, settings):
         """Begins a trial of given settings; returns its index."""
-        distributions = self._optuna.distributions
-        params, known = {}, {}
+        params, distributions = {}, {}
         for name, text in settings.items():
-            if name in self._sweep.settings:
-                values = self._sweep.settings[name]
-                param, known_by = _name_param(name, values), make_distribution(values)
-                params[param] = _to_param(values, text)
+            values = self._sweep.settings.get(name)
+            if values is None:
+                params[name] = text
+                choices = self._grid.get(name, [text])
+                distributions[name] = self._optuna.distributions.CategoricalDistribution(choices)
             else:
-                param, known_by = name, distributions.CategoricalDistribution(self._grid.get(name, [text]))
-                params[param] = text
-            known[param] = known_by
+                param = _name_param(name, values)
+                params[param], distributions[param] = _to_param(values, text), make_distribution(values)
         self.settings.append(settings)
         attributes = {"settings": settings, "trial": len(self.settings) - 1}
-        self._newest.append(self._create(params, known, attributes))
+        self._newest.append(self._create(params, distributions, attributes))
         return len(self.settings) - 1
 
     def _create(self, params, distributions, attributes):

@@ -197,7 +197,7 @@ def test_a_run_of_a_bad_trial_is_ended_and_the_others_go_on(tmp_path):
     good = Sweeping(tmp_path, seeds=(0,), place=Machine([CORE], 1), arguments=arguments, **pruner)
     good.runner.run()
     assert [status for _, _, status in good.statuses()] == ["finished", "pruned"]
-    assert good.lines[-1] == "is pruned a.b=2, seed 0"
+    assert good.lines[-1] == "is pruned a.b=2, seed 0: 0 at 200 env steps"  # as it saves
     again = Sweeping(tmp_path, seeds=(0,), arguments=arguments, **pruner)
     again.runner.run()
     assert [status for _, _, status in again.statuses()] == ["finished", "pruned"] and again.lines == []
