@@ -68,7 +68,6 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
         with contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir:
             run_dir.lock()
             gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
-            write_file(gin_file, config)
             study = SweepStudy(
                 run_dir.path,
                 settings,
@@ -79,6 +78,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
                 announce,
                 lambda: write_tables(run_dir.path, study),
             )
+            write_file(gin_file, config)
             runner = Runner(study, place, list_own_paths(), announce)
             on_start(runner)
             runner.run()
