@@ -40,7 +40,7 @@ RUN_CORES = flags.DEFINE_integer("run_cores", 1, "Cores of each run, which it ha
 MAX_MEMORY = flags.DEFINE_float("max_memory", None, "GB that all runs share; needs --run_memory.")
 RUN_MEMORY = flags.DEFINE_float("run_memory", None, "GB that each run is expected to need.")
 RUN_GPUS = flags.DEFINE_integer("run_gpus", 0, "GPUs of each run, which it has to itself.")
-CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray cluster, see --ray_address.")
+CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray cluster (--ray_address).")
 
 
 def run():

@@ -106,8 +106,8 @@ def choose_parent(member, objectives, replacement, rng, diverged=False):
 class Evolution:
     """Decides which member copies which, and keeps the table of all intervals.
 
-    An order says what a member is to be: a dict of `member`, its index; `number`, which counts its orders;
-    `settings`, values by name; and `parent`, None or what it copies: a dict of the parent's `member`,
+    An order is a dict of `member`, an index; `number`, which counts the orders of this member; `settings`,
+    values by name; and `parent`, the source of a copy or None: a dict of the parent's `member`,
     `env_steps` and `objective` in its last report, and `path` of its checkpoint then, or None.
 
     The random numbers of a decision follow from the seed and the number of decisions before it. So a study
@@ -116,7 +116,7 @@ class Evolution:
     Args:
         ranges: dict from the names of settings to `Range`.
         mutation, replacement: `Mutation`, `Replacement`.
-        objective: text, what members are judged by. Reports by another objective do not count.
+        objective: text, the figure that ranks the members. Reports by another objective do not count.
         seed: int.
         has_checkpoints: whether members are runs. Then a copy gets the parent's settings of its last report,
             to which the checkpoint belongs, and a member that has diverged while there is nobody to copy
@@ -228,7 +228,7 @@ def _make_order(member, number, settings, parent=None):
 
 
 def _without_nan(number):
-    """NaN is no JSON: None stands for it."""
+    """JSON has no NaN: None stands for it."""
     return None if math.isnan(number) else number
 
 

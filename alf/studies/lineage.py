@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The table and the picture of a population: each member's objective, and who copied whom."""
+"""The table and the picture of a population: the objective of each member, and the copies."""
 
 import os
 
@@ -12,7 +12,7 @@ _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
 
 
 def write_table(folder, rows, names):
-    """Writes the table, a line for each of `Evolution.rows`; `names` are those of the settings."""
+    """Writes the table, a line for each of `Evolution.rows`; `names` are the names of the settings."""
     lines = [[row[name] for name in _COLUMNS] + [row["settings"][name] for name in names] for row in rows]
     write_csv(os.path.join(folder, TABLE_FILE), [[*_COLUMNS, *names], *lines])
 
@@ -23,7 +23,7 @@ def draw_lineage(rows, ranges, objective, folder):
     Args:
         rows: as `Evolution.rows`.
         ranges: dict from the names of the settings to `Range`; the first one gives the colours.
-        objective: text, what is judged.
+        objective: text, the label of the y axis.
         folder: path.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -73,7 +73,7 @@ def _make_scale(values):
 
 
 def _list_copies(rows):
-    """Pairs of points: that of the parent's report that was copied, and where the child stood then."""
+    """Pairs of points: the report of the parent that was copied, and the child's last report before."""
     copies, last = [], {}
     for row in rows:
         child = last.get(row["member"])

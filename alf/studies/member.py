@@ -29,7 +29,7 @@ _MAX_TRIES = 5  # to read the checkpoint of a member that trains on and removes 
 
 
 class Member(Callback):
-    """Trains as the order in its folder says, and reports at the end of each interval; see `PopulationStudy`.
+    """Follows the orders of `PopulationStudy`: trains for an interval at a time, and reports at its end.
 
     At the end of an interval it waits for an order with a later `turn` and goes on. Only where a setting
     changes that is built into the graphs, it makes another `Trainer`.
@@ -108,7 +108,9 @@ class Member(Callback):
         gin.clear_config()
         (seed,) = spawn_seeds(self._order["seed"], 1)
         parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
-        with contextlib.suppress(FileNotFoundError):  # that of other settings; the study has checked all else
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # it has the settings from before; the study has checked all others
             os.remove(os.path.join(self._root_dir, CONFIG_FILE))
         with wrong_calls_are_config_errors():
             self._trainer = Trainer(self._root_dir, Experiment().make_driver())
@@ -129,7 +131,7 @@ class Member(Callback):
         os.close(folder)
 
     def _check(self):
-        """Raises ConfigError if there is no such objective, or a setting's `Tunable` is nowhere."""
+        """Raises ConfigError if nothing has the objective, or nothing reads a `Tunable`."""
         trainer, objective = self._trainer, self._order["objective"]
         if objective == "eval" and not trainer.evaluates:
             raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")

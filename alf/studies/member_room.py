@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What a member of a population occupies, and how many have room. Without Ray and TensorFlow.
+"""How many members of a population have room. Without Ray and TensorFlow.
 
-What is occupied, or there, is a dict of numbers by Ray's names: "CPU", "GPU" and the cluster's own ones.
+Resources are dicts of numbers by Ray's names: "CPU", "GPU" and the cluster's own ones.
 """
 
 import collections
@@ -15,10 +15,9 @@ from alf.studies.placement import count_fits
 
 
 def find_helpers():
-    """Returns what the collectors of one member and its evaluation occupy; {} without any.
+    """Returns the resources that the collectors and the evaluation of one member occupy; {} without any.
 
-    It is what gin's configuration says. Macros count, and the scopes of `@scope/RayCollectors`, as they do
-    where a member is made.
+    They follow from gin's configuration, with its macros and the scopes of `@scope/RayCollectors`.
     """
     experiment, trainer = _read("Experiment"), _read("Trainer")
     helpers = collections.Counter()
@@ -34,22 +33,22 @@ def find_helpers():
 
 
 def request_resources(total, population, num_members, helpers):
-    """Returns what each member itself occupies, and how many have room at the same time.
+    """Returns the resources of each member itself, and how many members have room at the same time.
 
     Args:
-        total: what there is in all.
+        total: the resources of the cluster, or of this machine.
         population: `Population`.
         num_members: int.
-        helpers: as of `find_helpers`. Members with helpers must all have room.
+        helpers: the result of `find_helpers`. Members with helpers must all have room.
 
     Raises:
-        ConfigError: if there is no room.
+        ConfigError: if there is not enough.
     """
     share = total.get("CPU", 1.0) / num_members - helpers.get("CPU", 0)
     num_cpus = population.num_cpus or min(math.floor(1e4 * share) / 1e4, 1.0)
     request = {"CPU": num_cpus, "GPU": population.num_gpus, **population.resources}
     room = count_fits(total, collections.Counter(request) + collections.Counter(helpers))
-    # The helpers of a member that trains would wait for ever for what the members occupy.
+    # Else members would occupy everything, and wait for ever for helpers that find no room.
     if helpers and (num_cpus <= 0 or room < num_members):
         raise ConfigError(
             f"Experiment.num_collectors, Evaluator.place: the cluster has not {helpers} for the collectors "
@@ -64,23 +63,23 @@ def request_resources(total, population, num_members, helpers):
 
 
 def _list_occupied(settings):
-    """What one process occupies, by the bindings of `RayCollectors` or `RayEvaluator`."""
+    """The resources of one process, by the bindings of `RayCollectors` or `RayEvaluator`."""
     numbers = {"CPU": _resolve(settings, "num_cpus", 1), "GPU": _resolve(settings, "num_gpus", 0)}
     return numbers | (_resolve(settings, "resources", None) or {})
 
 
 def _read(name):
-    """The bindings of what gin knows by a name, also with scopes: a dict; references stay as they are."""
+    """The bindings of a configurable, whose name may have scopes: a dict. References stay references."""
     return gin.get_bindings(name, resolve_references=False)
 
 
 def _read_referred(bindings, name, usual):
-    """The bindings of what a parameter refers to, if that is what it usually is, or of the usual one."""
+    """The bindings of the configurable that a parameter refers to, if it is the usual one."""
     reference = bindings.get(name)
     is_usual = getattr(reference, "selector", "").rpartition(".")[2] == usual
     return _read(reference.scoped_selector if is_usual else usual)
 
 
 def _resolve(bindings, name, default):
-    """The value of a parameter; gin puts that of a macro in its place when something is copied."""
+    """The value of a parameter. Gin replaces a macro by its value when something is copied."""
     return copy.deepcopy(bindings.get(name, default))

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What came of a run, from the files in its root_dir."""
+"""The outcome of a run, read from the files in its root_dir."""
 
 import json
 import os
@@ -17,7 +17,7 @@ INTERRUPTED, WAITING = "interrupted", "waiting"
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """How a run has ended, and its figures."""
 
     status: str = WAITING
     objective: float | None = None

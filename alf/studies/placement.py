@@ -1,8 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Where runs have room: on cores of this machine, or in actors of a Ray cluster. Without TensorFlow.
 
-A place, `Machine` or `Cluster`, starts the process of a run if `has_room`, and `release` takes back what the
-process occupied.
+A place, `Machine` or `Cluster`, starts the process of a run if `has_room`; `release` takes its room back.
 """
 
 import contextlib
@@ -24,13 +23,13 @@ _WAIT_SECONDS = 0.5  # of one look at a process in a cluster
 class RunProcess:
     """A Python process that writes to a log, and that SIGTERM ends when its owner has ended for any reason.
 
-    It has a session of its own: a terminal's Ctrl-C is for its owner alone, who decides.
+    It has a session of its own: a terminal's Ctrl-C reaches only its owner, which then decides.
 
     Args:
         arguments: list of texts, of Python.
-        log: path of a file; what is there is kept.
-        import_paths: list of folders, before those of the environment variable PYTHONPATH.
-        gpus: the GPUs that it sees, texts as CUDA_VISIBLE_DEVICES names them; None: those of its owner.
+        log: path of a file, which is appended to.
+        import_paths: list of folders, put before the environment variable PYTHONPATH.
+        gpus: list of the GPUs that it sees, texts as CUDA_VISIBLE_DEVICES names them; None: all of its owner.
     """
 
     def __init__(self, arguments, log, import_paths=(), gpus=None):
@@ -83,7 +82,7 @@ class Machine:
         run_cores: int, of each run: no other run uses them meanwhile. With 0 the runs share all cores.
         max_at_a_time: int or None; a further limit.
         gpus: list of the GPUs that all runs share, texts as CUDA_VISIBLE_DEVICES names them. None: each run
-            sees those of this process.
+            sees the GPUs of this process.
         run_gpus: int, of each run: it sees no others, and no other run sees them meanwhile.
 
     Attributes:
@@ -141,11 +140,11 @@ def find_gpus():
 
 
 class RunActor:
-    """What an actor does: it has one `RunProcess`, which ends with it.
+    """An actor with one `RunProcess`, which ends with it.
 
     Args:
         arguments, log, import_paths: as of `RunProcess`.
-        folder: the current directory of the study; that of the run, too, if this machine has it.
+        folder: the current directory of the study, in which the run starts if this machine has it.
         address: of the cluster, in which the run may have actors of its own.
     """
 
@@ -205,9 +204,9 @@ class Cluster:
 
     Args:
         ray: the module, connected.
-        needs: dict of what each run occupies, numbers by Ray's names: "CPU", "GPU", "memory" in bytes, and
+        needs: dict of the resources of each run, numbers by Ray's names: "CPU", "GPU", "memory" in bytes, and
             the cluster's own ones.
-        limits: dict of what all of them may occupy; by default what the cluster has.
+        limits: dict of the resources of all runs together; by default all of the cluster.
 
     Attributes:
         capacity: int, how many runs have room at a time.
@@ -240,6 +239,6 @@ class Cluster:
 
 
 def count_fits(total, needs, lacking=0.0):
-    """How often what a run needs is in a total; `lacking` is what the total has of a resource it lacks."""
+    """How many runs fit into a total. It has `lacking` of resources without a name; None: no limit."""
     shares = [(total.get(name, lacking), need) for name, need in needs.items() if need]
     return min((math.floor(x / need + 1e-6) for x, need in shares if x is not None), default=sys.maxsize)

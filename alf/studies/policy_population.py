@@ -37,10 +37,10 @@ class PolicyPopulation(Policies):
     Args:
         num_policies: int, at least 2.
         settings: dict from the name of a gin binding, such as "Adam.learning_rate", to the `Range` of its
-            values. Those alone that take a schedule, and "NAME/Tunable.value".
+            values: settings that take a schedule, and "NAME/Tunable.value".
         interval: environment steps of a policy between two looks at its objective.
-        objective: what a policy is judged by; more is better. The name of a metric of each policy, such as
-            "AverageReturn" or "info/KEY", see docs/metrics.md.
+        objective: the figure that ranks policies; more is better. The name of a metric of each policy, such
+            as "AverageReturn" or "info/KEY" (docs/metrics.md).
         seed: int, of the first values and the mutations. None: they differ from run to run.
         mapping: text, dict, list, tuple or callable: as in `Policies`, but None: in games of one agent, the
             rows take the policies in turn if `num_policies` divides the rows of a batched environment; else
@@ -182,7 +182,7 @@ class PolicyController(Callback):
         try:
             import_extra("matplotlib", "plot")
         except ConfigError as error:
-            logging.warning("there is no picture of the population: %s", error)
+            logging.warning("the population is not drawn: %s", error)
             return
         draw_lineage(rows, self._ranges, self._objective, trainer.root_dir)
 

@@ -12,18 +12,19 @@ from alf.studies.ranges import Range, check_settings
 
 @configurable("alf.population")
 class Population:
-    """What a study tunes, by what it judges, and what its members occupy. A wrong setting raises ConfigError.
+    """The settings of `alf-pbt`. A wrong one raises ConfigError.
 
     Args:
         settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
             "actor/Adam.learning_rate", to the `Range` of its values.
         interval: environment steps of a member between two looks at its objective.
-        objective: what a member is judged by; more is better. The name of a metric, such as "AverageReturn"
-            or "info/KEY", see docs/metrics.md; or "eval", the mean return of its last evaluation.
+        objective: the figure that ranks members; more is better. The name of a metric, such as
+            "AverageReturn" or "info/KEY" (docs/metrics.md); or "eval", the mean return of the last
+            evaluation.
         seed: int, of the first values, the mutations and each member's `Experiment.seed`. None draws one.
         max_failures: how often a member may crash, and how often in a row it may diverge; one more ends it.
-        num_cpus, num_gpus: what each member occupies in the cluster. None: an equal share of all CPUs, so
-            that all members train at the same time.
+        num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None: an
+            equal share of all CPUs, so that all members train at the same time.
         resources: dict of the cluster's own resources that each member occupies, numbers by name; or None.
         mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
     """

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PopulationStudy: what each member of a population is to do. Without Ray and TensorFlow."""
+"""PopulationStudy: gives orders to the members of a population. Without Ray and TensorFlow."""
 
 import collections
 import json
@@ -19,7 +19,7 @@ from alf.studies.state import StateFile
 from alf.studies.tunables import is_tunable, make_bindings
 
 MEMBERS = "members"  # the folder of their directories
-# In a member's directory: what it is to do, its last report, and the number of its last order that is done.
+# In a member's directory: its order, its last report, the number of the last order that it carried out.
 ORDER_FILE, REPORT_FILE, DONE_ORDER_FILE = "order.json", "report.json", "population_order.json"
 _STATE = ("seed", "num_draws", "config", "objective", "objectives", "orders", "rows")
 _WRONG_SETTING = 2  # exit status of a member
@@ -37,7 +37,7 @@ class MemberRun(NamedTuple):
 
 
 class PopulationStudy:
-    """Gives orders to members, see `Evolution`, and takes their reports; a study of `Runner`.
+    """Gives members the orders of `Evolution`, and takes their reports; a study of `Runner`.
 
     `order.json` in a member's directory has its order and its `turn`, which counts its intervals in this
     process of the study. The member writes `report.json` of that turn, and waits for the next one. Orders are

@@ -24,7 +24,7 @@ class Range(abc.ABC):
     """The values that a setting may have.
 
     Attributes:
-        limits: (smallest, largest), numbers; None if a value is no number.
+        limits: (smallest, largest), numbers; None if the values are not numbers.
     """
 
     limits: Any = None
@@ -48,7 +48,7 @@ class Range(abc.ABC):
         return self.clip(value) if is_number else self.limits[0]
 
     def largest(self):
-        """Returns the largest value; the last one of values that are no numbers."""
+        """Returns the largest value; of values that are not numbers, the last one."""
         return self.limits[1]
 
 
@@ -210,7 +210,7 @@ def check_settings(owner, settings):
 
 
 def check_names(where, names):
-    """Raises ConfigError if two names are those of the same gin binding; `where` says where they are."""
+    """Raises ConfigError if two names mean the same gin binding; `where` says where they are."""
     known = {}
     for name in names:
         full = complete(name)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What `alf-pbt` does, from its flags to its last line."""
+"""`alf-pbt` from its flags to its last line."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from alf.studies.population_study import MEMBERS, PopulationStudy
 from alf.studies.runner import Runner, make_announcer
 from alf.studies.tunables import make_bindings
 
-CONFIG_FILE = "config.gin"  # what the gin files say to all members
+CONFIG_FILE = "config.gin"  # the configuration of all members
 _PICTURE_SECONDS = 30.0  # between two pictures
 
 
@@ -36,7 +36,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         root_dir: path of the folder.
         num_members: int.
         gin_files, gin_params: as of `parse_config`.
-        ray_address: of a Ray cluster in which members train; None: on this machine, see `find_place`.
+        ray_address: of a Ray cluster in which members train; None: on this machine (`find_place`).
         on_start: callable (`Runner`), called before the first member starts.
 
     Returns:
@@ -86,8 +86,8 @@ def read_config(root_dir, num_members, gin_files, gin_params):
     """Checks the flags and reads gin.
 
     Returns:
-        the `Population`; the text of its members' configuration; and what their collectors and evaluations
-        occupy, see `find_helpers`, with the largest values of all settings.
+        the `Population`; the text of its members' configuration; and the resources of their collectors and
+        evaluations (`find_helpers`) at the largest values of all settings.
     """
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")

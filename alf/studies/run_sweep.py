@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What `alf-sweep` does, from its flags to its last line."""
+"""`alf-sweep` from its flags to its last line."""
 
 import contextlib
 import os
@@ -28,12 +28,12 @@ from alf.studies.sweep_study import SweepStudy
 from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 from alf.studies.trials import import_optuna, make_pruner
 
-CONFIG_FILE = "config.gin"  # what the gin files say to all runs
+CONFIG_FILE = "config.gin"  # the configuration of all runs
 _GB = 1e9
 
 
 class Limits(NamedTuple):
-    """What runs occupy, as the flags of these names say."""
+    """The flags about the room of runs."""
 
     run_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
@@ -115,11 +115,11 @@ def read_config(gin_files, gin_params, grid):
     """Reads gin and the grid.
 
     Returns:
-        the `Sweep`; the grid, see `parse_grid`; the configuration of the runs as a text; and all bindings,
-        also those of the sweep, as a dict of texts by name.
+        the `Sweep`; the grid of `parse_grid`; the configuration of the runs as a text; and all bindings, also
+        of the sweep, as a dict of texts by name.
     """
     parse_config(gin_files, gin_params)
-    grid = parse_grid(grid)  # it may name what a gin file imports
+    grid = parse_grid(grid)  # it may name something that a gin file imports
     settings = parse_settings(gin.config_str())
     with wrong_calls_are_config_errors():
         sweep = Sweep()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Sweep: which settings are tried, and by what runs are judged. Without Ray and TensorFlow."""
+"""Sweep: the search over settings, and the figure that ranks runs. Without Ray and TensorFlow."""
 
 import re
 import tokenize
@@ -15,7 +15,7 @@ from alf.studies.ranges import Range, check_names, check_settings
 
 @configurable("alf.sweep")
 class Sweep:
-    """What `alf-sweep` draws, and by what it judges runs. A wrong setting raises ConfigError.
+    """The settings of `alf-sweep`. A wrong one raises ConfigError.
 
     Args:
         settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
@@ -23,9 +23,9 @@ class Sweep:
         num_samples: how often all settings are drawn.
         search: "random" draws each sample by itself; "optuna" lets Optuna's TPE sampler choose it by the
             objectives of the samples before.
-        seed: int, of what is drawn.
-        objective: what a run is judged by; more is better. A column of `progress.csv`, where "metrics/" may
-            be left out: "AverageReturn", or "eval/return_mean" of an `Evaluator`.
+        seed: int, of the samples.
+        objective: the figure that ranks runs; more is better. A column of `progress.csv`, with or without
+            "metrics/": "AverageReturn", or "eval/return_mean" of an `Evaluator`.
         value: which value of it counts: the "last" one of a run, or the "best".
         pruner: which class of `optuna.pruners` ends bad trials early, such as "MedianPruner"; None: none.
         pruner_interval: environment steps of a run between two steps of the pruner.
@@ -73,7 +73,7 @@ def parse_grid(texts):
         dict from each name to the list of the texts of its values.
 
     Raises:
-        ConfigError: if a text is no such list, it is empty, or a name or a value is there twice.
+        ConfigError: if a text is not such a list, it is empty, or a name or a value is there twice.
     """
     grid, names = {}, []
     for text in texts:

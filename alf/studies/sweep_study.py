@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""SweepStudy: which runs a sweep has, which are over, and what came of them."""
+"""SweepStudy: the runs of a sweep, and their outcomes."""
 
 import collections
 import contextlib
@@ -46,9 +46,9 @@ class Run(NamedTuple):
 
 
 class SweepStudy:
-    """Says which run is the next one, and keeps what came of each; a study of `Runner`.
+    """Chooses the next run, and keeps the outcome of each; a study of `Runner`.
 
-    The trials are in `Trials`. What came of a run is read from its own files: a run whose `done.json` says
+    The trials are in `Trials`. The outcome of a run is read from its own files: a run whose `done.json` says
     SUCCESS is over, any other one is to be done, unless its trial was pruned.
 
     Args:
@@ -143,7 +143,7 @@ class SweepStudy:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
             return Trials(self._folder, self._sweep, grid)
-        # Settings that may change on the way may still decide what an objective is.
+        # A setting that a run may change on its way can still change the objective.
         what = f"{self._folder!r} holds a sweep"
         check_same(what, config, state["config"], lambda role: role is not Role.EXECUTION)
         missing = [seed for seed in state["seeds"] if seed not in self._seeds]

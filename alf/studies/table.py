@@ -21,7 +21,7 @@ _RUN_COLUMNS = ("seed", "status", "objective", "env_steps", "seconds", "folder",
 
 
 class Row(NamedTuple):
-    """What came of a trial: figures of its runs that have finished, None where there is none."""
+    """A line of the table: figures of the runs of a trial that have finished; None without any."""
 
     settings: dict
     runs: list
@@ -59,7 +59,7 @@ def _make_row(settings, runs, outcomes):
 
 
 def write_tables(folder, study):
-    """Writes the tables of a sweep into its folder; returns that of the trials as Markdown.
+    """Writes the tables of a sweep into its folder; returns the table of the trials as Markdown.
 
     SaveError is raised if one cannot be written.
     """

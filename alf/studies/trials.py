@@ -209,7 +209,7 @@ def plan_trials(sweep, grid):
 
 
 def make_distribution(values):
-    """Returns Optuna's distribution of a `Range`; of a `Discount` it is that of the distance from 1."""
+    """Returns Optuna's distribution of a `Range`; for a `Discount`, of the distance from 1."""
     distributions = import_optuna().distributions
     if isinstance(values, Choice):
         return distributions.CategoricalDistribution(values.values)
@@ -253,7 +253,7 @@ def make_pruner(name, arguments):
 
 
 def import_optuna():
-    """Imports Optuna, which logs warnings alone; ConfigError names the extra."""
+    """Imports Optuna, which then logs only warnings; ConfigError names the extra."""
     optuna = import_extra("optuna", "sweep")
     optuna.logging.set_verbosity(logging.WARNING)
     return optuna

@@ -422,7 +422,7 @@ def test_without_matplotlib_there_is_no_picture(second, root_dir, monkeypatch, c
     second.trainer.learner.callbacks[0].on_end(second.trainer, "it ends once more")
     assert not (root_dir / "lineage.png").exists()
     install = 'the package matplotlib is not installed: pip install "alf-tf[plot]"'
-    assert f"there is no picture of the population: {install}" in caplog.messages
+    assert f"the population is not drawn: {install}" in caplog.messages
 
 
 def test_a_run_may_go_on_with_other_rules_but_not_with_other_ranges(second, root_dir, tmp_path, monkeypatch):
