@@ -93,10 +93,8 @@ class Machine:
         self._free_cores, self._run_cores = list(cores), run_cores
         self._shares_gpus = gpus is None
         self._free_gpus, self._run_gpus = list(gpus or ()), run_gpus
-        needs = {"cores": run_cores, "GPUs": run_gpus, "runs": 1}
-        self.capacity = count_fits(
-            {"cores": len(cores), "GPUs": len(self._free_gpus), "runs": max_at_a_time}, needs
-        )
+        total = {"cores": len(cores), "GPUs": len(self._free_gpus), "runs": max_at_a_time}
+        self.capacity = count_fits(total, {"cores": run_cores, "GPUs": run_gpus, "runs": 1})
         self._taken = {}  # processes -> (cores, GPUs)
 
     def has_room(self):
@@ -108,9 +106,8 @@ class Machine:
         cores, self._free_cores = _split(self._free_cores, self._run_cores)
         gpus, self._free_gpus = _split(self._free_gpus, self._run_gpus)
         before = os.sched_getaffinity(0)
-        os.sched_setaffinity(
-            0, cores or before
-        )  # of this thread alone; a process that it starts has them, too
+        # A process inherits the cores of the thread that starts it. Other threads keep theirs.
+        os.sched_setaffinity(0, cores or before)
         try:
             process = RunProcess(arguments, log, import_paths, None if self._shares_gpus else gpus)
         finally:
@@ -215,9 +212,8 @@ class Cluster:
     def __init__(self, ray, needs, limits=()):
         self._ray, self._running = ray, set()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        self.capacity = min(
-            sum(count_fits(node, needs) for node in nodes), count_fits(dict(limits), needs, None)
-        )
+        room = sum(count_fits(node, needs) for node in nodes)  # a run is on one node as a whole
+        self.capacity = min(room, count_fits(dict(limits), needs, lacking=None))
         resources = {name: x for name, x in needs.items() if x}
         options = dict(num_cpus=resources.pop("CPU", 0), num_gpus=resources.pop("GPU", 0))
         options |= dict(memory=resources.pop("memory", None), resources=resources, max_restarts=0)

@@ -100,6 +100,7 @@ class PopulationStudy:
     def watch(self, run):
         """Takes the report of a member, if there is one; returns whether its process is to end."""
         report = read_json(os.path.join(run.path, REPORT_FILE))
+        # Another turn is of a report that was taken, or of a process before.
         if report is not None and report["turn"] == self._turns[run.member]:
             self._take(run.member, report)
             if self._divergences[run.member] > self._population.max_failures:
@@ -117,7 +118,7 @@ class PopulationStudy:
         """Takes note of how the process of a member has ended; raises ConfigError if a setting is wrong."""
         if status is None:
             return
-        self.watch(run)
+        self.watch(run)  # it may have reported since the last look
         if status == _WRONG_SETTING:
             raise ConfigError(error)
         if status == 0:
@@ -125,7 +126,8 @@ class PopulationStudy:
         self._crashes[run.member] += 1
         if self._crashes[run.member] <= self._population.max_failures:
             self._announce(f"member {run.member} is started again: {error}")
-            self._queue.appendleft(run.member)
+            if run.member not in self._queue:  # else it waits for its turn
+                self._queue.appendleft(run.member)
             return
         self._announce(f"member {run.member} is lost: {error}")
         self.errors.append(error)

@@ -52,6 +52,7 @@ class Runner:
                     return
                 self._look(self._study.watch, self._study.end)
         except Exception:
+            # The study may be unable to take any more reports, as with a full disk. Runs still save.
             self.stop_reason = "an error ends the study"
             while self._running:
                 self._look(lambda run: True, lambda *args: None)

@@ -47,10 +47,9 @@ class StateFile:
             lacking = self._keys - state.keys() if isinstance(state, dict) else self._keys
             if lacking:
                 raise damaged(self.path, f"it has no {', '.join(sorted(lacking))}")
-        has_rows = bool(state and state.get("rows"))
-        if not has_rows and not any(
-            has_checkpoints(x) or read_status(x) == FINISHED for x in glob.glob(self._runs)
-        ):
+        runs = glob.glob(self._runs)
+        has_trained = any(has_checkpoints(path) or read_status(path) == FINISHED for path in runs)
+        if not has_trained and not (state and state.get("rows")):
             return None
         if state is None:
             raise damaged(self.path, "it is missing, but there are runs")

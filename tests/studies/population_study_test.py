@@ -152,6 +152,14 @@ def test_a_report_before_a_crash_counts(tmp_path):
     assert [row["objective"] for row in study.evolution.rows] == [2.0]
 
 
+def test_a_member_that_crashes_while_it_waits_for_its_turn_waits_on(tmp_path):
+    study = make_study(tmp_path, 2, takes_turns=True)
+    run = study.next_run()
+    assert report(study, run, 100, 2.0)
+    study.end(run, -9, "its process was ended by SIGKILL")
+    assert [study.next_run().member for _ in range(2)] == [1, 0] and study.next_run() is None
+
+
 def test_a_member_that_diverges_too_often_ends(tmp_path):
     lines = []
     study = make_study(tmp_path, 2, lines=lines, quantile=0.5)
