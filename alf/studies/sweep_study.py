@@ -155,13 +155,14 @@ class SweepStudy:
         if "trials" not in state and not os.path.exists(path):
             raise damaged(path, "it is missing, but there are runs")
         older = [trial["settings"] for trial in state.get("trials", ())]
-        trials = Trials(self._folder, self._sweep, grid, older)
+        trials = Trials(self._folder, self._sweep, grid)
         try:
-            trials.check()
+            trials.check(older)
         except ConfigError as error:
             raise ConfigError(
                 f"{self._folder!r}: {error}; choose another root_dir, or ask for more"
             ) from None
+        trials.take(older)
         return trials
 
     def _add_runs(self, trial):

@@ -35,7 +35,6 @@ class Trials:
         folder: of the sweep.
         sweep: `Sweep`.
         grid: dict from names of settings to lists of texts.
-        older: list of the settings of a sweep that was begun without this file.
 
     Attributes:
         settings: list of the settings of each trial so far.
@@ -45,7 +44,7 @@ class Trials:
         ConfigError: if the file cannot be read.
     """
 
-    def __init__(self, folder, sweep, grid, older=()):
+    def __init__(self, folder, sweep, grid):
         self._optuna = import_optuna()
         self._sweep, self._grid = sweep, grid
         self._planned = None if sweep.search == "optuna" else plan_trials(sweep, grid)
@@ -55,19 +54,28 @@ class Trials:
         with self._saving():
             self._study = self._open()
             self._read()
-            for settings in older[len(self.settings) :]:
-                self._add(settings)
 
-    def check(self):
-        """Raises ConfigError if there are trials that the search does not ask for."""
-        if self._planned is None and len(self.settings) > self.count:
-            tried = len(self.settings)
-            raise ConfigError(f"Sweep.num_samples is {self.count}: the sweep there has tried {tried}")
-        for settings in self.settings:
+    def check(self, older):
+        """Raises ConfigError if there are trials that the search does not ask for.
+
+        They come from files, and become gin bindings, which may import modules.
+        """
+        known = [*self.settings, *older[len(self.settings) :]]
+        if self._planned is None and len(known) > self.count:
+            raise ConfigError(f"Sweep.num_samples is {self.count}: the sweep there has tried {len(known)}")
+        for settings in known:
+            if self._planned is None and not self._could_draw(settings):
+                raise ConfigError(f"the sweep there has tried {settings}, which Sweep.settings cannot draw")
             if self._planned is not None and settings not in self._planned:
                 raise ConfigError(
                     f"the sweep there has tried {describe(settings)}, which is not asked for now"
                 )
+
+    def take(self, older):
+        """Begins the trials of a sweep that was begun without this file."""
+        with self._saving():
+            for settings in older[len(self.settings) :]:
+                self._add(settings)
 
     def ask(self):
         """Begins another trial; returns its index, or None if there is none."""
@@ -139,6 +147,15 @@ class Trials:
             else:
                 self.settings.append(settings)
                 self._newest.append(trial)
+
+    def _could_draw(self, settings):
+        """Whether settings have the names of the ranges, and texts of values."""
+        ranges = self._sweep.settings
+        try:
+            params = {name: _to_param(values, settings[name]) for name, values in ranges.items()}
+            return settings.keys() == params.keys()
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return False
 
     def _add(self, settings):
         """Begins a trial of given settings; returns its index."""
@@ -228,7 +245,7 @@ def _name_param(name, values):
 def _to_param(values, text):
     """Returns what Optuna knows of the value of a `Range`, by its text."""
     if isinstance(values, Choice):
-        return next(value for value in values.values if repr(value) == text)
+        return {repr(value): value for value in values.values}[text]
     if isinstance(values, Discount):
         low, high = values.limits
         return min(max(1.0 - float(text), 1.0 - high), 1.0 - low)  # it may be rounded
