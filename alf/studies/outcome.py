@@ -40,21 +40,21 @@ def read_status(path):
         return WAITING
 
 
-def read_objective(path, name, value):
-    """Reads the `Outcome` of a run from its `progress.csv`, without its status; steps and seconds at its end.
+def read_outcome(path, name, value):
+    """Reads the `Outcome` of a run from its files. It has not FAILED: the files do not say that.
 
     Args:
         path: the root_dir of the run; nothing need be there.
         name: column of `progress.csv`, with or without "metrics/".
         value: "last" or "best".
     """
-    run = read_progress(path)
+    run, status = read_progress(path), read_status(path)
     if run is None or not len(run.columns[ENV_STEPS]):
-        return Outcome()
+        return Outcome(status)
     curve, objective = run.curve(name), None
     if curve is not None:
         objective = float(curve.values[-1] if value == "last" else np.max(curve.values))
-    return Outcome(WAITING, objective, int(run.columns[ENV_STEPS][-1]), float(run.columns[SECONDS][-1]))
+    return Outcome(status, objective, int(run.columns[ENV_STEPS][-1]), float(run.columns[SECONDS][-1]))
 
 
 def read_progress(path):

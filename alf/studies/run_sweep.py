@@ -189,7 +189,7 @@ def find_place(limits):
 
 
 def make_arguments(gin_file, run):
-    """The arguments of Python that train a `Run`."""
+    """The arguments of Python that train a `SweepRun`."""
     bindings = [f"{name} = {text}" for name, text in run.settings.items()]
     bindings.append(f"Experiment.seed = {run.seed}")
     params = [f"--gin_param={binding}" for binding in bindings]

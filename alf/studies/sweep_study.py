@@ -19,9 +19,8 @@ from alf.studies.outcome import (
     FINISHED,
     INTERRUPTED,
     PRUNED,
-    read_objective,
+    read_outcome,
     read_progress,
-    read_status,
 )
 from alf.studies.state import StateFile, damaged
 from alf.studies.trials import TRIALS_FILE, Trials, describe
@@ -31,7 +30,7 @@ _MAX_NAME = 100  # characters of a folder's name
 _WATCH_SECONDS = 1.0  # between two looks at the progress of a run
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
     """One run of a sweep: a trial's settings and a seed."""
 
     trial: int
@@ -57,12 +56,12 @@ class SweepStudy:
         seeds: list of ints, of the runs of each trial.
         sweep: `Sweep`.
         grid: dict from names of settings to lists of texts.
-        make_arguments: callable (`Run`) -> the arguments of Python for its process, a list of texts.
+        make_arguments: callable (`SweepRun`) -> the arguments of Python for its process, a list of texts.
         announce: callable (text), called for each event.
         on_change: callable (), called when a run has ended.
 
     Attributes:
-        runs: list of all `Run`s so far.
+        runs: list of all `SweepRun`s so far.
         outcomes: dict from the path of a run to its `Outcome`.
         objective: name of the column by which runs are judged.
         count: int, of all runs that the sweep will have.
@@ -86,7 +85,7 @@ class SweepStudy:
             self._add_runs(trial)
 
     def next_run(self):
-        """Returns the next `Run` to start; None if there is none."""
+        """Returns the next `SweepRun` to start; None if there is none."""
         while True:
             if not self._queue:
                 trial = self._trials.ask()
@@ -111,7 +110,7 @@ class SweepStudy:
 
     def end(self, run, status, error):
         """Takes note of how a run has ended."""
-        outcome, value = read_objective(run.path, self.objective, self._sweep.value), ""
+        outcome, value = read_outcome(run.path, self.objective, self._sweep.value), ""
         if outcome.objective is not None:
             value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
         if status == 0:
@@ -130,7 +129,7 @@ class SweepStudy:
         self._on_change()
 
     def list_trials(self):
-        """Returns a list of (settings, list of its `Run`s), a pair for each trial."""
+        """Returns a list of (settings, list of its `SweepRun`s), a pair for each trial."""
         of_trial = collections.defaultdict(list)
         for run in self.runs:
             of_trial[run.trial].append(run)
@@ -171,14 +170,13 @@ class SweepStudy:
         folder = os.path.join(self._folder, RUNS, _name_folder(trial, settings))
         to_do = []
         for seed in self._seeds:
-            run = Run(trial, settings, seed, os.path.join(folder, f"seed={seed}"))
+            run = SweepRun(trial, settings, seed, os.path.join(folder, f"seed={seed}"))
             run = run._replace(arguments=tuple(self._make_arguments(run)))
-            outcome = read_objective(run.path, self.objective, self._sweep.value)
-            status = read_status(run.path)
-            if status != FINISHED and self._trials.is_pruned(trial):
-                status = PRUNED
+            outcome = read_outcome(run.path, self.objective, self._sweep.value)
+            if outcome.status != FINISHED and self._trials.is_pruned(trial):
+                outcome = outcome._replace(status=PRUNED)
             self.runs.append(run)
-            self.outcomes[run.path] = outcome = outcome._replace(status=status)
+            self.outcomes[run.path] = outcome
             to_do += [run] * (not outcome.is_over)
         if to_do and self._trials.is_over(trial):
             self._trials.begin_again(trial)

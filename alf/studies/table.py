@@ -12,7 +12,7 @@ from alf.plots.groups import find_algorithm, find_target
 from alf.plots.picture import Line, draw, save_picture
 from alf.studies.outcome import FAILED, FINISHED, PRUNED, read_progress
 from alf.studies.state import write_csv
-from alf.studies.sweep_study import Run
+from alf.studies.sweep_study import SweepRun
 from alf.studies.trials import describe, shorten
 
 RUNS_FILE, TABLE_FILE, MARKDOWN_FILE, PICTURE_FILE = "runs.csv", "sweep.csv", "sweep.md", "curves.png"
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     high: float | None = None
     env_steps: float | None = None  # means, at the ends of the runs
     seconds: float | None = None
-    best: Run | None = None  # the run with the highest objective
+    best: SweepRun | None = None  # the run with the highest objective
 
 
 _FIGURES = Row._fields[2:-1]

@@ -13,7 +13,7 @@ import pytest
 from alf.errors import SaveError
 from alf.studies.placement import Machine, RunProcess
 from alf.studies.runner import LOG_FILE, Runner, find_error
-from alf.studies.sweep_study import Run
+from alf.studies.sweep_study import SweepRun
 from tests.studies.stand_ins import (
     count_most_at_a_time,
     make_arguments,
@@ -208,7 +208,7 @@ class Failing:
 
     def __init__(self, folder):
         make = make_arguments(600.0)
-        self._runs = [Run(0, {}, seed, str(folder / "runs" / "0" / str(seed))) for seed in (0, 1)]
+        self._runs = [SweepRun(0, {}, seed, str(folder / "runs" / "0" / str(seed))) for seed in (0, 1)]
         self._runs = [run._replace(arguments=make(run)) for run in self._runs]
         self._folder = folder
 
