@@ -88,11 +88,9 @@ EXTRAS = {
     "video": ["gymnasium[classic-control]", "imageio-ffmpeg>=0.5"],
     # Collectors on other machines. Its actor API alone.
     "ray": ["ray>=2.40"],
-    # Populations. Matplotlib draws their picture.
-    "tune": ["ray[tune]>=2.40", "matplotlib"],
-    # alf-sweep: Optuna is for Sweep.search = "optuna" alone.
+    # alf-sweep: Optuna keeps the trials, chooses settings and prunes.
     "sweep": ["matplotlib", "optuna>=4"],
-    # alf-plot.
+    # alf-plot, and the picture of alf-pbt.
     "plot": ["matplotlib"],
     # From 1.26 on the particle environments are a package of their own, mpe2. It brings pygame-ce, which
     # PettingZoo's board games import.

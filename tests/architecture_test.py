@@ -28,8 +28,7 @@ LAYERS = [
     {"training"},
     {"tools"},
     {"plots"},
-    {"population"},
-    {"sweep"},
+    {"studies"},
     {"bin"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}

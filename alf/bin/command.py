@@ -132,8 +132,10 @@ class Stopper:
         self.signum = self.study = None
 
     def watch(self, study):
-        """Takes note of what has started."""
+        """Takes note of what is about to start."""
         self.study = study
+        if self.signum is not None:
+            self(self.signum)
 
     def __call__(self, signum):
         self.signum = signum

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,8 +27,12 @@ def import_settings() -> None:
     By their names, because they are above this module: the configuration of a run has the settings of its
     trainer also where the run's policy alone is loaded.
     """
-    for module in ("alf.training", "alf.population.policy_population", "alf.sweep.sweep"):
+    names = "policy_population", "population_settings", "sweep_settings"
+    studies = [f"alf.studies.{name}" for name in names]
+    for module in ("alf.training", *studies):
         importlib.import_module(module)
+    # The configurations of older runs with a `PolicyPopulation` import it by this name.
+    sys.modules["alf.population.policy_population"] = sys.modules["alf.studies.policy_population"]
 
 
 def find_all() -> dict[str, Callable[..., Any]]:

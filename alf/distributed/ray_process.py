@@ -34,6 +34,14 @@ def actor_options(num_cpus, num_gpus, resources, placement):
     )
 
 
+def hide_gpus():
+    """Hides all GPUs from an actor that has none: TensorFlow takes the memory of all that it sees."""
+    import ray  # here, because ALF works without it
+
+    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):  # Ray hides them from others alone
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 def make_here(make, import_paths):
     """Returns what a callable makes in this process, an actor's.
 
@@ -41,11 +49,7 @@ def make_here(make, import_paths):
         make: bytes, a pickled callable.
         import_paths: `sys.path` of the learner's process. Those that exist here are added.
     """
-    import ray  # here, because ALF works without it
-
-    # Ray hides GPUs only from an actor that has some. TensorFlow takes the memory of all that it sees.
-    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    hide_gpus()
     sys.path += [path for path in import_paths if path not in sys.path]
     return cloudpickle.loads(make)()
 

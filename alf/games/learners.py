@@ -138,6 +138,14 @@ class LearnerGroup(tf.Module):
         counts = {name: learner.replay_counts() for name, learner in self.learners.items()}
         return {f"{name}/{key}": n for name, found in counts.items() for key, n in found.items()}
 
+    def copy_policy(self, parent: str, child: str) -> None:
+        """Lets the learner of one policy take over what another one has learned, see `Learner.copy_from`.
+
+        Args:
+            parent, child: names of policies that learn; `child` is the one that changes.
+        """
+        self.learners[child].copy_from(self.learners[parent])
+
     def note_copied_weights(self) -> None:
         """As `Learner.note_copied_weights`, for each learner."""
         for learner in self.learners.values():

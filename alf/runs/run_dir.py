@@ -18,12 +18,11 @@ from alf.config.imports import RUN_FILE, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
-from alf.runs.folders import check_kind, checkpoints_of, has_checkpoints
+from alf.runs.folders import DONE_FILE, check_kind, checkpoints_of, has_checkpoints
 from alf.runs.git_state import read_git, read_git_state
 from alf.runs.run_description import describe_run
 
 DIFF_FILE = "git_diff.patch"
-DONE_FILE = "done.json"
 _locked: set[int] = set()  # file descriptors of directories
 
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """alf-pbt: a member is killed, the study dies and goes on, a signal ends it; wrong settings are one line.
 
-Members are processes of Ray, in a Ray that the command starts, or in a cluster that was there before.
+Members are processes of this machine, or of a Ray cluster that was there before.
 """
 
 import csv
@@ -18,16 +18,14 @@ import psutil
 import pytest
 
 from alf.bin import evaluate, pbt
+from alf.studies import population_study, run_population
+from alf.studies.population_study import MemberRun
 from tests.bin.conftest import STUDY, write_study
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
 from tests.programs import ROOT, environment
 
-pytest.importorskip("ray")
-pytest.importorskip("pandas")
-
 PBT = "alf.bin.pbt:console_main"
-LOCAL = "local"  # Ray of the command's own
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +40,10 @@ def cluster():
     nodes.shutdown()
 
 
-def make_arguments(gin_file, root_dir, population=2, ray_address=LOCAL, **params):
+def make_arguments(gin_file, root_dir, population=2, ray_address=None, **params):
     args = [f"--gin_file={gin_file}", f"--root_dir={root_dir}", f"--population={population}"]
-    return [*args, f"--ray_address={ray_address}", *(f"--gin_param={k}={v}" for k, v in params.items())]
+    args += [f"--ray_address={ray_address}"] * (ray_address is not None)
+    return [*args, *(f"--gin_param={k}={v}" for k, v in params.items())]
 
 
 def run(forks, *args, **kwargs):
@@ -93,7 +92,7 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
     with forks.start(PBT, *arguments, cwd=tmp_path) as fork:
         fork.wait_until(lambda: min(count_rows(root_dir)) >= 2)
         children = psutil.Process(fork.pid).children(recursive=True)
-        members = [child for child in children if "Trainable" in child.name()]
+        members = [child for child in children if "alf.bin.run_member" in child.cmdline()]
         assert len(members) == 2
         members[0].kill()
         wait_for_rows(fork, root_dir)
@@ -102,7 +101,7 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
         members = psutil.Process(fork.pid).children(recursive=True)
         fork.send_signal(signal.SIGKILL)
         out = fork.finish().out
-    assert out.count("is started again: its process has died") == 1 and "lost" not in out
+    assert out.count("is started again: its process was ended by SIGKILL") == 1 and "lost" not in out
     assert not psutil.wait_procs(members, SECONDS)[1], "something outlives the study"
     rows = check_table(root_dir)
     state = json.loads((root_dir / "population.json").read_text())
@@ -122,11 +121,11 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
 
 
 def test_all_members_of_the_example_end_and_can_be_used(tmp_path, forks, command):
-    """With room for one member at a time, which Tune lets take turns."""
+    """With room for one member at a time: they take turns."""
     params = {
         "Population.interval": 2000,
         "StopCriteria.num_env_steps": 3000,
-        "Population.num_cpus": os.cpu_count(),
+        "Population.num_cpus": len(os.sched_getaffinity(0)),
         "ActorCriticNetwork.fc_layer_params": "(8,)",
     }
     done = run(forks, EXAMPLES / "pbt_cartpole.gin", tmp_path / "study", **params)
@@ -208,7 +207,7 @@ StopCriteria.num_env_steps = 3000
     assert judged == {"0", "1"}
 
 
-# --- Without Ray's processes.
+# --- Without processes.
 
 
 class NoRay(types.SimpleNamespace):
@@ -283,7 +282,7 @@ def test_a_wrong_setting_is_one_line(study, subtests):
 
 
 def test_members_that_have_no_room_are_one_line(study, monkeypatch, subtests):
-    monkeypatch.setattr(pbt, "connect", lambda *args, **kwargs: NoRay())
+    monkeypatch.setattr(run_population, "connect", lambda *args, **kwargs: NoRay())
     fixed = ["Experiment.num_collectors = 999"]
     tuned = [
         "Population.settings = {'Experiment.num_collectors': @Integers(), "
@@ -302,14 +301,10 @@ def test_members_that_have_no_room_are_one_line(study, monkeypatch, subtests):
 
 
 def test_a_study_whose_members_are_all_lost_fails(study, monkeypatch):
-    def run_study(ray, study, population, helpers, config, folder, announce, on_change, on_scheduler):
-        on_scheduler(types.SimpleNamespace(stop_reason=None))
-        return ["ValueError: the simulator broke", "its process has died"]
-
-    monkeypatch.setattr(pbt, "connect", lambda *args, **kwargs: NoRay())
-    monkeypatch.setattr("alf.population.ray_study.run_study", run_study)
-    line = "error: all members are lost; the first one: ValueError: the simulator broke"
-    assert study() == (1, [line])
+    make_run = lambda member, path, _: MemberRun(member, path, ("-c", "raise ValueError('it broke')"))  # noqa: E731
+    monkeypatch.setattr(population_study, "MemberRun", make_run)
+    line = "error: all members are lost; the first one: ValueError: it broke"
+    assert study(gin_param=["Population.max_failures = 1"]) == (1, [line])
 
 
 def test_a_folder_that_another_study_uses_is_one_line(tmp_path, run_in_used_folder):
@@ -329,10 +324,10 @@ def test_the_folder_of_something_else_is_refused(tmp_path, study, name, kind):
     assert os.listdir(folder) == [name]
 
 
-@pytest.mark.parametrize("module", ["ray", "matplotlib"])
-def test_a_missing_extra_is_one_line(study, monkeypatch, module):
+@pytest.mark.parametrize("module, address", [("ray", "auto"), ("matplotlib", None)])
+def test_a_missing_extra_is_one_line(study, monkeypatch, module, address):
     monkeypatch.setitem(sys.modules, module, None)
-    status, (error,) = study()
+    status, (error,) = study(ray_address=address)
     assert status == 2 and f"package {module} is not installed" in error and "pip install" in error
 
 

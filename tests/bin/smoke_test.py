@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Each command does its job once, through its `main` in this process; a wrong setting is one line of each.
 
-Stand-ins take the place of a sweep's runs, and of Ray with the members of a population. They, the videos of
+Stand-ins take the place of a sweep's runs and of the members of a population. They, the videos of
 alf-play, flags as a user writes them, streams and signals are left to `make test-all`.
 """
 
@@ -20,8 +20,10 @@ from alf.bin import benchmark, check_env, evaluate, export, pbt, play, sweep, tr
 from alf.bin.command import make_main
 from alf.config.registry import own_config
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
+from alf.studies import population_study, run_sweep
+from alf.studies.population_study import MemberRun
 from tests.bin.conftest import import_plot, write_config, write_study
-from tests.sweep import stand_ins
+from tests.studies import stand_ins
 
 
 class Trained:
@@ -102,7 +104,7 @@ def test_alf_check_env_finds_no_problem(trained, command):
 
 def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
     """The return of a stand-in is ten times its seed."""
-    monkeypatch.setattr(sweep, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
+    monkeypatch.setattr(run_sweep, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
     values = dict(gin_file=[gin_file], root_dir=str(root_dir), seeds=["1", "2"])
     status, out, errors = command(sweep, **values, grid=["Adam.learning_rate=[0.1]"])
@@ -114,26 +116,27 @@ def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
     assert (figures["Adam.learning_rate"], float(figures["mean"])) == ("0.1", 15)
 
 
+MEMBER = """
+import json, sys
+
+path = sys.argv[1]
+with open(f"{path}/order.json") as file:
+    turn = json.load(file)["turn"]
+report = dict(turn=turn, env_steps=200, objective=10.0 * int(path[-1]), path="ckpt-9", diverged=False)
+with open(f"{path}/report.json", "w") as file:
+    json.dump({**report, "is_over": True, "reason": "num_env_steps=200 reached"}, file)
+"""
+
+
 def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
     """The objective of a stand-in is ten times its index."""
-
-    def run_study(ray, study, population, helpers, config, folder, announce, on_change, on_scheduler):
-        on_scheduler(types.SimpleNamespace(stop_reason=None))
-        for order in study.orders:
-            member = order["member"]
-            report = dict(member=member, env_steps=200, objective=10.0 * member, path="ckpt-9")
-            study.report(report | dict(diverged=False, is_over=True))
-            announce(f"member {member} has ended")
-        return []
-
-    ray_study = types.SimpleNamespace(run_study=run_study)
-    monkeypatch.setitem(sys.modules, "alf.population.ray_study", ray_study)
-    ray = types.SimpleNamespace(shutdown=lambda: None)
-    monkeypatch.setattr(pbt, "connect", lambda *args, **kwargs: ray)
+    make_run = lambda member, path, arguments: MemberRun(member, path, ("-c", MEMBER, path))  # noqa: E731
+    monkeypatch.setattr(population_study, "MemberRun", make_run)
     gin_file, root_dir = str(write_study(tmp_path)), tmp_path / "study"
     status, out, errors = command(pbt, gin_file=[gin_file], root_dir=str(root_dir), population=2)
     assert (status, errors) == (0, [])
     assert f"member 1 is the best, AverageReturn 10: alf-play --root_dir={root_dir}/members/1\n" in out
+    assert "member 0 has ended: num_env_steps=200 reached" in out
     assert out.endswith("all members have ended\n")
     assert len((root_dir / "population.csv").read_text().splitlines()) == 3
     assert (root_dir / "lineage.png").exists()

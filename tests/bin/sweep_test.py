@@ -23,8 +23,9 @@ from alf.bin import sweep, train
 from alf.config.comparison import parse_settings
 from alf.config.parsing import parse_config, take_bindings
 from alf.config.registry import own_config
-from alf.sweep.processes import Machine
-from alf.sweep.sweep import Sweep
+from alf.studies import run_sweep
+from alf.studies.placement import Machine, find_gpus
+from alf.studies.sweep_settings import Sweep
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
@@ -36,7 +37,7 @@ class Here(Machine):
     """Trains each run in this process when it starts, in place of a process of its own."""
 
     def start(self, arguments, log, import_paths=()):
-        assert arguments[:2] == ["-m", "alf.bin.train"]
+        assert [*arguments[:2]] == ["-m", "alf.bin.train"]
         given = {"gin_file": [], "gin_param": []}
         for name, value in (argument[2:].split("=", 1) for argument in arguments[2:]):
             given[name] = [*given[name], value] if name in given else value
@@ -62,7 +63,7 @@ class Ended:
 
 @pytest.fixture
 def runs_are_here(monkeypatch):
-    monkeypatch.setattr(sweep, "Machine", Here)
+    monkeypatch.setattr(run_sweep, "Machine", Here)
 
 
 def read_table(path):
@@ -96,7 +97,7 @@ def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, comma
     assert "Uneven.longest = 8" in (root_dir / good["folder"] / "operative_config.gin").read_text()
     log = root_dir / good["folder"] / "log.txt"
     before = log.read_text()
-    monkeypatch.setattr(sweep, "Machine", Here)
+    monkeypatch.setattr(run_sweep, "Machine", Here)
     status, out, _ = command(sweep, **flags)
     assert status == 1 and out.count("starts ") == out.count("starts Uneven.longest='none'") == 1
     assert log.read_text() == before
@@ -134,7 +135,6 @@ def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path, forks):
 
 
 def test_samples_of_ranges(tmp_path, command, runs_are_here):
-    pytest.importorskip("optuna")
     params = [
         "Sweep.settings = {'Adam.learning_rate': @r/LogUniform(), 'Experiment.unroll_length': @Integers()}",
         *("r/LogUniform.low = 1e-4", "r/LogUniform.high = 1e-2", "Integers.low = 2", "Integers.high = 9"),
@@ -155,7 +155,6 @@ def test_samples_of_ranges(tmp_path, command, runs_are_here):
         assert f"Adam.learning_rate = {row['Adam.learning_rate']}\n" in config and "Sweep" not in config
         progress = [float(line["train/loss"]) for line in read_table(run / "progress.csv")]
         assert float(row["mean"]) == pytest.approx(max(progress))
-    assert not [path for path in root_dir.iterdir() if "optuna" in path.name]  # sweep.json says it all
     progress = {path: path.read_bytes() for path in root_dir.glob("runs/*/seed=0/progress.csv")}
     params[-1] = "Sweep.num_samples = 3"
     status, out, _ = command(sweep, gin_file=[gin_file], root_dir=str(root_dir), gin_param=params)
@@ -175,9 +174,7 @@ def test_the_example(tmp_path, command, runs_are_here):
     assert all(int(row["env_steps"]) >= 2000 for row in rows)
 
 
-def test_which_gpus_the_runs_share(command, monkeypatch, subtests):
-    machines = []
-    monkeypatch.setattr(sweep, "Machine", lambda *args: machines.append(args[3:]) or Machine(*args))
+def test_which_gpus_the_runs_share(monkeypatch, subtests):
     for visible, count, gpus in (
         (None, 2, ["0", "1"]),
         ("3, GPU-a,1", 3, ["3", "GPU-a", "1"]),
@@ -190,10 +187,11 @@ def test_which_gpus_the_runs_share(command, monkeypatch, subtests):
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         with subtests.test(CUDA_VISIBLE_DEVICES=visible):
-            assert sweep._find_gpus() == gpus
-            with flagsaver.flagsaver(run_gpus=len(gpus)):
-                sweep._find_place()
-            assert machines[-1] == (gpus, len(gpus))
+            assert find_gpus() == gpus
+            place, _ = run_sweep.find_place(run_sweep.Limits(run_gpus=len(gpus)))
+            assert place._free_gpus == gpus and place.capacity == (
+                1 if gpus else len(os.sched_getaffinity(0))
+            )
 
 
 def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
@@ -206,11 +204,8 @@ def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
     run.mkdir(parents=True)
     (run / "done.json").write_text('{"status": "SUCCESS"}')
     (run / "progress.csv").write_text("env_steps,seconds,metrics/AverageReturn\n100,1,50\n")
-    (tmp_path / "sweep" / "sweep.json").write_text(
-        json.dumps(
-            {"config": read_bindings(flags), "seeds": [0], "trials": [{"settings": {}, "token": None}]}
-        )
-    )
+    state = {"config": read_bindings(flags), "seeds": [0], "trials": [{"settings": {}}]}
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(state))
     status, out, errors = command(sweep, **flags)
     assert status == 2 and "starts" not in out
     assert errors[0].startswith(
@@ -225,7 +220,7 @@ def read_bindings(flags):
 
 
 def test_a_macro_may_be_tried():
-    sweep.check_trials("Adam.learning_rate = %rate\nrate = 0.1", {"rate": ["0.2", "0.3"]}, {})
+    run_sweep.check_trials("Adam.learning_rate = %rate\nrate = 0.1", {"rate": ["0.2", "0.3"]}, {})
 
 
 PBT = ["Experiment.policies = @PolicyPopulation()", "PolicyPopulation.num_policies = 2"]
@@ -294,6 +289,20 @@ WRONG = {
     "two names": (
         dict(grid=[RATES, "alf.optimizers.Adam.learning_rate=[0.1]"]),
         "--grid has Adam.learning_rate and alf.optimizers.Adam.learning_rate, which are the same: name it",
+    ),
+    "pruner": (
+        dict(gin_param=["Sweep.pruner = 'MedianPruner'"]),
+        "Sweep.pruner_interval is None, but Sweep.pruner is set: both, or none",
+    ),
+    "pruner's arguments": (
+        dict(
+            gin_param=[
+                "Sweep.pruner = 'MedianPruner'",
+                "Sweep.pruner_interval = 10",
+                "Sweep.pruner_arguments = {'n_startups': 3}",
+            ]
+        ),
+        "Sweep.pruner_arguments is {'n_startups': 3}: .*n_startups",
     ),
     "optuna and grid": (
         dict(gin_param=[*RANGE, SETTINGS % "Adam.epsilon", "Sweep.search = 'optuna'"], grid=[RATES]),
@@ -368,10 +377,11 @@ def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command, runs
 @pytest.mark.parametrize(
     "module, values, message",
     [
+        ("optuna", {}, r'package optuna is not installed: pip install "alf-tf\[sweep\]"'),
         ("matplotlib", {}, r'package matplotlib is not installed: pip install "alf-tf\[sweep\]"'),
         ("ray", {"cluster": True}, r'package ray is not installed: pip install "alf-tf\[ray\]"'),
     ],
-    ids=["matplotlib", "ray"],
+    ids=["optuna", "matplotlib", "ray"],
 )
 def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, values, message):
     monkeypatch.setitem(sys.modules, module, None)

@@ -72,7 +72,7 @@ RESTS = {
         "Experiment.algorithm_ctor = @PPOAlgorithm\n" + RANGE
     ),
     ("docs/sweep.md", "Sweep.settings = {"): Rest(
-        "import alf.sweep.sweep\nExperiment.algorithm_ctor = @PPOAlgorithm\n"
+        "import alf.studies.sweep_settings\nExperiment.algorithm_ctor = @PPOAlgorithm\n"
     ),
     ("docs/environments.md", 'alf.environments.load.name = "ALE/Pong-v5"'): Rest(
         after="ActorCriticNetwork.fc_layer_params = (8,)\n"

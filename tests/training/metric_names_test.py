@@ -16,8 +16,8 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
-from alf.population.mutation import Uniform
-from alf.population.policy_population import PolicyPopulation
+from alf.studies.policy_population import PolicyPopulation
+from alf.studies.ranges import Uniform
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, League
 from alf.training.stop_criteria import StopCriteria

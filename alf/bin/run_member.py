@@ -1,0 +1,40 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A member of a population, as `alf-pbt` starts it: `python -m alf.bin.run_member GIN_FILE DIR`.
+
+The exit status is 0 if the member has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
+number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
+"""
+
+import signal
+
+from alf.bin.command import exit_after, make_main, start
+from alf.bin.signals import list_hangups, on_signal
+from alf.studies.member import Member
+
+_BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
+
+
+def run(arguments):
+    """Trains the member; returns the exit status."""
+    member, signals = Member(*arguments), []
+
+    def stop(signum):
+        signals.append(signum)
+        member.stop(f"stopped by {signal.Signals(signum).name}")
+        if not member.is_training:
+            exit_after(_BUILD_SECONDS, 128 + signum)
+
+    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
+        has_ended = member.train()
+    return 0 if has_ended else 128 + signals[0]
+
+
+main = make_main(run, takes_arguments=True)
+
+
+def console_main():
+    start(main)
+
+
+if __name__ == "__main__":
+    console_main()

@@ -1,0 +1,247 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Population based training: which members copy which, and how settings change. Without Ray and TensorFlow.
+
+A member is a run of `alf-pbt`, or a policy of a run with a `PolicyPopulation`. `Evolution` decides for both.
+"""
+
+import copy
+import dataclasses
+import math
+from typing import Annotated
+
+import numpy as np
+
+from alf.config.kinds import AtLeast, AtMost, Fraction, NonNegativeFloat, NonNegativeInt
+from alf.config.settings import Role, configurable
+from alf.errors import ConfigError
+from alf.studies.ranges import draw, fit
+
+
+@configurable("alf.population", role=Role.ADJUSTABLE)
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """How the settings of a member differ from the settings that it copies.
+
+    Args:
+        rate: probability that a setting is moved.
+        min_factor: the smallest factor of a move.
+        max_factor: the largest factor of a move.
+        resample_rate: probability that a setting is drawn anew instead.
+    """
+
+    rate: Fraction = 0.5
+    min_factor: Annotated[float, AtLeast(1)] = 1.1
+    max_factor: Annotated[float, AtLeast(1)] = 1.5
+    resample_rate: Fraction = 0.05
+
+    def __post_init__(self):
+        if self.max_factor < self.min_factor:
+            raise ConfigError(
+                f"Mutation.max_factor is {self.max_factor}: it must be at least min_factor = "
+                f"{self.min_factor}"
+            )
+
+
+@configurable("alf.population", role=Role.ADJUSTABLE)
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """Which members copy another one.
+
+    Args:
+        quantile: share of the worst members, which copy the same share of the best. 0: nobody copies.
+        min_gap: least difference of the objectives of the member and of the one that it copies.
+        min_relative_gap: the same, divided by the absolute objective of the one that is copied.
+        warm_up: environment steps of a member before it copies another one.
+    """
+
+    quantile: Annotated[float, AtLeast(0), AtMost(0.5)] = 0.25
+    min_gap: NonNegativeFloat = 0.0
+    min_relative_gap: NonNegativeFloat = 0.0
+    warm_up: NonNegativeInt = 0
+
+
+def mutate(values, ranges, mutation, rng):
+    """Returns other settings near to `values`, a dict; each one changes independently of the others.
+
+    Args:
+        values, ranges: dicts by name, of the same names.
+        mutation: `Mutation`.
+        rng: `numpy.random.Generator`.
+    """
+    mutated = dict(values)
+    for name, setting in ranges.items():
+        resamples, moves = rng.random() < mutation.resample_rate, rng.random() < mutation.rate
+        is_up, factor = rng.random() < 0.5, rng.uniform(mutation.min_factor, mutation.max_factor)
+        if resamples:
+            mutated[name] = setting.draw(rng)
+        elif moves:
+            mutated[name] = setting.move(values[name], factor, is_up)
+    return mutated
+
+
+def choose_parent(member, objectives, replacement, rng, diverged=False):
+    """Chooses which member another one copies.
+
+    Args:
+        member: index of the one that would copy.
+        objectives: list of floats, of all members; NaN where there is none yet, which is the worst.
+        replacement: `Replacement`.
+        rng: `numpy.random.Generator`.
+        diverged: whether the weights of the member are lost: it copies even if others are worse.
+
+    Returns:
+        an index; None: the member is not among the worst ones, nobody is better by the gap, or nobody copies.
+    """
+    order = sorted(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i], i))
+    count = min(math.ceil(len(order) * replacement.quantile), len(order) // 2)
+    best = [i for i in order[len(order) - count :] if not math.isnan(objectives[i])]
+    if not best or not (diverged or member in order[:count]):
+        return None
+    parent = best[rng.integers(len(best))]
+    gap = objectives[parent] - objectives[member]  # NaN without an objective of its own
+    least = max(replacement.min_gap, replacement.min_relative_gap * abs(objectives[parent]))
+    return None if gap <= 0 or gap < least else parent
+
+
+class Evolution:
+    """Decides which member copies which, and keeps the table of all intervals.
+
+    An order is a dict of `member`, an index; `number`, which counts the orders of this member; `settings`,
+    values by name; and `parent`, the source of a copy or None: a dict of the parent's `member`,
+    `env_steps` and `objective` in its last report, and `path` of its checkpoint then, or None.
+
+    The random numbers of a decision follow from the seed and the number of decisions before it. So a study
+    that goes on does not repeat those from before.
+
+    Args:
+        ranges: dict from the names of settings to `Range`.
+        mutation, replacement: `Mutation`, `Replacement`.
+        objective: text, the figure that ranks the members. Reports by another objective do not count.
+        seed: int.
+        has_checkpoints: whether members are runs. Then a copy gets the parent's settings of its last report,
+            to which the checkpoint belongs, and a member that has diverged while there is nobody to copy
+            draws new settings. Otherwise a copy gets the present weights and settings of the parent.
+
+    Attributes:
+        orders: list of each member's order; empty before `begin`.
+        objectives: list of each member's last objective, a float; NaN where there is none.
+        rows: list of dicts, the table: an interval of a member each, in the order of time. An `objective`
+            of None is NaN.
+    """
+
+    def __init__(self, ranges, mutation, replacement, objective, seed, has_checkpoints):
+        self._ranges, self._mutation, self._replacement = ranges, mutation, replacement
+        self._objective, self._seed, self._has_checkpoints = objective, seed, has_checkpoints
+        self.orders, self.objectives, self.rows = [], [], []
+        self._num_draws = 0
+
+    def begin(self, num_members):
+        """Draws the first settings of all members."""
+        settings = [draw(self._ranges, self._make_rng()) for _ in range(num_members)]
+        self.orders = [_make_order(i, 0, x) for i, x in enumerate(settings)]
+        self.objectives = [math.nan] * num_members
+
+    @property
+    def num_copies(self):
+        """How often a member has copied another one."""
+        pending = [self._copied_by(order) for order in self.orders]
+        return sum(x is not None for x in (*pending, *(row["parent"] for row in self.rows)))
+
+    def report(self, member, env_steps, objective, diverged=False, is_over=False, path=None):
+        """Takes the report of a member at the end of an interval; returns its order from now on.
+
+        Args:
+            member: int.
+            env_steps: int, the member's own.
+            objective: float; NaN if there is none.
+            diverged: whether its weights are lost.
+            is_over: whether the member has ended: its order stays.
+            path: of its checkpoint, or None.
+        """
+        order, parent = self.orders[member], self._copied_by(self.orders[member])
+        self.objectives[member] = math.nan if diverged else objective
+        row = dict(member=member, env_steps=env_steps, objective=_without_nan(self.objectives[member]))
+        row["parent"] = None if parent is None else parent["member"]
+        row["parent_env_steps"] = None if parent is None else parent["env_steps"]
+        self.rows.append(row | dict(settings=order["settings"], path=path, order=order["number"]))
+        if not is_over:
+            self.orders[member] = self._decide(order, env_steps, diverged)
+        return self.orders[member]
+
+    def lose(self, member):
+        """Takes note that a member has ended by an error: nobody copies it."""
+        self.objectives[member] = math.nan
+
+    def best(self):
+        """Returns the index of the member whose last objective is the best; None if there is none."""
+        judged = [(x, i) for i, x in enumerate(self.objectives) if not math.isnan(x)]
+        return max(judged)[1] if judged else None
+
+    def last_row(self, member):
+        """Returns the last row of a member; None before its first report."""
+        return next((row for row in reversed(self.rows) if row["member"] == member), None)
+
+    def get_state(self):
+        """Returns what `set_state` needs, as JSON types."""
+        objectives = list(map(_without_nan, self.objectives))
+        state = dict(num_draws=self._num_draws, objective=self._objective, objectives=objectives)
+        return copy.deepcopy(state | dict(orders=self.orders, rows=self.rows))
+
+    def set_state(self, state):
+        """Restores what `get_state` returned; settings are fitted into the present ranges."""
+        state = _convert_older(state) if "copied" in state else state
+        self._num_draws, self.orders, self.rows = state["num_draws"], state["orders"], state["rows"]
+        for order in self.orders:
+            order["settings"] = fit(order["settings"], self._ranges)
+        is_same = state["objective"] == self._objective
+        self.objectives = [math.nan if x is None or not is_same else x for x in state["objectives"]]
+
+    def _decide(self, order, env_steps, diverged):
+        """Returns another order if the member copies, else the one that it has."""
+        member, rng, parent = order["member"], self._make_rng(), None
+        if diverged or env_steps >= self._replacement.warm_up:
+            parent = choose_parent(member, self.objectives, self._replacement, rng, diverged)
+        if parent is not None:
+            row = self.last_row(parent)
+            before = row["settings"] if self._has_checkpoints else self.orders[parent]["settings"]
+            settings = mutate(fit(before, self._ranges), self._ranges, self._mutation, rng)
+            copied = {key: row[key] for key in ("member", "path", "env_steps", "objective")}
+            return _make_order(member, order["number"] + 1, settings, copied)
+        # With the same settings it would diverge again.
+        if diverged and self._has_checkpoints and self._replacement.quantile:
+            return _make_order(member, order["number"] + 1, draw(self._ranges, rng))
+        return order
+
+    def _copied_by(self, order):
+        """Whom a member has copied since its last report: the `parent` of its order; or None."""
+        last = self.last_row(order["member"])
+        return order["parent"] if last is None or last["order"] != order["number"] else None
+
+    def _make_rng(self):
+        """A generator for one decision."""
+        self._num_draws += 1
+        return np.random.default_rng([self._seed, self._num_draws])
+
+
+def _make_order(member, number, settings, parent=None):
+    return dict(member=member, number=number, settings=settings, parent=parent)
+
+
+def _without_nan(number):
+    """JSON has no NaN: None stands for it."""
+    return None if math.isnan(number) else number
+
+
+def _convert_older(state):
+    """The state of a `PolicyPopulation` of an older version, which had `settings` and `copied` by member."""
+    rows, orders, objectives = [{**row, "path": None, "order": 0} for row in state["rows"]], [], []
+    for member, (settings, copied) in enumerate(zip(state["settings"], state["copied"], strict=True)):
+        order = _make_order(member, 0, settings)
+        if copied is not None:
+            parent = dict(member=copied["parent"], path=None, env_steps=copied["parent_env_steps"])
+            order |= dict(number=1, parent=parent | dict(objective=None))
+        own = [row["objective"] for row in rows[state["num_old_rows"] :] if row["member"] == member]
+        orders.append(order)
+        objectives.append(own[-1] if own else None)
+    kept = dict(num_draws=state["num_draws"], objective=state["objective"])
+    return kept | dict(orders=orders, rows=rows, objectives=objectives)

@@ -1,0 +1,192 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Member: a run of a population. It trains for an interval at a time and does what orders say."""
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import time
+
+import gin
+import tensorflow as tf
+from absl import logging
+
+from alf.callback import Callback
+from alf.config.gin_files import CONFIG_FILE
+from alf.config.parsing import parse_config, wrong_calls_are_config_errors
+from alf.core.files import write_file
+from alf.core.seeds import spawn_seeds
+from alf.errors import ConfigError, DivergedError
+from alf.runs.experiment import Experiment
+from alf.runs.saved_run import SavedRun
+from alf.schedules import assign_tunables, find_tunables
+from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE, read_json
+from alf.training.trainer import Trainer
+
+_POLL_SECONDS = 0.05  # between two looks at the order
+_MAX_TRIES = 5  # to read the checkpoint of a member that trains on and removes its old ones
+
+
+class Member(Callback):
+    """Follows the orders of `PopulationStudy`: trains for an interval at a time, and reports at its end.
+
+    At the end of an interval it waits for an order with a later `turn` and goes on. Only where a setting
+    changes that is built into the graphs, it makes another `Trainer`.
+
+    Args:
+        gin_file: path of the gin configuration of all members.
+        root_dir: path of the member's folder.
+    """
+
+    def __init__(self, gin_file, root_dir):
+        self._gin_file, self._root_dir = gin_file, root_dir
+        self._order = read_json(os.path.join(root_dir, ORDER_FILE))
+        self._trainer = self._end = None
+        self._stop_reason = None
+        self._eval_return = math.nan  # the mean return of the last evaluation
+
+    @property
+    def is_training(self):
+        """Whether there is something to save."""
+        return self._trainer is not None
+
+    def stop(self, reason):
+        """Saves and ends the training; from any thread."""
+        self._stop_reason = reason
+        if self._trainer is not None:
+            self._trainer.interrupt(reason)
+
+    def train(self):
+        """Trains until the run has ended or `stop` was called; returns whether it has ended.
+
+        Raises:
+            ConfigError: if a binding is wrong.
+            Exception: what training raised, but for DivergedError, which is reported.
+        """
+        while self._stop_reason is None:
+            self._build()
+            try:
+                if self._order["number"] != self._read_number():
+                    self._carry_out()
+                finished, reason = self._trainer.train()
+            except DivergedError as error:
+                logging.error("%s", error)
+                self._report(diverged=True, reason=str(error))
+                self._order = self._wait_for_order() or self._order
+                continue
+            if finished:
+                path = SavedRun(self._root_dir).find_checkpoint()
+                self._report(path, is_over=True, reason=reason)
+                return True
+        return False
+
+    def on_train_iter(self, trainer, summary):
+        """Ends the interval, if it is over: reports, waits for the next order and carries it out."""
+        if self._stop_reason is not None:  # it may have come before `trainer` was there
+            trainer.interrupt(self._stop_reason)
+            return
+        if trainer.counters["env_steps"] < self._end:
+            return
+        self._set_end()
+        self._report(trainer.save())
+        order, before = self._wait_for_order(), self._order
+        if order is None:
+            return
+        self._order = order
+        if order["graph"] != before["graph"]:
+            trainer.interrupt("its settings change")
+        elif order["number"] != before["number"]:
+            self._carry_out()
+
+    def on_evaluation(self, trainer, evaluation):
+        self._eval_return = evaluation.figures["return"]["mean"]
+
+    def _build(self):
+        """Makes the `Trainer` of the order's settings, which continues from the member's own checkpoint."""
+        self._wait_until_free()
+        gin.clear_config()
+        (seed,) = spawn_seeds(self._order["seed"], 1)
+        parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # it has the settings from before; the study has checked all others
+            os.remove(os.path.join(self._root_dir, CONFIG_FILE))
+        with wrong_calls_are_config_errors():
+            self._trainer = Trainer(self._root_dir, Experiment().make_driver())
+        try:
+            self._check()
+        except ConfigError:
+            self._trainer.close()
+            raise
+        self._trainer.add_callback(self)
+        self._set_end()
+        assign_tunables(self._trainer.learner, self._order["tunables"])
+
+    def _wait_until_free(self):
+        """Waits for the process before this one, of a study that was killed, which may still save."""
+        folder = os.open(self._root_dir, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # there are file systems without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        os.close(folder)
+
+    def _check(self):
+        """Raises ConfigError if nothing has the objective, or nothing reads a `Tunable`."""
+        trainer, objective = self._trainer, self._order["objective"]
+        if objective == "eval" and not trainer.evaluates:
+            raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")
+        if objective != "eval" and objective not in trainer.metrics:
+            raise ConfigError(
+                f"Population.objective is {objective!r}: it must be 'eval' or one of "
+                f"{', '.join(trainer.metrics)}"
+            )
+        for name in self._order["tunables"].keys() - find_tunables(trainer.learner).keys():
+            raise ConfigError(f"Population.settings has {name!r}: nothing in the learner reads it")
+
+    def _set_end(self):
+        interval = self._order["interval"]
+        self._end = (self._trainer.counters["env_steps"] // interval + 1) * interval
+
+    def _carry_out(self):
+        """Copies the parent, sets the settings and saves that; in the thread that trains, or before."""
+        if self._order["parent"] is not None:
+            self._copy(self._order["parent"])
+        assign_tunables(self._trainer.learner, self._order["tunables"])
+        self._trainer.save()
+        number = json.dumps({"number": self._order["number"]})
+        write_file(os.path.join(self._root_dir, DONE_ORDER_FILE), number)
+
+    def _copy(self, parent):
+        """Copies the checkpoint of the order, or a newer one of that member, which may have removed it."""
+        path = parent["path"]
+        run = SavedRun(os.path.join(os.path.dirname(self._root_dir), str(parent["member"])))
+        for i in range(_MAX_TRIES):
+            try:
+                self._trainer.copy_from(path)
+                break
+            except (OSError, tf.errors.OpError):
+                if i == _MAX_TRIES - 1:
+                    raise
+                path = run.find_checkpoint()
+        self._eval_return = parent["objective"]  # its own one was of other weights
+
+    def _read_number(self):
+        """The number of the order that this member has carried out; None before the first one."""
+        done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
+        return None if done is None else done["number"]
+
+    def _wait_for_order(self):
+        """Returns the order of a later turn; None after `stop`."""
+        while self._stop_reason is None:
+            order = read_json(os.path.join(self._root_dir, ORDER_FILE))
+            if order is not None and order["turn"] > self._order["turn"]:
+                return order
+            time.sleep(_POLL_SECONDS)
+        return None
+
+    def _report(self, path=None, diverged=False, is_over=False, reason=""):
+        name, trainer = self._order["objective"], self._trainer
+        objective = self._eval_return if name == "eval" else trainer.metrics[name].result()
+        report = dict(turn=self._order["turn"], env_steps=trainer.counters["env_steps"], path=path)
+        report |= dict(objective=float(objective), diverged=diverged, is_over=is_over, reason=reason)
+        write_file(os.path.join(self._root_dir, REPORT_FILE), json.dumps(report))

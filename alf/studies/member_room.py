@@ -1,0 +1,85 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""How many members of a population have room. Without Ray and TensorFlow.
+
+Resources are dicts of numbers by Ray's names: "CPU", "GPU" and the cluster's own ones.
+"""
+
+import collections
+import copy
+import math
+
+import gin
+
+from alf.errors import ConfigError
+from alf.studies.placement import count_fits
+
+
+def find_helpers():
+    """Returns the resources that the collectors and the evaluation of one member occupy; {} without any.
+
+    They follow from gin's configuration, with its macros and the scopes of `@scope/RayCollectors`.
+    """
+    experiment, trainer = _read("Experiment"), _read("Trainer")
+    helpers = collections.Counter()
+    if count := _resolve(experiment, "num_collectors", 0):
+        settings = _read_referred(experiment, "collectors_ctor", "RayCollectors")
+        helpers.update({name: count * number for name, number in _list_occupied(settings).items()})
+        helpers["CPU"] += _resolve(settings, "learner_num_cpus", 0)
+        helpers["GPU"] += _resolve(settings, "learner_num_gpus", 0)
+    evaluator = _read_referred(trainer, "evaluator_ctor", "Evaluator")
+    if trainer.get("evaluator_ctor") is not None and _resolve(evaluator, "place", "thread") == "cluster":
+        helpers.update(_list_occupied(_read_referred(evaluator, "cluster_ctor", "RayEvaluator")))
+    return dict(helpers)
+
+
+def request_resources(total, population, num_members, helpers):
+    """Returns the resources of each member itself, and how many members have room at the same time.
+
+    Args:
+        total: the resources of the cluster, or of this machine.
+        population: `Population`.
+        num_members: int.
+        helpers: the result of `find_helpers`. Members with helpers must all have room.
+
+    Raises:
+        ConfigError: if there is not enough.
+    """
+    share = total.get("CPU", 1.0) / num_members - helpers.get("CPU", 0)
+    num_cpus = population.num_cpus or min(math.floor(1e4 * share) / 1e4, 1.0)
+    request = {"CPU": num_cpus, "GPU": population.num_gpus, **population.resources}
+    room = count_fits(total, collections.Counter(request) + collections.Counter(helpers))
+    # Else members would occupy everything, and wait for ever for helpers that find no room.
+    if helpers and (num_cpus <= 0 or room < num_members):
+        raise ConfigError(
+            f"Experiment.num_collectors, Evaluator.place: the cluster has not {helpers} for the collectors "
+            f"and the evaluation of each of {num_members} members, beside the members: see "
+            "RayCollectors.num_cpus, RayEvaluator.num_cpus, Population.num_cpus"
+        )
+    if not room:
+        raise ConfigError(
+            f"Population.num_cpus, num_gpus, resources: there is not {request} for a member, only {total}"
+        )
+    return request, min(room, num_members)
+
+
+def _list_occupied(settings):
+    """The resources of one process, by the bindings of `RayCollectors` or `RayEvaluator`."""
+    numbers = {"CPU": _resolve(settings, "num_cpus", 1), "GPU": _resolve(settings, "num_gpus", 0)}
+    return numbers | (_resolve(settings, "resources", None) or {})
+
+
+def _read(name):
+    """The bindings of a configurable, whose name may have scopes: a dict. References stay references."""
+    return gin.get_bindings(name, resolve_references=False)
+
+
+def _read_referred(bindings, name, usual):
+    """The bindings of the configurable that a parameter refers to, if it is the usual one."""
+    reference = bindings.get(name)
+    is_usual = getattr(reference, "selector", "").rpartition(".")[2] == usual
+    return _read(reference.scoped_selector if is_usual else usual)
+
+
+def _resolve(bindings, name, default):
+    """The value of a parameter. Gin replaces a macro by its value when something is copied."""
+    return copy.deepcopy(bindings.get(name, default))

@@ -1,0 +1,67 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The outcome of a run, read from the files in its root_dir."""
+
+import json
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from alf.errors import ConfigError
+from alf.plots.runs import read_run
+from alf.runs.folders import DONE_FILE
+from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
+
+FINISHED, FAILED, PRUNED = "finished", "failed", "pruned"
+INTERRUPTED, WAITING = "interrupted", "waiting"
+
+
+class Outcome(NamedTuple):
+    """How a run has ended, and its figures."""
+
+    status: str = WAITING
+    objective: float | None = None
+    env_steps: int | None = None
+    seconds: float | None = None
+    error: str = ""
+
+    @property
+    def is_over(self):
+        """Whether nothing more comes of it."""
+        return self.status in (FINISHED, FAILED, PRUNED)
+
+
+def read_status(path):
+    """FINISHED if the run says so in its `done.json`, else WAITING."""
+    try:
+        with open(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
+            return FINISHED if json.load(file)["status"] == "SUCCESS" else WAITING
+    except (OSError, ValueError, KeyError, TypeError):
+        return WAITING
+
+
+def read_outcome(path, name, value):
+    """Reads the `Outcome` of a run from its files. It has not FAILED: the files do not say that.
+
+    Args:
+        path: the root_dir of the run; nothing need be there.
+        name: column of `progress.csv`, with or without "metrics/".
+        value: "last" or "best".
+    """
+    run, status = read_progress(path), read_status(path)
+    if run is None or not len(run.columns[ENV_STEPS]):
+        return Outcome(status)
+    curve, objective = run.curve(name), None
+    if curve is not None:
+        objective = float(curve.values[-1] if value == "last" else np.max(curve.values))
+    return Outcome(status, objective, int(run.columns[ENV_STEPS][-1]), float(run.columns[SECONDS][-1]))
+
+
+def read_progress(path):
+    """Returns the `alf.plots.runs.Run` in a folder; None if it has not begun, or cannot be read."""
+    if not os.path.exists(os.path.join(path, PROGRESS_FILE)):
+        return None
+    try:
+        return read_run(path)
+    except ConfigError:
+        return None

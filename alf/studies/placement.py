@@ -1,0 +1,240 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Where runs have room: on cores of this machine, or in actors of a Ray cluster. Without TensorFlow.
+
+A place, `Machine` or `Cluster`, starts the process of a run if `has_room`; `release` takes its room back.
+"""
+
+import contextlib
+import fcntl
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from alf.distributed.ray_process import hide_gpus, is_ready
+
+LOST = 255  # the exit status of a run whose process in a cluster cannot be reached any more
+_GB = 1e9
+_WAIT_SECONDS = 0.5  # of one look at a process in a cluster
+
+
+class RunProcess:
+    """A Python process that writes to a log, and that SIGTERM ends when its owner has ended for any reason.
+
+    It has a session of its own: a terminal's Ctrl-C reaches only its owner, which then decides.
+
+    Args:
+        arguments: list of texts, of Python.
+        log: path of a file, which is appended to.
+        import_paths: list of folders, put before the environment variable PYTHONPATH.
+        gpus: list of the GPUs that it sees, texts as CUDA_VISIBLE_DEVICES names them; None: all of its owner.
+    """
+
+    def __init__(self, arguments, log, import_paths=(), gpus=None):
+        paths = [*import_paths, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+        if gpus is not None:
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        reader, self._lifeline = os.pipe()
+        try:
+            with open(log, "ab") as file:
+                settings = dict(stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=env)
+                self._process = subprocess.Popen(
+                    [sys.executable, *arguments], pass_fds=[reader], start_new_session=True, **settings
+                )
+            # The kernel sends the signal when the other end of the pipe is closed.
+            fcntl.fcntl(reader, fcntl.F_SETOWN, self._process.pid)
+            fcntl.fcntl(reader, fcntl.F_SETSIG, signal.SIGTERM)
+            fcntl.fcntl(reader, fcntl.F_SETFL, fcntl.fcntl(reader, fcntl.F_GETFL) | os.O_ASYNC)
+        except BaseException:
+            os.close(self._lifeline)
+            raise
+        finally:
+            os.close(reader)
+
+    def poll(self):
+        """Returns the exit status, negative after a signal; None while the process runs."""
+        status = self._process.poll()
+        if status is not None and self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        return status
+
+    def interrupt(self):
+        """Asks the process to save and end."""
+        self._process.terminate()
+
+    def kill(self):
+        """Kills the process and its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class Machine:
+    """Starts runs on this machine, as many at a time as have room.
+
+    Args:
+        cores: list of the cores that all runs share.
+        run_cores: int, of each run: no other run uses them meanwhile. With 0 the runs share all cores.
+        max_at_a_time: int or None; a further limit.
+        gpus: list of the GPUs that all runs share, texts as CUDA_VISIBLE_DEVICES names them. None: each run
+            sees the GPUs of this process.
+        run_gpus: int, of each run: it sees no others, and no other run sees them meanwhile.
+
+    Attributes:
+        capacity: int, how many runs have room at a time.
+    """
+
+    def __init__(self, cores, run_cores, max_at_a_time=None, gpus=None, run_gpus=0):
+        self._free_cores, self._run_cores = list(cores), run_cores
+        self._shares_gpus = gpus is None
+        self._free_gpus, self._run_gpus = list(gpus or ()), run_gpus
+        total = {"cores": len(cores), "GPUs": len(self._free_gpus), "runs": max_at_a_time}
+        self.capacity = count_fits(total, {"cores": run_cores, "GPUs": run_gpus, "runs": 1})
+        self._taken = {}  # processes -> (cores, GPUs)
+
+    def has_room(self):
+        """Whether one more run has room."""
+        return len(self._taken) < self.capacity
+
+    def start(self, arguments, log, import_paths=()):
+        """Starts a `RunProcess` of these arguments."""
+        cores, self._free_cores = _split(self._free_cores, self._run_cores)
+        gpus, self._free_gpus = _split(self._free_gpus, self._run_gpus)
+        before = os.sched_getaffinity(0)
+        # A process inherits the cores of the thread that starts it. Other threads keep theirs.
+        os.sched_setaffinity(0, cores or before)
+        try:
+            process = RunProcess(arguments, log, import_paths, None if self._shares_gpus else gpus)
+        finally:
+            os.sched_setaffinity(0, before)
+        self._taken[process] = cores, gpus
+        return process
+
+    def release(self, process):
+        """Takes back the cores and the GPUs of a process that has ended."""
+        cores, gpus = self._taken.pop(process)
+        self._free_cores = sorted(self._free_cores + cores)
+        self._free_gpus += gpus
+
+
+def _split(items, count):
+    return items[:count], items[count:]
+
+
+def find_gpus():
+    """Returns the GPUs that this process may use, a list of texts as CUDA_VISIBLE_DEVICES names them."""
+    import tensorflow as tf  # here, because most runs have no GPU of their own
+
+    count = len(tf.config.list_physical_devices("GPU"))
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = map(str, range(count)) if named is None else named.split(",")
+    return [name.strip() for name in names][:count]  # CUDA sees none behind a name that it does not know
+
+
+class RunActor:
+    """An actor with one `RunProcess`, which ends with it.
+
+    Args:
+        arguments, log, import_paths: as of `RunProcess`.
+        folder: the current directory of the study, in which the run starts if this machine has it.
+        address: of the cluster, in which the run may have actors of its own.
+    """
+
+    def __init__(self, arguments, log, import_paths, folder, address):
+        hide_gpus()
+        os.environ["RAY_ADDRESS"] = address
+        if os.path.isdir(folder):
+            os.chdir(folder)
+        self._process = RunProcess(arguments, log, import_paths)
+
+    def wait(self):
+        """Returns as `RunProcess.poll` does, after a while."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return status
+
+    def interrupt(self):
+        self._process.interrupt()
+
+    def kill(self):
+        self._process.kill()
+
+
+class ClusterProcess:
+    """A `RunProcess` anywhere in the cluster, with the same methods; `poll` does not wait for the actor."""
+
+    def __init__(self, ray, actor):
+        self._ray, self._actor = ray, actor
+        self._answer = actor.wait.remote()
+        self._status = None
+
+    def poll(self):
+        if self._status is None and is_ready(self._ray, self._answer):
+            try:
+                self._status = self._ray.get(self._answer)
+                self._answer = self._actor.wait.remote()
+            except self._ray.exceptions.RayError:  # its node is gone, for example
+                self._status = LOST
+        return self._status
+
+    def interrupt(self):
+        self._actor.interrupt.remote()
+
+    def kill(self):
+        self._actor.kill.remote()
+
+    def close(self):
+        """Ends the actor."""
+        self._ray.kill(self._actor)
+
+
+class Cluster:
+    """Starts runs in a Ray cluster, as many at a time as have room; as `Machine` does on one machine.
+
+    The folders of the runs must be on a file system that all nodes share.
+
+    Args:
+        ray: the module, connected.
+        needs: dict of the resources of each run, numbers by Ray's names: "CPU", "GPU", "memory" in bytes, and
+            the cluster's own ones.
+        limits: dict of the resources of all runs together; by default all of the cluster.
+
+    Attributes:
+        capacity: int, how many runs have room at a time.
+    """
+
+    def __init__(self, ray, needs, limits=()):
+        self._ray, self._running = ray, set()
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = sum(count_fits(node, needs) for node in nodes)  # a run is on one node as a whole
+        self.capacity = min(room, count_fits(dict(limits), needs, lacking=None))
+        resources = {name: x for name, x in needs.items() if x}
+        options = dict(num_cpus=resources.pop("CPU", 0), num_gpus=resources.pop("GPU", 0))
+        options |= dict(memory=resources.pop("memory", None), resources=resources, max_restarts=0)
+        self._make_actor = ray.remote(**options)(RunActor)
+
+    def has_room(self):
+        return len(self._running) < self.capacity
+
+    def start(self, arguments, log, import_paths=()):
+        address = self._ray.get_runtime_context().gcs_address
+        actor = self._make_actor.remote(arguments, log, import_paths, os.getcwd(), address)
+        process = ClusterProcess(self._ray, actor)
+        self._running.add(process)
+        return process
+
+    def release(self, process):
+        self._running.remove(process)
+        process.close()
+
+
+def count_fits(total, needs, lacking=0.0):
+    """How many runs fit into a total. It has `lacking` of resources without a name; None: no limit."""
+    shares = [(total.get(name, lacking), need) for name, need in needs.items() if need]
+    return min((math.floor(x / need + 1e-6) for x, need in shares if x is not None), default=sys.maxsize)

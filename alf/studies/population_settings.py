@@ -1,0 +1,55 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Population: the settings of a study. Without Ray and TensorFlow."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Text
+from alf.config.settings import Role, Seed, configurable
+from alf.studies.evolution import Mutation, Replacement
+from alf.studies.ranges import Range, check_settings
+
+
+@configurable("alf.population")
+class Population:
+    """The settings of `alf-pbt`. A wrong one raises ConfigError.
+
+    Args:
+        settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
+            "actor/Adam.learning_rate", to the `Range` of its values.
+        interval: environment steps of a member between two looks at its objective.
+        objective: the figure that ranks members; more is better. The name of a metric, such as
+            "AverageReturn" or "info/KEY" (docs/metrics.md); or "eval", the mean return of the last
+            evaluation.
+        seed: int, of the first values, the mutations and each member's `Experiment.seed`. None draws one.
+        max_failures: how often a member may crash, and how often in a row it may diverge; one more ends it.
+        num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None: an
+            equal share of all CPUs, so that all members train at the same time.
+        resources: dict of the cluster's own resources that each member occupies, numbers by name; or None.
+        mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Range],
+        interval: PositiveInt,
+        objective: Text = "AverageReturn",
+        seed: Seed = None,
+        max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
+        num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None,
+        num_gpus: Annotated[NonNegativeFloat, Role.EXECUTION] = 0,
+        resources: Annotated[dict[str, float] | None, Role.EXECUTION] = None,
+        mutation_ctor: Callable[[], Mutation] = Mutation,
+        replacement_ctor: Callable[[], Replacement] = Replacement,
+    ) -> None:
+        check_settings("Population", settings)
+        self.settings = settings
+        self.interval = interval
+        self.objective = objective
+        self.seed = seed
+        self.max_failures = max_failures
+        self.num_cpus = num_cpus
+        self.num_gpus = num_gpus
+        self.resources = resources or {}
+        self.mutation = mutation_ctor()
+        self.replacement = replacement_ctor()

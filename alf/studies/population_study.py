@@ -1,0 +1,220 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""PopulationStudy: gives orders to the members of a population. Without Ray and TensorFlow."""
+
+import collections
+import json
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from alf.config.comparison import check_same
+from alf.core.files import write_file
+from alf.errors import ConfigError
+from alf.runs.folders import POPULATION_FILE
+from alf.studies.evolution import Evolution
+from alf.studies.lineage import write_table
+from alf.studies.state import StateFile
+from alf.studies.tunables import is_tunable, make_bindings
+
+MEMBERS = "members"  # the folder of their directories
+# In a member's directory: its order, its last report, the number of the last order that it carried out.
+ORDER_FILE, REPORT_FILE, DONE_ORDER_FILE = "order.json", "report.json", "population_order.json"
+_STATE = ("seed", "num_draws", "config", "objective", "objectives", "orders", "rows")
+_WRONG_SETTING = 2  # exit status of a member
+
+
+class MemberRun(NamedTuple):
+    """The process of a member."""
+
+    member: int
+    path: str  # its root_dir
+    arguments: tuple  # of Python
+
+    def describe(self):
+        return f"member {self.member}"
+
+
+class PopulationStudy:
+    """Gives members the orders of `Evolution`, and takes their reports; a study of `Runner`.
+
+    `order.json` in a member's directory has its order and its `turn`, which counts its intervals in this
+    process of the study. The member writes `report.json` of that turn, and waits for the next one. Orders are
+    written to `population.json` before they are given, and a member that has carried out an order does
+    nothing when it gets it again. So a study that was killed goes on with them.
+
+    Args:
+        folder: of the study.
+        population: `Population`.
+        num_members: int, at least 2.
+        config: dict from name to text, the gin bindings of all members.
+        gin_file: path of these bindings.
+        takes_turns: whether there is not room for all members at a time.
+        announce: callable (text), called for each event.
+        on_change: callable (), called when the table has changed.
+
+    Attributes:
+        evolution: `Evolution`.
+        errors: list of the errors of members that were lost, texts.
+        stop_reason: text, why all members end; None: each trains until its own end.
+
+    Raises:
+        ConfigError: if the folder has another study, or its state cannot be read.
+    """
+
+    def __init__(self, folder, population, num_members, config, gin_file, takes_turns, announce, on_change):
+        self._folder, self._population, self._config = folder, population, config
+        self._gin_file, self._takes_turns = gin_file, takes_turns
+        self._announce, self._on_change = announce, on_change
+        self._file = StateFile(folder, POPULATION_FILE, os.path.join(MEMBERS, "*"), _STATE)
+        self.errors, self.stop_reason = [], None
+        self._queue = collections.deque(range(num_members))
+        # Above those of a study that was killed, whose members may still report.
+        self._turns = [time.time_ns() // 1_000_000] * num_members
+        self._crashes = [0] * num_members
+        self._divergences = [0] * num_members  # of each member, in a row
+        state = self._file.read()
+        if state is not None:
+            self._check_same(state, num_members)
+        seeds = np.random.SeedSequence(population.seed)
+        self._seed = int(seeds.generate_state(1)[0]) if state is None else state["seed"]
+        rules = population.mutation, population.replacement, population.objective, self._seed
+        self.evolution = Evolution(population.settings, *rules, has_checkpoints=True)
+        if state is None:
+            self.evolution.begin(num_members)
+            self._write()
+        else:
+            self.evolution.set_state(state)
+
+    def next_run(self):
+        """Returns the `MemberRun` to start; None if there is none."""
+        if not self._queue or self.stop_reason is not None:
+            return None
+        member = self._queue.popleft()
+        path = os.path.join(self._folder, MEMBERS, str(member))
+        os.makedirs(path, exist_ok=True)
+        self._give_order(member)
+        return MemberRun(member, path, ("-m", "alf.bin.run_member", self._gin_file, path))
+
+    def watch(self, run):
+        """Takes the report of a member, if there is one; returns whether its process is to end."""
+        report = read_json(os.path.join(run.path, REPORT_FILE))
+        # Another turn is of a report that was taken, or of a process before.
+        if report is not None and report["turn"] == self._turns[run.member]:
+            self._take(run.member, report)
+            if self._divergences[run.member] > self._population.max_failures:
+                self._announce(f"member {run.member} ends: it has diverged too often")
+                return True
+            if report["is_over"]:
+                return False
+            if self._takes_turns and self._queue:
+                self._queue.append(run.member)
+                return True
+            self._give_order(run.member)
+        return self.stop_reason is not None
+
+    def end(self, run, status, error):
+        """Takes note of how the process of a member has ended; raises ConfigError if a setting is wrong."""
+        if status is None:
+            return
+        self.watch(run)  # it may have reported since the last look
+        if status == _WRONG_SETTING:
+            raise ConfigError(error)
+        if status == 0:
+            return
+        self._crashes[run.member] += 1
+        if self._crashes[run.member] <= self._population.max_failures:
+            self._announce(f"member {run.member} is started again: {error}")
+            if run.member not in self._queue:  # else it waits for its turn
+                self._queue.appendleft(run.member)
+            return
+        self._announce(f"member {run.member} is lost: {error}")
+        self.errors.append(error)
+        self.evolution.lose(run.member)
+        self._write()
+
+    def _give_order(self, member):
+        self._turns[member] += 1
+        population, order = self._population, self.evolution.orders[member]
+        ranges, settings = population.settings, order["settings"]
+        tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
+        given = dict(
+            turn=self._turns[member],
+            number=order["number"],
+            parent=order["parent"],
+            tunables=tunables,
+            graph={name: x for name, x in settings.items() if name not in tunables},
+            bindings=make_bindings(settings, ranges),
+            interval=population.interval,
+            objective=population.objective,
+            seed=[self._seed, member],
+        )
+        write_file(os.path.join(self._folder, MEMBERS, str(member), ORDER_FILE), json.dumps(given))
+
+    def _take(self, member, report):
+        """Takes a report, decides, and writes that down."""
+        self._turns[member] += 1  # it is not taken again
+        before, best = self.evolution.orders[member], self._find_best()
+        names = "env_steps", "objective", "diverged", "is_over", "path"
+        order = self.evolution.report(member, **{name: report[name] for name in names})
+        self._divergences[member] = self._divergences[member] + 1 if report["diverged"] else 0
+        self._write()
+        self._on_change()
+        objective, at = report["objective"], f"at {report['env_steps']:,} env steps"
+        if report["diverged"]:
+            self._announce(f"member {member} has diverged: {report['reason']}")
+        elif objective > best:
+            settings = _format(before["settings"])
+            self._announce(
+                f"member {member} has the best objective so far, {objective:.6g}, {at}; {settings}"
+            )
+        if order is not before and order["parent"] is not None:
+            parent = order["parent"]
+            self._announce(
+                f"member {member}, {objective:.6g}, copies member {parent['member']}, "
+                f"{parent['objective']:.6g}, {at}; {_format(order['settings'])}"
+            )
+        if report["is_over"]:
+            self._announce(f"member {member} has ended: {report['reason']}")
+            if report["reason"].startswith("target_"):
+                self.stop_reason = self.stop_reason or f"member {member}: {report['reason']}"
+
+    def _find_best(self):
+        """The best objective so far."""
+        found = [row["objective"] for row in self.evolution.rows]
+        return max((x for x in found if x is not None), default=-np.inf)
+
+    def _check_same(self, state, num_members):
+        """Raises ConfigError unless the state is of a study with the same members and bindings."""
+        if len(state["orders"]) != num_members:
+            raise ConfigError(
+                f"--population is {num_members}: the study in {self._folder!r} has "
+                f"{len(state['orders'])} members"
+            )
+        ours, theirs = list(self._population.settings), list(state["orders"][0]["settings"])
+        if sorted(ours) != sorted(theirs):
+            raise ConfigError(
+                f"Population.settings has {', '.join(ours)}: the study in {self._folder!r} "
+                f"tunes {', '.join(theirs)}"
+            )
+        what = f"{self._folder!r} holds a study"
+        check_same(what, self._config, state["config"], lambda role: not role.may_change)
+
+    def _write(self):
+        self._file.write(dict(seed=self._seed, config=self._config) | self.evolution.get_state())
+        write_table(self._folder, self.evolution.rows, list(self._population.settings))
+
+
+def read_json(path):
+    """Reads a file that is replaced as a whole; returns None if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+
+
+def _format(settings):
+    values = settings.items()
+    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in values)

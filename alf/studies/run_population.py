@@ -1,0 +1,139 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""`alf-pbt` from its flags to its last line."""
+
+import contextlib
+import os
+import time
+
+import gin
+
+from alf.config.comparison import parse_settings
+from alf.config.imports import list_own_paths
+from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.registry import own_config
+from alf.core.extras import import_extra
+from alf.core.files import write_file
+from alf.distributed.cluster import connect
+from alf.errors import ConfigError, EnvError
+from alf.runs.folders import POPULATION_FILE
+from alf.runs.run_dir import RunDir
+from alf.studies.lineage import draw_lineage
+from alf.studies.member_room import find_helpers, request_resources
+from alf.studies.placement import Cluster, Machine, find_gpus
+from alf.studies.population_settings import Population
+from alf.studies.population_study import MEMBERS, PopulationStudy
+from alf.studies.runner import Runner, make_announcer
+from alf.studies.tunables import make_bindings
+
+CONFIG_FILE = "config.gin"  # the configuration of all members
+_PICTURE_SECONDS = 30.0  # between two pictures
+
+
+def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on_start):
+    """Trains a population, or goes on with one in the folder; prints the best member.
+
+    Args:
+        root_dir: path of the folder.
+        num_members: int.
+        gin_files, gin_params: as of `parse_config`.
+        ray_address: of a Ray cluster in which members train; None: on this machine (`find_place`).
+        on_start: callable (`Runner`), called before the first member starts.
+
+    Returns:
+        the reason why the study has ended, a text.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+        EnvError: if all members are lost.
+    """
+    population, config, helpers = read_config(root_dir, num_members, gin_files, gin_params)
+    place, disconnect = find_place(population, num_members, helpers, ray_address)
+    try:
+        with contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir:
+            run_dir.lock()
+            folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
+
+            def draw(is_due=False):
+                nonlocal drawn
+                if is_due or time.monotonic() - drawn > _PICTURE_SECONDS:
+                    draw_lineage(study.evolution.rows, population.settings, population.objective, folder)
+                    drawn = time.monotonic()
+
+            gin_file = os.path.join(folder, CONFIG_FILE)
+            settings, takes_turns = parse_settings(config), place.capacity < num_members
+            rest = settings, gin_file, takes_turns, announce, draw
+            study = PopulationStudy(folder, population, num_members, *rest)
+            write_file(gin_file, config)
+            runner = Runner(study, place, list_own_paths(), announce)
+            on_start(runner)
+            runner.run()
+            if study.evolution.rows:
+                draw(is_due=True)
+    finally:
+        disconnect()
+    best = study.evolution.best()
+    if best is not None:
+        print(
+            f"member {best} is the best, {population.objective} {study.evolution.objectives[best]:.6g}: "
+            f"alf-play --root_dir={os.path.join(folder, MEMBERS, str(best))}"
+        )
+    if len(study.errors) == num_members:
+        raise EnvError(f"all members are lost; the first one: {study.errors[0]}")
+    return runner.stop_reason or study.stop_reason or "all members have ended"
+
+
+def read_config(root_dir, num_members, gin_files, gin_params):
+    """Checks the flags and reads gin.
+
+    Returns:
+        the `Population`; the text of its members' configuration; and the resources of their collectors and
+        evaluations (`find_helpers`) at the largest values of all settings.
+    """
+    if not root_dir:
+        raise ConfigError("--root_dir is missing: name the directory to write to")
+    if num_members is None or num_members < 2:
+        raise ConfigError(f"--population is {num_members}: it must be an integer, at least 2")
+    import_extra("matplotlib", "plot")
+    parse_config(gin_files, gin_params)
+    for name, value in parse_settings(gin.config_str()).items():
+        if name.endswith("Experiment.policies") and value != "None":
+            raise ConfigError(
+                f"Experiment.policies is {value}: alf-pbt does not know several policies; for a population "
+                "in one process, alf-train takes Experiment.policies = @PolicyPopulation()"
+            )
+    with wrong_calls_are_config_errors():
+        population = Population()
+    take_bindings("alf.population")
+    config = gin.config_str()
+    values = {name: setting.largest() for name, setting in population.settings.items()}
+    with own_config():
+        parse_config([], [config])
+        parse_config([], make_bindings(values, population.settings), "Population.settings")
+        return population, config, find_helpers()
+
+
+def find_place(population, num_members, helpers, ray_address=None):
+    """Returns where members have room, and a function that ends the use of it.
+
+    It is this machine, unless there is a Ray cluster, by its address or by the environment variable
+    RAY_ADDRESS. If members have collectors or evaluations of their own in Ray, it starts on this machine.
+    """
+    if ray_address or os.environ.get("RAY_ADDRESS") or helpers:
+        ray = connect(ray_address, log_to_driver=False)
+        try:
+            needs, _ = request_resources(ray.cluster_resources(), population, num_members, helpers)
+            place = Cluster(ray, needs)
+            if not place.capacity:
+                raise ConfigError(
+                    f"Population.num_cpus, num_gpus, resources: no node of the cluster has {needs}"
+                )
+            return place, ray.shutdown
+        except ConfigError:
+            ray.shutdown()
+            raise
+    gpus = find_gpus() if population.num_gpus else []
+    total = {"CPU": len(os.sched_getaffinity(0)), "GPU": len(gpus)}
+    _, capacity = request_resources(total, population, num_members, helpers)
+    per_gpu = int(1 / population.num_gpus) if 0 < population.num_gpus < 1 else 1  # members that share one
+    run_gpus = -int(-population.num_gpus // 1)
+    return Machine([], 0, capacity, [gpu for gpu in gpus for _ in range(per_gpu)], run_gpus), lambda: None

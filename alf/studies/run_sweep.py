@@ -1,0 +1,216 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""`alf-sweep` from its flags to its last line."""
+
+import contextlib
+import os
+from typing import NamedTuple, get_type_hints
+
+import gin
+
+from alf.config.comparison import parse_settings
+from alf.config.imports import list_own_paths
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.registry import complete, own_config
+from alf.config.settings import check_value
+from alf.core.extras import import_extra
+from alf.core.files import write_file
+from alf.distributed.cluster import connect
+from alf.errors import ConfigError
+from alf.plots.runs import read_run
+from alf.runs.folders import SWEEP_FILE
+from alf.runs.run_dir import RunDir
+from alf.studies.outcome import FAILED, FINISHED
+from alf.studies.placement import Cluster, Machine, find_gpus
+from alf.studies.runner import Runner, make_announcer
+from alf.studies.sweep_settings import Sweep, check_once, parse_grid
+from alf.studies.sweep_study import SweepStudy
+from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
+from alf.studies.trials import import_optuna, make_pruner
+
+CONFIG_FILE = "config.gin"  # the configuration of all runs
+_GB = 1e9
+
+
+class Limits(NamedTuple):
+    """The flags about the room of runs."""
+
+    run_cores: PositiveInt = 1
+    max_cores: PositiveInt | None = None
+    run_memory: PositiveFloat | None = None  # GB
+    max_memory: PositiveFloat | None = None
+    run_gpus: NonNegativeInt = 0
+    cluster: bool = False
+    ray_address: str | None = None
+
+
+def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
+    """Trains all runs of a sweep, or those that a sweep in the folder lacks.
+
+    Args:
+        root_dir: path of the folder.
+        gin_files, gin_params: as of `parse_config`.
+        seeds, grid: lists of texts, as of the flags.
+        limits: `Limits`.
+        on_start: callable (`Runner`), called before the first run starts.
+
+    Returns:
+        the exit status: 1 if a run has failed, else 0.
+
+    Raises:
+        ConfigError: if a setting is wrong; nothing is written.
+    """
+    seeds = check_flags(root_dir, seeds, limits)
+    sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
+    check_trials(config, grid, sweep.settings)
+    place, disconnect = find_place(limits)
+    try:
+        with contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir:
+            run_dir.lock()
+            gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
+            study = SweepStudy(
+                run_dir.path,
+                settings,
+                seeds,
+                sweep,
+                grid,
+                lambda run: make_arguments(gin_file, run),
+                announce,
+                lambda: write_tables(run_dir.path, study),
+            )
+            write_file(gin_file, config)
+            runner = Runner(study, place, list_own_paths(), announce)
+            on_start(runner)
+            runner.run()
+            return _conclude(run_dir.path, study)
+    finally:
+        disconnect()
+
+
+def check_flags(root_dir, seeds, limits):
+    """Checks the flags that need nothing else; returns the seeds, a list of ints."""
+    if not root_dir:
+        raise ConfigError("--root_dir is missing: name the directory to write to")
+    if limits.ray_address is not None and not limits.cluster:
+        raise ConfigError(f"--ray_address is {limits.ray_address}: it needs --cluster")
+    import_extra("matplotlib", "sweep")
+    import_optuna()
+    for name, kind in get_type_hints(Limits, include_extras=True).items():
+        check_value(f"--{name}", getattr(limits, name), kind)
+    if limits.max_memory is not None and limits.run_memory is None:
+        raise ConfigError(f"--max_memory is {limits.max_memory:g}: set --run_memory, what each run needs")
+    if limits.run_memory is not None and limits.max_memory is None and not limits.cluster:
+        raise ConfigError(f"--run_memory is {limits.run_memory:g}: set --max_memory, what all runs may use")
+    for name in ("cores", "memory"):
+        one, all_ = getattr(limits, f"run_{name}"), getattr(limits, f"max_{name}")
+        if None not in (one, all_) and all_ < one:
+            raise ConfigError(f"--max_{name} is {all_:g}: one run needs --run_{name}={one:g}")
+    if not seeds or not all(text.strip().isdecimal() for text in seeds):
+        raise ConfigError(f"--seeds is {','.join(seeds)!r}: it must be integers, at least 0, such as 0,1,2")
+    check_once(f"--seeds is {','.join(seeds)}", numbers := [int(text) for text in seeds])
+    return numbers
+
+
+def read_config(gin_files, gin_params, grid):
+    """Reads gin and the grid.
+
+    Returns:
+        the `Sweep`; the grid of `parse_grid`; the configuration of the runs as a text; and all bindings, also
+        of the sweep, as a dict of texts by name.
+    """
+    parse_config(gin_files, gin_params)
+    grid = parse_grid(grid)  # it may name something that a gin file imports
+    settings = parse_settings(gin.config_str())
+    with wrong_calls_are_config_errors():
+        sweep = Sweep()
+    make_pruner(sweep.pruner, sweep.pruner_arguments)
+    if grid and sweep.search == "optuna":
+        raise ConfigError("--grid is set, but Sweep.search is 'optuna': name a Choice in Sweep.settings")
+    take_bindings("alf.sweep")
+    take_bindings("alf.population", only_read=True)  # the ranges; a PolicyPopulation is the runs' own
+    drawn = set(map(complete, sweep.settings))
+    for name in (*grid, *sweep.settings):
+        if name in grid and complete(name) in drawn:
+            raise ConfigError(f"--grid has {name}, and so has Sweep.settings: name it once")
+        if f".{name}".endswith(".Experiment.seed"):
+            raise ConfigError("Experiment.seed is set by --seeds, not as a setting to try")
+    evaluates = any(name.endswith("Trainer.evaluator_ctor") for name in settings)
+    if sweep.objective.startswith("eval/") and not evaluates:
+        raise ConfigError(f"Sweep.objective is {sweep.objective!r}: set Trainer.evaluator_ctor")
+    return sweep, grid, gin.config_str(), settings
+
+
+def check_trials(config, grid, ranges):
+    """Raises ConfigError if a setting, or a value that may be tried, is nothing that gin can read."""
+    with own_config():
+        parse_config([], [config])
+        for name, texts in grid.items():
+            for text in texts:
+                _check_binding("--grid", f"{name} = {text}")
+        for name, values in ranges.items():
+            for value in values.limits or values.values:
+                _check_binding("Sweep.settings", f"{name} = {value!r}")
+
+
+def _check_binding(source, binding):
+    try:
+        parse_config([], [binding], source)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
+
+
+def find_place(limits):
+    """Returns where runs have room, a `Machine` or a `Cluster`, and a function that ends the use of it."""
+    if limits.cluster:
+        ray = connect(limits.ray_address, log_to_driver=False)
+        needs = {"CPU": limits.run_cores, "GPU": limits.run_gpus, "memory": (limits.run_memory or 0) * _GB}
+        most = {"CPU": limits.max_cores, "memory": limits.max_memory and limits.max_memory * _GB}
+        place = Cluster(ray, needs, most)
+        if place.capacity:
+            return place, ray.shutdown
+        ray.shutdown()
+        raise ConfigError(
+            f"--run_cores is {limits.run_cores}, --run_memory {limits.run_memory}, --run_gpus "
+            f"{limits.run_gpus}: no node of the cluster has so much"
+        )
+    cores = sorted(os.sched_getaffinity(0))
+    for name in ("max_cores", "run_cores"):
+        if (count := getattr(limits, name) or 0) > len(cores):
+            raise ConfigError(f"--{name} is {count}: this process may use {len(cores)} cores")
+    max_at_a_time = None if limits.max_memory is None else int(limits.max_memory // limits.run_memory)
+    gpus = find_gpus() if limits.run_gpus else None
+    if limits.run_gpus > len(gpus or ()):
+        raise ConfigError(
+            f"--run_gpus is {limits.run_gpus}: TensorFlow sees {len(gpus)} GPUs in this process, see "
+            "CUDA_VISIBLE_DEVICES"
+        )
+    cores = cores[: limits.max_cores]
+    return Machine(cores, limits.run_cores, max_at_a_time, gpus, limits.run_gpus), lambda: None
+
+
+def make_arguments(gin_file, run):
+    """The arguments of Python that train a `SweepRun`."""
+    bindings = [f"{name} = {text}" for name, text in run.settings.items()]
+    bindings.append(f"Experiment.seed = {run.seed}")
+    params = [f"--gin_param={binding}" for binding in bindings]
+    return ["-m", "alf.bin.train", f"--gin_file={gin_file}", f"--root_dir={run.path}", *params]
+
+
+def _conclude(folder, study):
+    """Writes and prints the table and the picture of a sweep that ends; returns the exit status."""
+    print(write_tables(folder, study))
+    if draw_curves(folder, study):
+        print(os.path.join(folder, PICTURE_FILE))
+    finished = [path for path, outcome in study.outcomes.items() if outcome.status == FINISHED]
+    if finished and all(study.outcomes[path].objective is None for path in finished):
+        columns = sorted({name for path in finished for name in read_run(path).columns})
+        raise ConfigError(
+            f"Sweep.objective is {study.objective!r}: no run has it; there are {', '.join(columns)}"
+        )
+    best = next((row.best for row in make_rows(study) if row.best is not None), None)
+    if best is not None:
+        print(f"the best is {best.describe()}: alf-play --root_dir={best.path}")
+    failed = sum(outcome.status == FAILED for outcome in study.outcomes.values())
+    if failed:
+        print(f"{failed} of {study.count} runs have failed; the same command tries them again")
+    return int(bool(failed))

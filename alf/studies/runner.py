@@ -1,0 +1,125 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Runner: starts the runs of a sweep or a population where they have room, and waits for them."""
+
+import os
+import signal
+import time
+
+from alf.errors import SaveError
+from alf.studies.placement import LOST
+
+LOG_FILE = "log.txt"  # in the root_dir of a run
+_POLL_SECONDS = 0.1
+_TAIL = 20_000  # bytes of a log in which its last error is looked for
+
+
+class Runner:
+    """Carries out runs. A study says which, and learns how each process has ended.
+
+    An error that a study's method raises ends all runs, which are saved, before it is raised.
+
+    Args:
+        study: has three methods:
+            next_run() -> the next run to start, or None. A run has a `path`, its root_dir; `arguments` of
+            Python for its process, a list of texts; and `describe()`, a text for messages.
+            watch(run) -> whether the run is to be saved and to end. It is called again and again.
+            end(run, status, error) is called when the process of a run has ended: `status` is its exit
+            status, or None after the runner has asked it to end; `error` a line, "" after status 0 or None.
+        place: `Machine` or `Cluster`.
+        import_paths: list of folders, where the runs find modules.
+        announce: callable (text), called for each event.
+        stop_seconds: that runs have to save and end before they are killed.
+
+    Attributes:
+        stop_reason: text; once it is set, from any thread, no run starts, and those that go on are saved and
+            end.
+    """
+
+    def __init__(self, study, place, import_paths, announce, stop_seconds=180.0):
+        self.stop_reason = None
+        self._study, self._place = study, place
+        self._import_paths, self._announce = import_paths, announce
+        self._running = {}  # processes -> (run, where its log begins)
+        self._stop_seconds, self._deadlines = stop_seconds, {}  # of processes that were asked to end
+
+    def run(self):
+        """Returns when all runs have ended, or when it was stopped."""
+        try:
+            while True:
+                if self.stop_reason is None:
+                    self._start_runs()
+                if not self._running:
+                    return
+                self._look(self._study.watch, self._study.end)
+        except Exception:
+            # The study may be unable to take any more reports, as with a full disk. Runs still save.
+            self.stop_reason = "an error ends the study"
+            while self._running:
+                self._look(lambda run: True, lambda *args: None)
+            raise
+
+    def _start_runs(self):
+        while self._place.has_room():
+            run = self._study.next_run()
+            if run is None:
+                return
+            log = os.path.join(run.path, LOG_FILE)
+            start = os.path.getsize(log) if os.path.exists(log) else 0
+            try:
+                process = self._place.start(run.arguments, log, self._import_paths)
+            except OSError as error:
+                raise SaveError(f"a run in {run.path} cannot start: {error.strerror or error}") from None
+            self._running[process] = run, start
+
+    def _look(self, watch, end):
+        """Looks once at each run: whether it has ended, is to end, or does not end though it should."""
+        time.sleep(_POLL_SECONDS)
+        for process, (run, start) in list(self._running.items()):
+            status, deadline = process.poll(), self._deadlines.get(process)
+            if status is not None:
+                self._place.release(process)
+                del self._running[process]
+                self._deadlines.pop(process, None)
+                if status == 0:  # also if it has come to its end after it was asked to
+                    end(run, 0, "")
+                elif deadline is not None:
+                    end(run, None, "")
+                else:
+                    end(run, status, find_error(status, os.path.join(run.path, LOG_FILE), start))
+            elif deadline is None:
+                if self.stop_reason is not None or watch(run):
+                    process.interrupt()
+                    self._deadlines[process] = time.monotonic() + self._stop_seconds
+            elif time.monotonic() > deadline:
+                self._announce(f"{run.describe()} has not ended after {self._stop_seconds:g} s: it is killed")
+                process.kill()
+                self._deadlines[process] = float("inf")
+
+
+def make_announcer():
+    """Makes a callable that prints a text after the seconds since now."""
+    started = time.monotonic()
+    return lambda text: print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
+
+
+def find_error(status, log, start):
+    """Returns why a run failed, a line.
+
+    Args:
+        status: the exit status of its process, negative after a signal.
+        log: path of its log.
+        start: where in the log the process began to write.
+    """
+    if status < 0:
+        return f"its process was ended by {signal.Signals(-status).name}"
+    if status == LOST:
+        return "its process in the cluster could not start, or was lost"
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(start, os.path.getsize(log) - _TAIL))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+    except OSError:
+        lines = []
+    lines = [line for line in lines if line]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or [f"exit status {status}, and its log is empty"])[-1]

@@ -1,0 +1,112 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Sweep: the search over settings, and the figure that ranks runs. Without Ray and TensorFlow."""
+
+import re
+import tokenize
+from typing import Annotated, Any, Literal
+
+import gin
+
+from alf.config.kinds import NonNegativeInt, PositiveInt, Text
+from alf.config.settings import Role, configurable
+from alf.errors import ConfigError
+from alf.studies.ranges import Range, check_names, check_settings
+
+
+@configurable("alf.sweep")
+class Sweep:
+    """The settings of `alf-sweep`. A wrong one raises ConfigError.
+
+    Args:
+        settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
+            "actor/Adam.learning_rate", to the `Range` of its values; None: nothing is drawn.
+        num_samples: how often all settings are drawn.
+        search: "random" draws each sample by itself; "optuna" lets Optuna's TPE sampler choose it by the
+            objectives of the samples before.
+        seed: int, of the samples.
+        objective: the figure that ranks runs; more is better. A column of `progress.csv`, with or without
+            "metrics/": "AverageReturn", or "eval/return_mean" of an `Evaluator`.
+        value: which value of it counts: the "last" one of a run, or the "best".
+        pruner: which class of `optuna.pruners` ends bad trials early, such as "MedianPruner"; None: none.
+        pruner_interval: environment steps of a run between two steps of the pruner.
+        pruner_arguments: dict of arguments of Optuna's class, such as {"n_startup_trials": 3}; None: its
+            defaults.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Range] | None = None,
+        num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None,
+        search: Literal["random", "optuna"] = "random",
+        seed: NonNegativeInt = 0,
+        objective: Text = "AverageReturn",
+        value: Literal["last", "best"] = "last",
+        pruner: Annotated[Text | None, Role.EXECUTION] = None,
+        pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None,
+        pruner_arguments: Annotated[dict[str, Any] | None, Role.EXECUTION] = None,
+    ) -> None:
+        if settings is not None:
+            check_settings("Sweep", settings)
+        if (settings is None) != (num_samples is None):
+            lacks, has = ("settings", "num_samples") if settings is None else ("num_samples", "settings")
+            raise ConfigError(f"Sweep.{lacks} is None, but Sweep.{has} is set: both, or none of them")
+        if search == "optuna" and settings is None:
+            raise ConfigError("Sweep.search is 'optuna': set Sweep.settings, the ranges to search")
+        if (pruner is None) != (pruner_interval is None):
+            lacks, has = ("pruner", "pruner_interval") if pruner is None else ("pruner_interval", "pruner")
+            raise ConfigError(f"Sweep.{lacks} is None, but Sweep.{has} is set: both, or none of them")
+        self.settings = settings or {}
+        self.num_samples = num_samples
+        self.search = search
+        self.seed = seed
+        self.objective = objective
+        self.value = value
+        self.pruner = pruner
+        self.pruner_interval = pruner_interval
+        self.pruner_arguments = pruner_arguments or {}
+
+
+def parse_grid(texts):
+    """Reads texts NAME=[VALUE, ...] of values as gin files have them.
+
+    Returns:
+        dict from each name to the list of the texts of its values.
+
+    Raises:
+        ConfigError: if a text is not such a list, it is empty, or a name or a value is there twice.
+    """
+    grid, names = {}, []
+    for text in texts:
+        name, _, values = (part.strip() for part in text.partition("="))
+        if not name or not values:
+            raise ConfigError(f"--grid={text}: it must be NAME=[VALUE, ...]")
+        names.append(name)
+        check_names("--grid", names)
+        grid[name] = _parse_values(name, values)
+    return grid
+
+
+def _parse_values(name, text):
+    try:
+        values = gin.config.parse_value(text)
+    except tokenize.TokenError:
+        raise ConfigError(
+            f"--grid={name}={text}: it cannot be read: a bracket or a quotation mark is not closed"
+        ) from None
+    except (SyntaxError, ValueError) as error:
+        word = re.search(r"Failed to parse token '(\w+)'", str(error))
+        first = str(error).strip().splitlines()[0].rstrip(" .")
+        first = f"{word[1]} is no value; a text needs quotation marks, 'TEXT'" if word else first
+        raise ConfigError(f"--grid={name}={text}: it cannot be read: {first}") from None
+    if not isinstance(values, (list, tuple)) or not values:
+        raise ConfigError(f"--grid={name}={text}: it must be a list of one or more values, [VALUE, ...]")
+    texts = [repr(value) for value in values]
+    check_once(f"--grid={name}={text}", texts)
+    return texts
+
+
+def check_once(flag, values):
+    """Raises ConfigError if a value is twice in a list; `flag` is a text that says where the list is."""
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ConfigError(f"{flag}: {twice[0]} is there twice")

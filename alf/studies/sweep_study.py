@@ -1,0 +1,225 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""SweepStudy: the runs of a sweep, and their outcomes."""
+
+import collections
+import contextlib
+import os
+import re
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from alf.config.comparison import check_same
+from alf.config.settings import Role
+from alf.errors import ConfigError
+from alf.runs.folders import SWEEP_FILE
+from alf.studies.outcome import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    PRUNED,
+    read_outcome,
+    read_progress,
+)
+from alf.studies.state import StateFile, damaged
+from alf.studies.trials import TRIALS_FILE, Trials, describe
+
+RUNS = "runs"
+_MAX_NAME = 100  # characters of a folder's name
+_WATCH_SECONDS = 1.0  # between two looks at the progress of a run
+
+
+class SweepRun(NamedTuple):
+    """One run of a sweep: a trial's settings and a seed."""
+
+    trial: int
+    settings: dict  # from the names of gin bindings to the texts of their values
+    seed: int
+    path: str  # its root_dir
+    arguments: tuple = ()  # of Python for its process
+
+    def describe(self):
+        """Its settings and its seed, a text."""
+        return ", ".join(filter(None, [describe(self.settings), f"seed {self.seed}"]))
+
+
+class SweepStudy:
+    """Chooses the next run, and keeps the outcome of each; a study of `Runner`.
+
+    The trials are in `Trials`. The outcome of a run is read from its own files: a run whose `done.json` says
+    SUCCESS is over, any other one is to be done, unless its trial was pruned.
+
+    Args:
+        folder: of the sweep.
+        config: dict from name to text, the gin bindings of all runs and of the search.
+        seeds: list of ints, of the runs of each trial.
+        sweep: `Sweep`.
+        grid: dict from names of settings to lists of texts.
+        make_arguments: callable (`SweepRun`) -> the arguments of Python for its process, a list of texts.
+        announce: callable (text), called for each event.
+        on_change: callable (), called when a run has ended.
+
+    Attributes:
+        runs: list of all `SweepRun`s so far.
+        outcomes: dict from the path of a run to its `Outcome`.
+        objective: name of the column by which runs are judged.
+        count: int, of all runs that the sweep will have.
+
+    Raises:
+        ConfigError: if the folder has another sweep, or its state cannot be read.
+    """
+
+    def __init__(self, folder, config, seeds, sweep, grid, make_arguments, announce, on_change):
+        self._folder, self._seeds, self._sweep = folder, seeds, sweep
+        self._make_arguments, self._announce, self._on_change = make_arguments, announce, on_change
+        self.objective = sweep.objective
+        file = StateFile(folder, SWEEP_FILE, os.path.join(RUNS, "*", "*"), ("config", "seeds"))
+        self._trials = self._open_trials(file.read(), config, grid)
+        file.write(dict(config=config, seeds=seeds))
+        self.count = self._trials.count * len(seeds)
+        self.runs, self.outcomes = [], {}
+        self._queue = collections.deque()
+        self._watched = {}  # path of a run -> when its progress was read
+        for trial in range(len(self._trials.settings)):
+            self._add_runs(trial)
+
+    def next_run(self):
+        """Returns the next `SweepRun` to start; None if there is none."""
+        while True:
+            if not self._queue:
+                trial = self._trials.ask()
+                if trial is None:
+                    return None
+                self._add_runs(trial)
+                continue
+            run = self._queue.popleft()
+            if not self._trials.is_pruned(run.trial):
+                self._announce(f"starts {run.describe()}")
+                return run
+
+    def watch(self, run):
+        """Tells the pruner how the trial of a run is going; returns whether it is pruned."""
+        now = time.monotonic()
+        if self._sweep.pruner is None or now - self._watched.get(run.path, -np.inf) < _WATCH_SECONDS:
+            return False
+        self._watched[run.path] = now
+        if not self._trials.is_over(run.trial):
+            self._report_steps(run.trial)
+        return self._trials.is_pruned(run.trial)
+
+    def end(self, run, status, error):
+        """Takes note of how a run has ended."""
+        outcome, value = read_outcome(run.path, self.objective, self._sweep.value), ""
+        if outcome.objective is not None:
+            value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
+        if status == 0:
+            status = FINISHED
+            self._announce(f"has finished {run.describe()}{value}")
+        elif status is not None:
+            status = FAILED
+            self._announce(f"has failed {run.describe()}: {error}")
+        elif self._trials.is_pruned(run.trial):
+            status = PRUNED
+            self._announce(f"is pruned {run.describe()}{value}")
+        else:
+            status = INTERRUPTED
+        self.outcomes[run.path] = outcome._replace(status=status, error=error)
+        self._tell(run.trial)
+        self._on_change()
+
+    def list_trials(self):
+        """Returns a list of (settings, list of its `SweepRun`s), a pair for each trial."""
+        of_trial = collections.defaultdict(list)
+        for run in self.runs:
+            of_trial[run.trial].append(run)
+        return [(settings, of_trial[i]) for i, settings in enumerate(self._trials.settings)]
+
+    def _open_trials(self, state, config, grid):
+        """Returns the `Trials` of this sweep, or of the one that it goes on with."""
+        path = os.path.join(self._folder, TRIALS_FILE)
+        if state is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+            return Trials(self._folder, self._sweep, grid)
+        # A setting that a run may change on its way can still change the objective.
+        what = f"{self._folder!r} holds a sweep"
+        check_same(what, config, state["config"], lambda role: role is not Role.EXECUTION)
+        missing = [seed for seed in state["seeds"] if seed not in self._seeds]
+        if missing:
+            raise ConfigError(
+                f"--seeds is {_list(self._seeds)}: the sweep in {self._folder!r} also has {_list(missing)}; "
+                "name all of them, and more if you like"
+            )
+        if "trials" not in state and not os.path.exists(path):
+            raise damaged(path, "it is missing, but there are runs")
+        older = [trial["settings"] for trial in state.get("trials", ())]
+        trials = Trials(self._folder, self._sweep, grid)
+        try:
+            trials.check(older)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{self._folder!r}: {error}; choose another root_dir, or ask for more"
+            ) from None
+        trials.take(older)
+        return trials
+
+    def _add_runs(self, trial):
+        """Lists the runs of a trial, and queues those that are not over."""
+        settings = self._trials.settings[trial]
+        folder = os.path.join(self._folder, RUNS, _name_folder(trial, settings))
+        to_do = []
+        for seed in self._seeds:
+            run = SweepRun(trial, settings, seed, os.path.join(folder, f"seed={seed}"))
+            run = run._replace(arguments=tuple(self._make_arguments(run)))
+            outcome = read_outcome(run.path, self.objective, self._sweep.value)
+            if outcome.status != FINISHED and self._trials.is_pruned(trial):
+                outcome = outcome._replace(status=PRUNED)
+            self.runs.append(run)
+            self.outcomes[run.path] = outcome
+            to_do += [run] * (not outcome.is_over)
+        if to_do and self._trials.is_over(trial):
+            self._trials.begin_again(trial)
+        self._queue += to_do
+        self._tell(trial)
+
+    def _tell(self, trial):
+        """Tells the search the mean objective of a trial whose runs are all over."""
+        outcomes = [self.outcomes[run.path] for run in self.runs if run.trial == trial]
+        if self._trials.is_over(trial) or not all(outcome.is_over for outcome in outcomes):
+            return
+        if self._sweep.pruner is not None:
+            self._report_steps(trial, may_prune=False)
+        values = [outcome.objective for outcome in outcomes if outcome.status == FINISHED]
+        is_whole = len(values) == len(outcomes) and None not in values
+        self._trials.tell(trial, sum(values) / len(values) if is_whole else None)
+
+    def _report_steps(self, trial, may_prune=True):
+        """Tells the pruner of each step that all runs of a trial have reached which have begun to train."""
+        progress = [read_progress(run.path) for run in self.runs if run.trial == trial]
+        curves = [run.curve(self.objective) for run in progress if run is not None]
+        curves = [curve for curve in curves if curve is not None]
+        interval = self._sweep.pruner_interval
+        last = min((int(curve.env_steps[-1]) // interval for curve in curves), default=0)
+        for step in range(self._trials.last_step(trial) + 1, last + 1):
+            values = [_value_at(curve, step * interval, self._sweep.value) for curve in curves]
+            if None in values:
+                continue
+            if self._trials.report(trial, step, float(np.mean(values)), may_prune):
+                return
+
+
+def _value_at(curve, env_steps, value):
+    """The last or the best value of a curve up to so many environment steps; None before its first one."""
+    values = curve.values[: np.searchsorted(curve.env_steps, env_steps, side="right")]
+    return (values[-1] if value == "last" else values.max()) if len(values) else None
+
+
+def _name_folder(trial, settings):
+    """The name of a trial's folder: its number, which tells it from all others, and its settings."""
+    text = re.sub(r"[^\w.,=@+-]", "_", describe(settings).replace(", ", ","))
+    return f"{trial:03d}_{text}"[:_MAX_NAME].rstrip("_,")
+
+
+def _list(numbers):
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,128 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The tables and the picture of a sweep."""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from alf.core.files import write_file
+from alf.plots.curves import mean_and_interval
+from alf.plots.groups import find_algorithm, find_target
+from alf.plots.picture import Line, draw, save_picture
+from alf.studies.outcome import FAILED, FINISHED, PRUNED, read_progress
+from alf.studies.state import write_csv
+from alf.studies.sweep_study import SweepRun
+from alf.studies.trials import describe, shorten
+
+RUNS_FILE, TABLE_FILE, MARKDOWN_FILE, PICTURE_FILE = "runs.csv", "sweep.csv", "sweep.md", "curves.png"
+_MAX_LINES = 10  # of the picture
+_RUN_COLUMNS = ("seed", "status", "objective", "env_steps", "seconds", "folder", "error")
+
+
+class Row(NamedTuple):
+    """A line of the table: figures of the runs of a trial that have finished; None without any."""
+
+    settings: dict
+    runs: list
+    finished: int
+    failed: int
+    pruned: int
+    mean: float | None = None  # of the objective
+    low: float | None = None  # the ends of its 95 % bootstrap interval
+    high: float | None = None
+    env_steps: float | None = None  # means, at the ends of the runs
+    seconds: float | None = None
+    best: SweepRun | None = None  # the run with the highest objective
+
+
+_FIGURES = Row._fields[2:-1]
+
+
+def make_rows(study):
+    """Makes the `Row`s of a `SweepStudy`, the best mean first, then those without one, then pruned ones."""
+    rows = [_make_row(settings, runs, study.outcomes) for settings, runs in study.list_trials()]
+    return sorted(rows, key=lambda row: (row.pruned > 0, row.mean is None, -(row.mean or 0.0)))
+
+
+def _make_row(settings, runs, outcomes):
+    statuses = [outcomes[run.path].status for run in runs]
+    row = Row(settings, runs, *map(statuses.count, (FINISHED, FAILED, PRUNED)))
+    finished = [(run, outcomes[run.path]) for run in runs if outcomes[run.path].status == FINISHED]
+    judged = [(run, outcome) for run, outcome in finished if outcome.objective is not None]
+    if not judged:
+        return row
+    objectives, *ends = np.array([outcome[1:4] for _, outcome in judged]).T
+    mean, low, high = (float(x[0]) for x in mean_and_interval(objectives[:, np.newaxis]))
+    figures = mean, low, high, *(float(np.mean(x)) for x in ends), judged[np.argmax(objectives)][0]
+    return Row(*row[:5], *figures)
+
+
+def write_tables(folder, study):
+    """Writes the tables of a sweep into its folder; returns the table of the trials as Markdown.
+
+    SaveError is raised if one cannot be written.
+    """
+    rows = make_rows(study)
+    names = list(rows[0].settings) if rows else []
+    trials = [[*names, *_FIGURES], *([*row.settings.values(), *row[2:-1]] for row in rows)]
+    runs = [[*names, *_RUN_COLUMNS]]
+    for run in study.runs:
+        figures = {"seed": run.seed, "folder": os.path.relpath(run.path, folder)}
+        figures |= study.outcomes[run.path]._asdict()
+        runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
+    text = format_markdown(rows, study.outcomes, study.objective)
+    write_csv(os.path.join(folder, RUNS_FILE), runs)
+    write_csv(os.path.join(folder, TABLE_FILE), trials)
+    write_file(os.path.join(folder, MARKDOWN_FILE), text)
+    return text
+
+
+def format_markdown(rows, outcomes, objective):
+    """Makes a table in Markdown, a line for each trial; below it a line for each run that has failed."""
+    names = list(rows[0].settings) if rows else []
+    lines = [[*names, "runs", "failed", objective, "95 % interval", "env steps", "seconds"]]
+    for row in rows:
+        figures = ["-"] * 4
+        if row.mean is not None:
+            figures = [f"{row.mean:.6g}", f"{row.low:.6g} to {row.high:.6g}"]
+            figures += [f"{row.env_steps:,.0f}", f"{row.seconds:,.1f}"]
+        runs = f"{row.finished} of {len(row.runs)}{', pruned' * (row.pruned > 0)}"
+        lines.append([*map(shorten, row.settings.values()), runs, str(row.failed), *figures])
+    failed = [run for row in rows for run in row.runs if outcomes[run.path].status == FAILED]
+    text = _to_markdown(lines)
+    if failed:
+        text += "\n" + _to_markdown(
+            [["failed run", "error"], *([run.describe(), outcomes[run.path].error] for run in failed)]
+        )
+    return text
+
+
+def draw_curves(folder, study):
+    """Draws the learning curves of the best trials into the folder; returns how many, 0 without a picture.
+
+    The seeds of a trial are one curve. SaveError is raised if the picture cannot be written.
+    """
+    lines, settings = [], []
+    for row in make_rows(study):
+        runs = [run for run in (read_progress(run.path) for run in row.runs) if run is not None]
+        curves = [curve for curve in (run.curve(study.objective) for run in runs) if curve is not None]
+        if curves and len(lines) < _MAX_LINES:
+            algorithm = find_algorithm(runs[0].settings)
+            lines.append(Line(describe(row.settings) or algorithm, algorithm, curves))
+            settings += [run.settings for run in runs]
+    if not lines:
+        return 0
+    count = len(study.list_trials())
+    title = f"the best {len(lines)} of {count}" if count > len(lines) == _MAX_LINES else ""
+    figure = draw(lines, study.objective, find_target(settings, study.objective), title)
+    save_picture(figure, os.path.join(folder, PICTURE_FILE))
+    return len(lines)
+
+
+def _to_markdown(lines):
+    head, *rest = lines
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n"
+        for line in (head, ["---"] * len(head), *rest)
+    )

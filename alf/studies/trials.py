@@ -1,0 +1,301 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The trials of a sweep: which settings are tried, kept by Optuna. Without TensorFlow.
+
+The settings of a trial are a dict from the name of a gin binding to the text of its value.
+"""
+
+import contextlib
+import itertools
+import logging
+import os
+
+import numpy as np
+
+from alf.core.extras import import_extra
+from alf.errors import ConfigError, SaveError
+from alf.studies.ranges import Choice, Discount, Integers, LogUniform, draw
+from alf.studies.state import damaged
+
+TRIALS_FILE = "optuna.log"
+STUDY_NAME = "sweep"  # in the file
+
+
+class Trials:
+    """The trials of a sweep, in a journal file of Optuna's that `optuna-dashboard` can show.
+
+    A trial of the sweep is an Optuna trial. Where more runs are made of one that has ended, because some
+    have failed or there are more seeds, Optuna has another trial of the same settings.
+
+    Trials of a grid and random samples are known before, and are added to Optuna's as they are. (Its
+    `GridSampler` neither works with ask and tell nor lets a grid grow, and its `RandomSampler` would repeat
+    its first samples when a sweep goes on.) With TPE, Optuna's sampler chooses; each trial has a sampler with
+    a seed of its own, so that a sweep that goes on does not repeat numbers.
+
+    Args:
+        folder: of the sweep.
+        sweep: `Sweep`.
+        grid: dict from names of settings to lists of texts.
+
+    Attributes:
+        settings: list of the settings of each trial so far.
+        count: int, how many trials there will be.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+
+    def __init__(self, folder, sweep, grid):
+        self._optuna = import_optuna()
+        self._sweep, self._grid = sweep, grid
+        self._planned = None if sweep.search == "optuna" else plan_trials(sweep, grid)
+        self.count = sweep.num_samples if self._planned is None else len(self._planned)
+        self._path = os.path.join(folder, TRIALS_FILE)
+        self.settings, self._newest = [], []  # the newest Optuna trial of each
+        with self._saving():
+            self._study = self._open()
+            self._read()
+
+    def check(self, older):
+        """Raises ConfigError if there are trials that the search does not ask for.
+
+        They come from files, and become gin bindings, which may import modules.
+        """
+        known = [*self.settings, *older[len(self.settings) :]]
+        if self._planned is None and len(known) > self.count:
+            raise ConfigError(f"Sweep.num_samples is {self.count}: the sweep there has tried {len(known)}")
+        for settings in known:
+            if self._planned is None and not self._could_draw(settings):
+                raise ConfigError(f"the sweep there has tried {settings}, which Sweep.settings cannot draw")
+            if self._planned is not None and settings not in self._planned:
+                raise ConfigError(
+                    f"the sweep there has tried {describe(settings)}, which is not asked for now"
+                )
+
+    def take(self, older):
+        """Begins the trials of a sweep that was begun without this file."""
+        with self._saving():
+            for settings in older[len(self.settings) :]:
+                self._add(settings)
+
+    def ask(self):
+        """Begins another trial; returns its index, or None if there is none."""
+        with self._saving():
+            if self._planned is not None:
+                new = next((x for x in self._planned if x not in self.settings), None)
+                return None if new is None else self._add(new)
+            return self._ask_sampler() if len(self.settings) < self.count else None
+
+    def is_pruned(self, index):
+        """Whether a trial was pruned: no run of it goes on."""
+        return self._newest[index].state.name == "PRUNED"
+
+    def is_over(self, index):
+        """Whether a trial has ended in any way."""
+        return self._newest[index].state.is_finished()
+
+    def last_step(self, index):
+        """The last step of which `report` told; 0 before the first one."""
+        return self._newest[index].last_step or 0
+
+    def begin_again(self, index):
+        """Begins a trial that has ended once more."""
+        with self._saving():
+            old = self._newest[index]
+            self._newest[index] = self._create(old.params, old.distributions, old.user_attrs)
+
+    def report(self, index, step, value, may_prune):
+        """Takes an intermediate value, a float, at a step, an int; returns whether it ends the trial."""
+        with self._saving():
+            # The one way to go on with a trial that an earlier process has begun.
+            trial = self._optuna.trial.Trial(self._study, self._newest[index]._trial_id)
+            trial.report(value, step)
+            state = self._optuna.trial.TrialState.PRUNED if may_prune and trial.should_prune() else None
+            if state is not None:
+                self._study.tell(trial, state=state)
+            self._update(index)
+        return state is not None
+
+    def tell(self, index, objective):
+        """Ends a trial: with its objective, a float, or with None if a run of it has failed."""
+        with self._saving():
+            state = self._optuna.trial.TrialState.FAIL if objective is None else None
+            self._study.tell(self._newest[index].number, objective, state)
+            self._update(index)
+
+    def _open(self):
+        _mend(self._path)
+        journal = self._optuna.storages.journal
+        try:
+            return self._optuna.create_study(
+                storage=self._optuna.storages.JournalStorage(journal.JournalFileBackend(self._path)),
+                study_name=STUDY_NAME,
+                direction="maximize",
+                load_if_exists=True,
+                pruner=make_pruner(self._sweep.pruner, self._sweep.pruner_arguments),
+            )
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise damaged(self._path, f"{type(error).__name__}: {error}") from None
+
+    def _read(self):
+        for trial in self._study.get_trials(deepcopy=False):
+            index, settings = map(trial.user_attrs.get, ("trial", "settings"))
+            if index is None:  # the sweep was killed while it asked
+                if not trial.state.is_finished():
+                    self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+            elif index < len(self.settings):
+                self._newest[index] = trial
+            else:
+                self.settings.append(settings)
+                self._newest.append(trial)
+
+    def _could_draw(self, settings):
+        """Whether settings have the names of the ranges, and texts of values."""
+        ranges = self._sweep.settings
+        try:
+            params = {name: _to_param(values, settings[name]) for name, values in ranges.items()}
+            return settings.keys() == params.keys()
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return False
+
+    def _add(self, settings):
+        """Begins a trial of given settings; returns its index."""
+        params, distributions = {}, {}
+        for name, text in settings.items():
+            values = self._sweep.settings.get(name)
+            if values is None:
+                params[name] = text
+                choices = self._grid.get(name, [text])
+                distributions[name] = self._optuna.distributions.CategoricalDistribution(choices)
+            else:
+                param = _name_param(name, values)
+                params[param], distributions[param] = _to_param(values, text), make_distribution(values)
+        self.settings.append(settings)
+        attributes = {"settings": settings, "trial": len(self.settings) - 1}
+        self._newest.append(self._create(params, distributions, attributes))
+        return len(self.settings) - 1
+
+    def _create(self, params, distributions, attributes):
+        """Writes a trial that has begun, as a whole; returns Optuna's."""
+        state = self._optuna.trial.TrialState.RUNNING
+        trial = dict(params=params, distributions=distributions, user_attrs=attributes)
+        self._study.add_trial(self._optuna.trial.create_trial(state=state, **trial))
+        return self._study.get_trials(deepcopy=False)[-1]
+
+    def _ask_sampler(self):
+        index, ranges = len(self.settings), self._sweep.settings
+        seed = int(np.random.SeedSequence([self._sweep.seed, index]).generate_state(1)[0])
+        self._study.sampler = self._optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        known = {_name_param(name, values): make_distribution(values) for name, values in ranges.items()}
+        trial = self._study.ask(known)
+        settings = {
+            name: _to_text(values, trial.params[_name_param(name, values)]) for name, values in ranges.items()
+        }
+        trial.set_user_attr("settings", settings)
+        trial.set_user_attr("trial", index)  # comes last: from now on it counts
+        self.settings.append(settings)
+        self._newest.append(None)
+        self._update(index, trial.number)
+        return index
+
+    def _update(self, index, number=None):
+        number = self._newest[index].number if number is None else number
+        self._newest[index] = self._study.get_trials(deepcopy=False)[number]
+
+    @contextlib.contextmanager
+    def _saving(self):
+        """Raises SaveError where the file cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise SaveError(f"{self._path} cannot be written: {error.strerror or error}") from None
+
+
+def plan_trials(sweep, grid):
+    """Lists the settings of all combinations of a grid's values and a sweep's random samples, each once.
+
+    The last name of the grid changes fastest. Sample i depends on nothing but `Sweep.seed`, the ranges and i.
+    """
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    samples = [{}]
+    if sweep.settings:
+        rngs = [np.random.default_rng([sweep.seed, i]) for i in range(sweep.num_samples)]
+        drawn = [draw(sweep.settings, rng) for rng in rngs]
+        samples = [{name: repr(value) for name, value in sample.items()} for sample in drawn]
+    trials = [point | sample for point in points for sample in samples]
+    return [settings for i, settings in enumerate(trials) if settings not in trials[:i]]
+
+
+def make_distribution(values):
+    """Returns Optuna's distribution of a `Range`; for a `Discount`, of the distance from 1."""
+    distributions = import_optuna().distributions
+    if isinstance(values, Choice):
+        return distributions.CategoricalDistribution(values.values)
+    low, high = values.limits
+    if isinstance(values, Integers):
+        return distributions.IntDistribution(low, high)
+    if isinstance(values, Discount):
+        return distributions.FloatDistribution(1.0 - high, 1.0 - low, log=True)
+    return distributions.FloatDistribution(low, high, log=isinstance(values, LogUniform))
+
+
+def _name_param(name, values):
+    return f"1 - {name}" if isinstance(values, Discount) else name
+
+
+def _to_param(values, text):
+    """Returns what Optuna knows of the value of a `Range`, by its text."""
+    if isinstance(values, Choice):
+        return {repr(value): value for value in values.values}[text]
+    if isinstance(values, Discount):
+        low, high = values.limits
+        return min(max(1.0 - float(text), 1.0 - high), 1.0 - low)  # it may be rounded
+    return (int if isinstance(values, Integers) else float)(text)
+
+
+def _to_text(values, param):
+    """Returns the text of a value by what Optuna knows of it."""
+    return repr(values.clip(1.0 - param) if isinstance(values, Discount) else param)
+
+
+def make_pruner(name, arguments):
+    """Makes the pruner of a name such as "MedianPruner"; None prunes nothing. ConfigError if that fails."""
+    pruners = import_optuna().pruners
+    known = [x for x in vars(pruners) if x.endswith("Pruner") and x != "BasePruner"]
+    if (name or "NopPruner") not in known:
+        raise ConfigError(f"Sweep.pruner is {name!r}: it must be one of Optuna's {', '.join(known)}")
+    try:
+        return getattr(pruners, name or "NopPruner")(**arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"Sweep.pruner_arguments is {arguments}: {error}") from None
+
+
+def import_optuna():
+    """Imports Optuna, which then logs only warnings; ConfigError names the extra."""
+    optuna = import_extra("optuna", "sweep")
+    optuna.logging.set_verbosity(logging.WARNING)
+    return optuna
+
+
+def _mend(path):
+    """Removes a last line that was not written as a whole, and the lock of a sweep that was killed.
+
+    No other sweep writes to the file, because the folder is locked. The next line would be added to the
+    broken one, and nobody could read the file any more. Optuna would wait 30 s for the lock.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{path}.lock")
+    with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def describe(settings):
+    """One line of the settings of a trial, floats with 4 digits; "" if there are none."""
+    return ", ".join(f"{name}={shorten(text)}" for name, text in settings.items())
+
+
+def shorten(text):
+    """The text of a value; a float is rounded to 4 digits."""
+    try:
+        return text if text.lstrip("-").isdigit() else f"{float(text):.4g}"
+    except ValueError:
+        return text
