@@ -17,12 +17,8 @@ import time
 import gin
 from absl import flags, logging
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import Stopper, make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.ray_flags import RAY_ADDRESS
-from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.bin.command import Stopper, make_main, start, start_work
+from alf.bin.flags import share
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.comparison import parse_settings
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
@@ -38,9 +34,7 @@ from alf.population.study import MEMBERS, Study
 from alf.runs.folders import POPULATION_FILE
 from alf.runs.run_dir import RunDir
 
-flags.adopt_module_key_flags(config_flags)
-flags.adopt_module_key_flags(run_flags)
-flags.adopt_module_key_flags(ray_flags)
+GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
 POPULATION = flags.DEFINE_integer("population", None, "Number of members, at least 2.")
 _PICTURE_SECONDS = 30.0  # between two pictures
@@ -68,6 +62,8 @@ class _Output:
 def run():
     """Trains a population as the flags say; returns the exit status."""
     stopper = Stopper()
+    _check_flags()
+    start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         population, config, helpers = read_config()
         run_dir = RunDir(ROOT_DIR.value, POPULATION_FILE)
@@ -88,16 +84,20 @@ def run():
     return _conclude(study, population, run_dir.path, stopper, errors)
 
 
-def read_config():
-    """Reads flags and gin; returns the `Population`, the text of its members' configuration, and helpers.
-
-    The helpers are what `find_helpers` returns.
-    """
+def _check_flags():
+    """Raises ConfigError if a flag is wrong, or if what alf-pbt needs is not installed."""
     if not ROOT_DIR.value:
         raise ConfigError("--root_dir is missing: name the directory to write to")
     if POPULATION.value is None or POPULATION.value < 2:
         raise ConfigError(f"--population is {POPULATION.value}: it must be an integer, at least 2")
     import_extra("matplotlib", "tune")
+
+
+def read_config():
+    """Reads gin; returns the `Population`, the text of its members' configuration, and helpers.
+
+    The helpers are what `find_helpers` returns.
+    """
     parse_config(GIN_FILE.value, GIN_PARAM.value)
     _check_policies(parse_settings(gin.config_str()))
     with wrong_calls_are_config_errors():

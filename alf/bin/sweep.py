@@ -16,15 +16,10 @@ import signal
 import time
 
 import gin
-import tensorflow as tf
 from absl import flags, logging
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import Stopper, make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.ray_flags import RAY_ADDRESS
-from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.bin.command import Stopper, make_main, start, start_work
+from alf.bin.flags import share
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.comparison import parse_settings
 from alf.config.imports import list_own_paths
@@ -47,9 +42,7 @@ from alf.sweep.study import SweepStudy
 from alf.sweep.sweep import Sweep
 from alf.sweep.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 
-flags.adopt_module_key_flags(config_flags)
-flags.adopt_module_key_flags(run_flags)
-flags.adopt_module_key_flags(ray_flags)
+GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
 SEEDS = flags.DEFINE_list("seeds", ["0"], "Experiment.seed of each run of the same settings.")
 GRID = flags.DEFINE_multi_string(
@@ -72,8 +65,9 @@ _GIN_FILE = "config.gin"  # what the gin files say to all runs
 def run():
     """Trains many times as the flags say; returns the exit status."""
     stopper = Stopper()
+    seeds = _check_flags()
+    start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        seeds = _check_flags()
         sweep, grid, config, settings = read_config()
         search = make_search(sweep, grid)
         check_trials(config, grid, sweep.settings)
@@ -203,6 +197,8 @@ def _find_place():
 
 def _find_gpus():
     """Returns the GPUs that this process may use, a list of texts as CUDA_VISIBLE_DEVICES names them."""
+    import tensorflow as tf
+
     count = len(tf.config.list_physical_devices("GPU"))
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = map(str, range(count)) if named is None else named.split(",")

@@ -14,8 +14,6 @@ from typing import Any
 
 import gin
 
-from alf.workers import can_pickle
-
 # From (scope, selector) to a dict from parameter to value.
 Bindings = dict[tuple[str, str], dict[str, Any]]
 
@@ -151,6 +149,8 @@ def bind_arguments(make: functools.partial) -> functools.partial:
     Returns:
         a `functools.partial`; `make` itself if gin does not know its callable.
     """
+    from alf.workers import can_pickle  # here: a command's --help needs none of the packages of workers
+
     entry, scope = _find_entry(make.func)
     if entry is None:
         return make
