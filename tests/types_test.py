@@ -14,6 +14,7 @@ from alf.config.registry import find_own, import_settings
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = [
     "alf",
+    "alf.adapters",
     "alf.algorithms",
     "alf.data_structures",
     "alf.drivers",
