@@ -16,11 +16,10 @@ import sys
 import gin
 from absl import app, flags
 
-from alf.bin import config_flags
-from alf.bin.config_flags import GIN_FILE
+from alf.bin.flags import share
 from alf.config.parsing import parse_config
 
-flags.adopt_module_key_flags(config_flags)
+(GIN_FILE,) = share("gin_file")
 _POLICIES = flags.DEFINE_integer("policies", 2, "How many policies.", lower_bound=2)
 _SECONDS = flags.DEFINE_float("seconds", 10.0, "Of training, each time.", lower_bound=1.0)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each kind.", lower_bound=1)

@@ -54,7 +54,7 @@ def parse_config(
         for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
             as_param = params_name if name == "--gin_param" else ""
             try:
-                parse(source)
+                _parse(parse, source)
             except _PARSE_ERRORS as error:
                 if not isinstance(error, ConfigError) and _is_of_user(error):
                     raise
@@ -75,7 +75,17 @@ def _parse_file(path):
 def parse_operative_config(text: str) -> None:
     """Reads a configuration that another process has made with `operative_config`."""
     registry.import_settings()
-    gin.parse_config(text)
+    _parse(gin.parse_config, text)
+
+
+def _parse(parse, source):
+    """Calls one of gin's parsers; once more if a name is unknown that TF-Agents, once imported, registers."""
+    try:
+        parse(source)
+    except ValueError as error:
+        if "No configurable matching" not in str(error) or not registry.import_tf_agents():
+            raise
+        parse(source)
 
 
 def _explain(error, as_param):

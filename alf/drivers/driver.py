@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from alf.adapters import as_metric
 from alf.core.annotations import Environment
 from alf.core.credit import Credit
 from alf.core.seeds import spawn_seeds
@@ -17,7 +18,6 @@ from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
 from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
-from alf.drivers.tf_agents_metric import as_metric
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
@@ -35,8 +35,8 @@ class Driver(abc.ABC):
     and `stop` in a `finally`. A wrong argument is a ConfigError.
 
     Args:
-        envs: list of batched TF-Agents `PyEnvironment`s that agree on batch size and specs, or
-            `TFPyEnvironment`s of such, whose `isolation` has no effect. The driver closes them.
+        envs: list of batched environments that agree on batch size and specs. Those of TF-Agents may be among
+            them, also a `TFPyEnvironment`, whose `isolation` has no effect. The driver closes them.
         learner: `Learner` that observes the experience, or `LearnerGroup`; also an attribute.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
             fraction: T is 1, and each call of `collect` takes so many unrolls of each environment, on average

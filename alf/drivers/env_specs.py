@@ -12,9 +12,9 @@ import tensorflow as tf
 from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import Array, Environment, NestedSpec
+from alf.core.array_spec import to_array_spec
 from alf.core.nest_utils import add_leading_dims, to_tensor_spec
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
-from alf.environments import as_py_environment
 from alf.errors import ConfigError, EnvError
 from alf.policies.policy import Policy
 
@@ -35,17 +35,18 @@ def get_agents(env):
 
 
 def to_py_envs(envs):
-    """Makes a list of batched `PyEnvironment`s of `envs`, those in `TFPyEnvironment`s unwrapped.
+    """Makes a list of batched environments of `envs`, those in TF-Agents' `TFPyEnvironment`s unwrapped.
 
     Raises ConfigError if something else is among them.
     """
     if not isinstance(envs, (list, tuple)):
         raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
-    py_envs = [as_py_environment(env) for env in envs]
+    # One of TF-Agents is known by what it has: an isinstance would import TF-Agents.
+    py_envs = [getattr(env, "pyenv", env) for env in envs]
     for index, py_env in enumerate(py_envs):
-        if py_env is None:
+        if isinstance(py_env, type) or not hasattr(py_env, "time_step_spec"):
             raise ConfigError(
-                f"{name_env(index, envs[index])} is no batched TF-Agents environment, such as "
+                f"{name_env(index, envs[index])} is not a batched environment, such as "
                 "alf.environments.load makes: PythonEnvironment makes one of gymnasium.Envs"
             )
         if not py_env.batched:
@@ -103,7 +104,8 @@ class EnvSpecs:
         envs = to_py_envs(envs)
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
-        keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
+        specs = [(env.observation_spec(), env.action_spec(), env.reward_spec()) for env in envs]
+        keys = [(env.batch_size, tf.nest.map_structure(to_array_spec, x)) for env, x in zip(envs, specs)]
         self.info_keys = get_info_keys(envs[0])
         self.agents = get_agents(envs[0])
         for index, env in enumerate(envs):
@@ -115,7 +117,7 @@ class EnvSpecs:
                 raise ConfigError(f"envs[{index}] has other agents than envs[0]")
         self.policies = tuple(getattr(envs[0], "policies", ()))
         self.num_envs = len(envs)
-        self.batch_size, observation, action, reward = keys[0]
+        self.batch_size, (observation, action, reward) = keys[0]
         self.observation = to_tensor_spec(observation)
         self.action = to_tensor_spec(action)
         self.reward = tf.TensorSpec(reward.shape, tf.float32)

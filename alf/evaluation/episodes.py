@@ -53,7 +53,7 @@ def evaluate(
 
     Args:
         agent: `Agent`.
-        env: batched TF-Agents `PyEnvironment` of the agent's specs; it is reset first.
+        env: batched environment of the agent's specs; it is reset first.
         num_episodes: N, int.
         deterministic: as in `Agent.predict`.
         should_stop: callable () -> bool, asked before every step.

@@ -22,12 +22,11 @@ from alf.learner.update import NOT_FINITE, Update, add_scalars
 from alf.policies.policy import ONLY_POLICY
 
 
-@configurable("alf")
+@configurable("alf", claims_name=True)
 class Learner(tf.Module):
     """Makes the updates: owns the optimizers, the counters and the choice of experience to train on.
 
-    A driver calls `observe` with the experience that it collected; the training loop calls `train`. In gin
-    files the name is `alf.Learner`, because TF-Agents registers a `Learner` too.
+    A driver calls `observe` with the experience that it collected; the training loop calls `train`.
 
     Args:
         algorithm: `Algorithm`.

@@ -20,7 +20,6 @@ from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
 from alf.runs.folders import DONE_FILE, check_kind, checkpoints_of, has_checkpoints
 from alf.runs.git_state import read_git, read_git_state
-from alf.runs.run_description import describe_run
 
 DIFF_FILE = "git_diff.patch"
 _locked: set[int] = set()  # file descriptors of directories
@@ -98,6 +97,8 @@ class RunDir:
         With `save_git_state` also the changes of the user's own code since its commit, if there are any.
         ConfigError is raised if something cannot be written.
         """
+        from alf.runs.run_description import describe_run  # here: commands list runs without TensorFlow
+
         git_state = read_git_state(_list_own_folders()) if save_git_state else None
         contents = {
             CONFIG_FILE: operative_config().encode(),

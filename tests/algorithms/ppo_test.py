@@ -6,10 +6,10 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.algorithms import PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
@@ -25,8 +25,8 @@ from tests.algorithms.literal_returns import literal_vtrace
 from tests.builders import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
-CONTINUOUS = tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
+DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
+CONTINUOUS = BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
 T, B = 5, 4
 STEP_TYPE = np.full((T + 1, B), MID)
 STEP_TYPE[2, 0], STEP_TYPE[3, 0] = LAST, FIRST

@@ -207,8 +207,14 @@ def root_of(tmp_path_factory):
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory):
     """Runs a command, or another function, in a fork of a process that has imported them all."""
-    modules = [f"alf.bin.{name}" for name in FORKED]
-    modules += ["alf.evaluation.exporter", "alf.plots.picture", "tests.bin.fork_jobs"]
+    modules = ["alf.core.startup", "alf.training", *(f"alf.bin.{name}" for name in FORKED)]
+    modules += [
+        "alf.tools.env_check",
+        "alf.tools.throughput",
+        "alf.evaluation.exporter",
+        "alf.plots.picture",
+        "tests.bin.fork_jobs",
+    ]
     folder = tmp_path_factory.mktemp("forks")
     # SDL, which draws CartPole, misses the variable in a container, and writes a line.
     env = {"XDG_RUNTIME_DIR": str(folder), **environment(PYTHONPATH=str(ROOT))}

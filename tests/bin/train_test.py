@@ -174,6 +174,15 @@ def test_trains_saves_and_continues(tmp_path, forks):
     assert tf.train.latest_checkpoint(root_dir / "checkpoints").endswith("ckpt-33")
 
 
+def test_a_run_goes_on_where_nobody_reads_its_output(tmp_path, forks):
+    """As after `2>&1 | tee log` and a Ctrl-C, which ends both."""
+    root_dir = tmp_path / "run"
+    args = arguments(root_dir, params=[*SMALL, "StopCriteria.num_iterations = 2"])
+    done = forks.run("tests.bin.fork_jobs:closed_pipe", "12", *args, cwd=tmp_path)
+    assert done.status == 0
+    assert (root_dir / "checkpoints" / "ckpt-2.index").exists()
+
+
 def counters(log):
     """The counters in the last line that is logged."""
     return eval(re.findall(r"after (\{.*\})", log)[-1])

@@ -49,15 +49,12 @@ def error_of(*params, **kwargs):
 
 WRONG_NAMES = {
     "Trainr.batches_per_train_iter = 3  # mine": "Trainer.batches_per_train_iter = 3",
-    "Trainr.batches_per_train_ite = 3": "Trainer.max_to_kep = 3",
+    "Trainr.batches_per_train_ite = 3": "Trainer.batches_per_train_ite = 3",
     "a/b/trainer.batches_per_train_iter = 3": "a/b/Trainer.batches_per_train_iter = 3",
     "Minimall.limit = 3": "Minimal.limit = 3",
     "Trainer.batches_per_train_ite = 3": "Trainer.batches_per_train_iter = 3",
     "a/Trainer.batches_per_train_ite = 3": "a/Trainer.batches_per_train_iter = 3",
-    "Learner.jit_compile = True": "alf.Learner.jit_compile = True",
-    "a/Learner.jit_compile = True": "a/alf.Learner.jit_compile = True",
     "Experiment.env_ctor = @Minimall": "Experiment.env_ctor = @Minimal",
-    "Experiment.env_ctor = @load": "Experiment.env_ctor = @alf.environments.load",
     "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
     "Adam.lr = 1e-3": "Adam.learning_rate = 1e-3",
     "b/Adam.lr = @LinearSchedule()": "b/Adam.learning_rate = @LinearSchedule()",
@@ -69,6 +66,20 @@ def test_a_misspelt_name_is_answered_by_the_line_to_write(subtests):
     for line, right in WRONG_NAMES.items():
         with subtests.test(line):  # other tests register names that may be near, too
             assert f"; did you mean {right} " in error_of(line)
+
+
+def test_a_name_that_the_user_has_given_to_something_else_too():
+    gin.configurable("StopCriteria", module="hints_test")(lambda limit=1: limit)
+    try:
+        for line, right in {
+            "StopCriteria.num_iterations = 3": "alf.training.StopCriteria.num_iterations = 3",
+            "a/StopCriteria.num_iterations = 3": "a/alf.training.StopCriteria.num_iterations = 3",
+            "Trainer.stop_criteria_ctor = @StopCriteria": "Trainer.stop_criteria_ctor = "
+            "@alf.training.StopCriteria",
+        }.items():
+            assert f"; did you mean {right} " in error_of(line)
+    finally:
+        gin.config._REGISTRY.pop("hints_test.StopCriteria")
 
 
 def test_several_names_may_be_meant():

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from tf_agents.specs import BoundedArraySpec
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import BoundedArraySpec
 from alf.errors import EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, SpecEnvironment
 from tests.builders import build_driver

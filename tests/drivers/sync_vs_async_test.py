@@ -6,10 +6,9 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import BoundedArraySpec
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments import load
+from alf.environments import BoundedArraySpec, load
 from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,

@@ -8,15 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
-from alf.data_structures import FIRST, OBSERVATION, OWNER, PolicyStep, TimeStep
+from alf.data_structures import FIRST, OBSERVATION, OWNER, EnvStep, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
 from alf.drivers.env_specs import EnvSpecs
-from alf.environments import BatchedEnvironment
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError, EnvError
 from alf.games import LearnerGroup, MappedEnvironment, PolicyGroup
 from alf.policies import Policy
@@ -291,12 +289,12 @@ class TwoKinds(BatchedEnvironment):
 
     def __init__(self, num_games=2):
         observation = {
-            "car": array_spec.ArraySpec((2,), np.float32),
-            "dog": array_spec.ArraySpec((4, 4), np.uint8),
+            "car": ArraySpec((2,), np.float32),
+            "dog": ArraySpec((4, 4), np.uint8),
         }
         action = {
-            "car": array_spec.BoundedArraySpec((1,), np.float32, -2, 2),
-            "dog": array_spec.BoundedArraySpec((), np.int64, 0, 2),
+            "car": BoundedArraySpec((1,), np.float32, -2, 2),
+            "dog": BoundedArraySpec((), np.int64, 0, 2),
         }
         super().__init__(2 * num_games, observation, action)
         self._num_games, self._step_in_game = num_games, 0
@@ -313,7 +311,7 @@ class TwoKinds(BatchedEnvironment):
         rows = self._batch_size
         reward = np.tile([1.0, 2.0], self._num_games).astype(np.float32) * (step_type != 0)
         step_types = np.full(rows, step_type, np.int32)
-        return ts.TimeStep(step_types, reward, np.ones(rows, np.float32), observation)
+        return EnvStep(step_types, reward, np.ones(rows, np.float32), observation)
 
     def _reset(self):
         self._step_in_game = 0

@@ -9,10 +9,10 @@ import gin
 import numpy as np
 import tensorflow as tf
 from tf_agents.metrics import py_metrics
-from tf_agents.specs import array_spec
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import ArraySpec
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
@@ -51,7 +51,7 @@ class RichEnvironment(MatchObservationEnvironment):
     def __init__(self, batch_size=4, seed=0, render_mode=None):
         super().__init__(batch_size, episode_length=3, seed=seed)
         self._observation_spec = {"target": self._observation_spec}
-        self._reward_spec = array_spec.ArraySpec((2,), np.float32)
+        self._reward_spec = ArraySpec((2,), np.float32)
 
     def action_spec(self):
         return {"guess": self._action_spec}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tf_agents.metrics import py_metric, py_metrics
 
+from alf.adapters import TFAgentsMetric
 from alf.data_structures import FIRST, LAST, MID, LogRecord
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.drivers.tf_agents_metric import TFAgentsMetric
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, make_counting_envs
 from tests.builders import build_driver
