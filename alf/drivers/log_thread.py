@@ -1,6 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""LogThread: takes records of environment steps from the log queue."""
+"""LogThread: hands the records of unrolls to metrics and observers. `make_log_record` makes them."""
 
+import tensorflow as tf
+
+from alf.data_structures import OWNER, TimeStep
 from alf.drivers.threads import DriverThread
 
 
@@ -18,3 +21,32 @@ class LogThread(DriverThread):
 
     def work(self):
         self._log(self._queues.log_queue.dequeue())
+
+
+def make_log_record(unroll, policy, spec):
+    """Makes the `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll.
+
+    Args:
+        unroll: `Experience` of [T+1, B, ...], of `policy`.
+        spec: what `EnvSpecs.record_spec` returns; the record is a dict like it.
+    """
+    rows = unroll._asdict()
+    if "first_value" in spec:
+        rows["first_value"] = _compute_first_value(policy, TimeStep(*unroll[: len(TimeStep._fields)]))
+    if OWNER in spec:
+        rows[OWNER] = unroll.observation[OWNER]
+    record = tf.nest.map_structure(lambda x: x[:-1], {name: rows[name] for name in spec})
+    return {**record, "env_id": unroll.env_id[0]}
+
+
+def _compute_first_value(policy, rows):
+    """The policy's value at FIRST rows of a `TimeStep` of [T, B, ...], float32 [T, B]; NaN in other rows."""
+    is_first = rows.is_first()
+    no_value = tf.fill(is_first.shape, float("nan"))
+    # All rows, because a policy may need to know their number while it is traced.
+    flat = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), rows)
+
+    def compute():
+        return tf.where(is_first, tf.reshape(policy.first_value(flat), is_first.shape), no_value)
+
+    return tf.cond(tf.reduce_any(is_first), compute, lambda: no_value)

@@ -16,9 +16,9 @@ from alf.drivers import (
     AsyncOffPolicyDriver,
     SyncOffPolicyDriver,
     async_off_policy_driver,
-    env_thread,
     sync_off_policy_driver,
     threads,
+    unroller,
 )
 from alf.drivers.driver import Driver
 from alf.drivers.log_thread import LogThread
@@ -673,7 +673,7 @@ ASYNC_POINTS = [
     (threads.DriverThreads, "start"),
     (Driver, "_waiting"),
     (DriverThread, "run"),
-    (env_thread, "keep_python_thread"),  # with which each call of an environment begins
+    (unroller, "keep_python_thread"),  # with which each call of an environment begins
     (LogThread, "work"),
 ]
 COPY_POINTS = [(Semaphore, "hold"), (Policy, "assign")]
@@ -681,8 +681,8 @@ SYNC_POINTS = [
     (sync_off_policy_driver, "trace"),
     (Driver, "_waiting"),
     (Driver, "_count_due_batches"),
-    (env_thread, "keep_python_thread"),
-    (env_thread.EnvUnroller, "_step"),
+    (unroller, "keep_python_thread"),
+    (unroller.EnvUnroller, "_step"),
     (SyncOffPolicyDriver, "_take"),
 ]
 POINTS = [ASYNC_POINTS, ASYNC_POINTS + COPY_POINTS, SYNC_POINTS]  # of each of KINDS_OF_DRIVERS
