@@ -78,9 +78,9 @@ def _describe_setting(function, setting):
 
 
 def _find_text(function, name):
-    """Returns what docstrings say of a parameter, with that of another class in place of "as in `Policy`"."""
+    """Returns the docstring's text of a parameter. "passed to `Policy`" is replaced by the text there."""
     text = _read_texts(function).get(name, "")
-    referred = re.match(r"as in `(?:\w+\.)*(\w+)`(.*)", text)
+    referred = re.match(r"(?:as in|passed to) `(?:\w+\.)*(\w+)`(.*)", text)
     other = referred and _find_named(referred[1])
     full = _find_text(other, name) if other not in (None, function) else ""
     if not full:

@@ -181,7 +181,7 @@ def test_weights_that_do_not_fit():
     algorithm = make_experiment(ImpalaAlgorithm).make_driver().learner.algorithm
     with pytest.raises(ConfigError, match=r"weights is \[1, 2, 3\]: .* which has shape \(2,\)"):
         algorithm.set_reward_weights([1, 2, 3])
-    with pytest.raises(ConfigError, match=r"weights\[1\] is nan"):
+    with pytest.raises(ConfigError, match="weights is .* must be a list of numbers"):
         algorithm.set_reward_weights([1.0, float("nan")])
 
 
