@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` says what the files are.
 
-All checkpoints share one file of the replay buffer, `replay_buffer.npz` (format: `alf.replay.buffer_archive`).
+All checkpoints share one file of the replay buffer, `replay_buffer.npz` (see `alf.replay.buffer_archive`).
 """
 
 import concurrent.futures
