@@ -156,7 +156,7 @@ def _quiet():
 @contextlib.contextmanager
 def _new_folder(path, overwrite):
     """Gives a folder to fill, which becomes `path` when the block ends without an error."""
-    path = find_path("output", path)
+    path = find_path(path)
     if os.path.lexists(path):
         if not overwrite:
             raise ConfigError(f"output {path!r} exists: choose another one, or overwrite it")

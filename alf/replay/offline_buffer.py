@@ -35,7 +35,7 @@ def find_files(offline_buffer):
         raise ConfigError(f"Experiment.offline_buffer is {offline_buffer!r}: it must name files")
     paths = {}
     for name in names:
-        name = find_path("Experiment.offline_buffer", name)
+        name = find_path(name)
         is_glob = glob.has_magic(name) and not os.path.exists(name)
         found = sorted(glob.glob(name, recursive=True)) if is_glob else [name]
         if not any(map(os.path.exists, found)):

@@ -103,7 +103,7 @@ class Trainer:
         custom_summary: Annotated[Callable[[Any], None] | None, Role.EXECUTION] = None,
     ) -> None:
         given = dict(locals())
-        self.root_dir = find_path("root_dir", root_dir)
+        self.root_dir = find_path(root_dir)
         self.driver = driver
         self.learner = driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}

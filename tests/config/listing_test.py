@@ -123,7 +123,7 @@ def test_the_text_and_the_page():
     assert format_settings(others).endswith("\n\nF\n    Sums.")
     page = format_page([configurable, *others])
     assert page.count("## alf.m\n") == 1 and page.count("### F\n\nSums.\n\n| parameter | type |") == 1
-    assert "### F\n\nSums. (of Keras, whose documentation says more)\n\n| parameter |" in page
+    assert "### F\n\nSums. (from Keras)\n\n| parameter |" in page
     assert (
         "| `x` † | int | `1` | a \\| b |\n| `y` |  | no default |  |\n| `z` | str | no default |  |\n" in page
     )
@@ -141,7 +141,7 @@ def test_a_text_that_refers_to_another_class_is_that_of_the_other():
     assert re.match("number, T, transitions .* With 0, `collect`", driver["unroll_length"])
     # Those of a named tuple are its attributes; a list of names may go on in the next line.
     env = {x.name: x.text for x in find("PythonEnvironment").parameters}
-    assert env["max_concurrent_starts"].startswith("int, the most workers that start")
+    assert env["max_concurrent_starts"].startswith("int, how many workers may start")
 
 
 def test_each_parameter_of_alf_has_a_type_and_a_text():

@@ -108,16 +108,6 @@ def test_a_full_disk(tmp_path, monkeypatch, file):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name, words",
-    [("\udcff", "output is '.*': the name of each folder must be UTF-8"), ("a\0", "no zero byte")],
-)
-def test_a_path_that_tensorflow_cannot_open(tmp_path, name, words):
-    with pytest.raises(ConfigError, match=words):
-        export(EchoPolicy(), str(tmp_path / name))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_sampled_policy(tmp_path):
     env, policy = make_case(*CASES["feed_forward"])
     observation = tf.constant(env.reset().observation)[:1]
