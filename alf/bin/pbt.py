@@ -27,9 +27,8 @@ from alf.bin.signals import list_hangups, on_signal
 from alf.config.comparison import parse_settings
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
-from alf.core.extras import import_extra
 from alf.distributed.cluster import connect
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError, EnvError, import_extra
 from alf.population.bindings import make_bindings
 from alf.population.lineage import draw_lineage
 from alf.population.population import Population

@@ -18,8 +18,7 @@ from alf.bin.command import make_main, start
 from alf.config.kinds import AtLeast
 from alf.config.registry import import_settings
 from alf.config.settings import check_value
-from alf.core.extras import import_extra
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture

@@ -11,7 +11,7 @@ from absl import logging
 
 from alf.core.annotations import Environment
 from alf.core.credit import Credit
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.data_structures import LogRecord
 from alf.drivers.closing import EnvCloser, join_all
 from alf.drivers.collector_thread import Collectors
@@ -231,7 +231,7 @@ class Driver(abc.ABC):
         Environments whose `seed` raises NotImplementedError keep theirs.
 
         Args:
-            entropy: int, or list of ints, as in `alf.core.seeds.spawn_seeds`.
+            entropy: int, or list of ints, as in `alf.core.randomness.spawn_seeds`.
 
         Raises:
             RuntimeError: if the driver has started.

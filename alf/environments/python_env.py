@@ -17,7 +17,7 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Seed, Timeout, configurable
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.environments.arguments import InfoKeys, NumWorkers, WorkerTimeout
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space

@@ -17,7 +17,7 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.files import replace_file
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.population.bindings import is_tunable, make_bindings
 from alf.runs.experiment import Experiment

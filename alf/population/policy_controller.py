@@ -7,10 +7,9 @@ import os
 from absl import logging
 
 from alf.callback import Callback
-from alf.core.extras import import_extra
 from alf.core.files import write_file
 from alf.drivers.metrics import Metric
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 from alf.population.lineage import draw_lineage
 from alf.population.mutation import list_best
 from alf.population.study import TABLE_FILE, format_table

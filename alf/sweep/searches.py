@@ -13,8 +13,7 @@ import tokenize
 import gin
 import numpy as np
 
-from alf.core.extras import import_extra
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 from alf.population.mutation import Choice, Discount, Integers, LogUniform, Uniform, draw
 from alf.population.population import check_names
 

@@ -13,8 +13,8 @@ import weakref
 import numpy as np
 from absl import logging
 
+from alf.core.randomness import spawn_seeds
 from alf.core.restart_limit import RestartLimit
-from alf.core.seeds import spawn_seeds
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import make_arrays
 from alf.workers.process import CALL, HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object

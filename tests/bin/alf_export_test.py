@@ -67,7 +67,7 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
         (dict(output=None), "error: --output is missing: name the folder to write"),
         (
             dict(output=other, overwrite=True),
-            f"error: --output '{other}' is no export: overwrite does not replace it",
+            f"error: --output '{other}' is not an export: overwrite does not replace it",
         ),
     ]:
         with subtests.test(str(flags)):

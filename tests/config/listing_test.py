@@ -131,12 +131,12 @@ def test_the_text_and_the_page():
 
 
 def test_a_text_that_refers_to_another_class_is_that_of_the_other():
-    texts = {
-        name: {x.name: x.text for x in find(name).parameters} for name in ("SacAlgorithm", "DqnAlgorithm")
-    }
-    sac, dqn = texts["SacAlgorithm"], texts["DqnAlgorithm"]
-    assert sac["n_step"] == dqn["n_step"]
-    assert sac["tau"] == dqn["tau"].rstrip(".") + " (of the target critics)."
+    names = ("ActorCriticNetwork", "CriticsNetwork", "make_action_distribution")
+    actor, critics, actions = ({x.name: x.text for x in find(name).parameters} for name in names)
+    assert actor["activation"] == "text, the Keras name of the activation of the hidden layers."
+    assert critics["activation"] == actor["activation"] + " Each critic has these hidden layers."
+    assert actions["scale_to_bounds"].startswith("bool; True maps [-1, 1] to the bounds")
+    assert actions["scale_to_bounds"].endswith('them (only for "gaussian": the others always scale).')
     driver = {x.name: x.text for x in find("AsyncOffPolicyDriver").parameters}
     assert re.match("number, T, transitions .* With 0, `collect`", driver["unroll_length"])
     # Those of a named tuple are its attributes; a list of names may go on in the next line.

@@ -69,7 +69,7 @@ def test_what_exists_is_kept_unless_it_is_an_export(tmp_path):
     loaded = tf.saved_model.load(str(path)).signatures["serving_default"]
     assert loaded(observation=tf.ones([3, 2]))["action"].numpy().tolist() == [[2, 2]] * 3
     other.mkdir()
-    with pytest.raises(ConfigError, match=r"other' is no export: overwrite does not replace it"):
+    with pytest.raises(ConfigError, match=r"other' is not an export: overwrite does not replace it"):
         export(EchoPolicy(), str(other), overwrite=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "policy"]
 

@@ -67,7 +67,7 @@ OTHER_PARTS = {
     (
         "impala_cartpole",
         "ActorCriticNetwork.rnn_ctor = @parts_test.make_nothing",
-    ): "ActorCriticNetwork.rnn_ctor makes",
+    ): "the result of ActorCriticNetwork.rnn_ctor",
     # Of an experiment and its parts.
     ("impala_cartpole", "Experiment.data_transformers = (@Adam,)"): (
         "data_transformers holds Adam: it must be a DataTransformer"

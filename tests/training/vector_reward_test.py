@@ -189,5 +189,5 @@ def test_scalar_rewards_have_no_weights():
     action_spec = BoundedTensorSpec((), tf.int64, 0, 1)
     algorithm = ImpalaAlgorithm(ActorCriticPolicy(tf.TensorSpec((4,), tf.float32), action_spec))
     assert not algorithm.has_multidim_reward and algorithm.reward_weights is None
-    with pytest.raises(ConfigError, match="set_reward_weights: the reward of the environments is no vector"):
+    with pytest.raises(ConfigError, match="set_reward_weights: the reward .* is not a vector"):
         algorithm.set_reward_weights([1.0])

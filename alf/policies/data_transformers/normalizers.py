@@ -12,7 +12,7 @@ from alf.config.settings import configurable
 from alf.core.annotations import Array, Nest, NestedSpec
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
-from alf.ops.replicas import sum_over_peers
+from alf.ops.reductions import sum_over_peers
 from alf.policies.data_transformers.data_transformer import DataTransformer
 
 
