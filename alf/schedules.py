@@ -129,6 +129,7 @@ class PiecewiseSchedule(Schedule):
     def at(self, count: Array) -> Array:
         boundaries = tf.constant(self._boundaries, tf.float64)
         values = tf.constant(self.values, tf.float64)
+        # The last boundary that is not above the count; the first one before it.
         i = tf.maximum(tf.reduce_sum(tf.cast(boundaries <= count, tf.int32)) - 1, 0)
         if not self._interpolate:
             return values[i]

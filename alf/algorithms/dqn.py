@@ -66,6 +66,7 @@ class DqnAlgorithm(Algorithm):
         self._huber_delta = huber_delta
         network = policy.network
         self._n_step = NStep("DqnAlgorithm", discount, n_step, burn_in, network.state_spec != ())
+        # Made here and not at the first update, because checkpoints and copies need its variables.
         self._target_network = copy.deepcopy(network)
         self._update_target = TargetUpdater(network, self._target_network, tau, target_update_period)
 
@@ -90,6 +91,7 @@ class DqnAlgorithm(Algorithm):
         next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
         td_error = td_losses.td_target(transitions.reward, transitions.discount, next_value) - q
         loss = losses.weighted_mean(td_losses.td_loss(td_error, self._huber_delta), transitions.weight)
+        # The figures are means over transitions, without the importance weights of the loss.
         is_trained = tf.cast(transitions.weight > 0, tf.float32)
         extra = {
             "q": losses.weighted_mean(q, is_trained),

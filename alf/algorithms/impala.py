@@ -87,6 +87,7 @@ class ImpalaAlgorithm(Algorithm):
 
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         actions = self.policy.actions
+        # Row T only bootstraps: its action is a copy, and no reward follows it in this unroll.
         params, behavior = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behavior.raw)
         unroll = dict(

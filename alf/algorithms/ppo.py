@@ -148,6 +148,7 @@ class PPOAlgorithm(Algorithm):
             estimate: Any = returns.vtrace(log_rho[:-1], **unroll, **self._thresholds)
         else:
             estimate = returns.generalized_advantage(**unroll)
+        # Minibatches split [T+1, B]: all leaves need a row T, which no loss uses.
         row_t = [[0, 1], [0, 0]]
         target, advantage = tf.pad(estimate.value_targets, row_t), tf.pad(estimate.advantages, row_t)
         info = PPOInfo(behavior.raw, proximal, importance, before.value, target, advantage)

@@ -91,6 +91,7 @@ class SacAlgorithm(Algorithm):
         self._critic = _make_critic(policy, critic_ctor)
         self._target_critic = copy.deepcopy(self._critic)
         self._update_target = TargetUpdater(self._critic, self._target_critic, tau, target_update_period)
+        # The logarithm, so that alpha stays positive and moves by factors.
         self._log_alpha = tf.Variable(math.log(initial_alpha), trainable=train_alpha, name="log_alpha")
         action_size, num_actions = policy.critic_sizes
         self._is_discrete = action_size == 0
@@ -142,6 +143,7 @@ class SacAlgorithm(Algorithm):
         next_value = td_losses.soft_value(alpha=alpha, **next_actions._asdict())
         target = td_losses.td_target(transitions.reward, transitions.discount, next_value)
         mean = functools.partial(losses.weighted_mean, weight=transitions.weight)
+        # Their sum is the loss, because each part passes its gradient only to its own variables.
         parts = {
             "critic_loss": mean(td_losses.sac_critic_loss(q, target)),
             "actor_loss": mean(td_losses.sac_actor_loss(alpha=alpha, **actions._asdict())),

@@ -18,7 +18,7 @@ _ALGORITHM = re.compile(r"(?:.*[./])?(\w+Algorithm)\.\w+")
 
 def parse_settings(config: str) -> Config:
     """Reads the bindings in the text of a gin file: a dict from name to the text of the value."""
-    # Gin indents the lines that continue a value.
+    # Gin breaks long values into lines, of which it indents all but the first.
     statements = re.sub(r"\\?\n +", " ", config).splitlines()
     pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
     return {name.strip(): " ".join(value.split()) for name, value in pairs}
@@ -43,6 +43,7 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
         ours, theirs: configurations.
         matters: callable (`Role`) -> bool, whether a difference in a setting of this role counts.
     """
+    # Two runs may write the same setting by a short and by a long name.
     shown = {complete(name): name for name in [*theirs, *ours]}
     ours, theirs = ({complete(name): text for name, text in x.items()} for x in (ours, theirs))
     own, others = (" and ".join(find_algorithms(x)) for x in (ours, theirs))

@@ -49,6 +49,7 @@ def parse_config(
     look_beside_includes()
     of_runs = [folder for path in found for folder in read_import_paths(os.path.dirname(path))]
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
+    # Bindings come last, because they override files.
     sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in found]
     with collect_used_macros() as used_macros:
         used_macros |= find_used_macros()
@@ -121,6 +122,7 @@ def take_bindings(module, only_read=False):
     keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
     names = [name_binding(*key, parameter) for key in keys for parameter in bound[key]]
     check_dead_bindings([f"{name}=" for name in names])
+    # Macros that only these bindings used would count as unused later, so they go, too.
     used_macros = find_used_macros()
     registry.remove_bindings(*keys)
     _drop_macros(used_macros)
@@ -133,6 +135,7 @@ def check_dead_bindings(bindings=None):
     Args:
         bindings: list of texts "NAME=VALUE" to check; None checks gin's whole configuration.
     """
+    # Compares gin's own texts, which both have the same short names.
     bound = parse_settings(gin.config_str())
     # Names without a dot are macros.
     dead = {name for name in bound if "." in name.rpartition("/")[2]}

@@ -127,6 +127,7 @@ def own_config() -> Iterator[None]:
     No other thread may use gin meanwhile.
     """
     config = gin.config
+    # The same dict objects must stay, because gin's modules refer to them: only their content is swapped.
     stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
     kept, imports, is_locked = [dict(store) for store in stores], set(config._IMPORTS), gin.config_is_locked()
     gin.clear_config()

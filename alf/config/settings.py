@@ -123,6 +123,7 @@ def checked(target: Target, name: str | None = None) -> Target:
 
 
 def _check_calls(function, owner):
+    # Computed once, at import: a call only compares values.
     signature = inspect.signature(function)
     kinds = _find_kinds(signature)
 

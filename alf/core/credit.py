@@ -21,7 +21,7 @@ class Credit:
 
     def take(self):
         """Takes all whole units and returns their number, an int. The rest, a fraction, stays."""
-        units = int(self._credit)
+        units = int(self._credit)  # rounded down
         self._credit -= units
         return units
 

@@ -77,6 +77,7 @@ def evaluate(
     time_step, state = env.reset(), None
     on_step()
     while games.are_missing() and not should_stop():
+        # Sub-environments that have done their share act on until all have: their episodes are not counted.
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
         on_step()

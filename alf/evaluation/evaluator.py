@@ -146,6 +146,7 @@ class Evaluator:
 
     def start(self, path: str, env_steps: int) -> None:
         """Begins to evaluate a checkpoint. Its files must stay until `poll` returns the result."""
+        # Only the thread that trains reads and writes these; the other thread only sees the queues.
         self._last_steps, self._last_time, self._is_busy = env_steps, time.monotonic(), True
         self._jobs.put((path, env_steps))
 
@@ -178,6 +179,7 @@ class Evaluator:
         if self._session is None:
             return
         session, self._session = self._session, None
+        # The thread closes the environments, because it may be inside one of them.
         session.stop()
         if self._thread is None:
             session.close()
@@ -195,5 +197,5 @@ class Evaluator:
                 try:
                     figures, video = session.evaluate(job[0])
                     self._results.put(Evaluation(*job, figures, time.monotonic() - started, video))
-                except BaseException as error:
+                except BaseException as error:  # `poll` raises it in the thread that trains
                     self._results.put(contain(error, "an environment of the evaluation"))

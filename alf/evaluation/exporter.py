@@ -170,6 +170,7 @@ def _new_folder(path, overwrite):
             folder = os.path.join(temporary, "new")
             os.mkdir(folder)
             yield folder
+            # Two renames within a file system: at no time is there a half-written folder at `path`.
             if overwrite and os.path.lexists(path):
                 os.rename(path, os.path.join(temporary, "old"))
             os.rename(folder, path)

@@ -102,6 +102,7 @@ class Session:
         self._env.close()
 
     def _evaluate(self):
+        # The same seed for each evaluation, so that their differences come from the weights.
         if self._seed is not None:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(self._seed)
@@ -153,7 +154,7 @@ class ProcessSession:
         Raises:
             EnvError: for any error in the process, or if it has ended.
         """
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; `readline` below returns ""
             self._process.stdin.write(path + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()

@@ -254,6 +254,7 @@ class QValueNetwork(_OneHeadNetwork):
         x = self._head(features)
         if not self._dueling:
             return x
+        # Only the sum V + A is learned. Subtracting the mean makes the split into the two unique.
         value, advantage = x[:, :1], x[:, 1:]
         return value + advantage - tf.reduce_mean(advantage, axis=-1, keepdims=True)
 

@@ -71,6 +71,7 @@ class Mlp(CopyableModule):
         for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):
             layer = layer_ctor(
                 n,
+                # The normalization comes before the activation, and has a bias of its own.
                 None if layer_norm else activation,
                 use_bias=not layer_norm,
                 kernel_initializer=orthogonal(HIDDEN_GAIN, layer_seed),

@@ -171,4 +171,5 @@ class LSTM(Rnn):
     def __init__(self, input_size: int | None = None, units: PositiveInt = 64, seed: Seed = None) -> None:
         super().__init__(4, input_size, units, seed)
         self.state_spec = (tf.TensorSpec((units,), tf.float32),) * 2
+        # A forget gate near 1 at the start lets gradients reach far back.
         self._input_layer.bias.assign(np.repeat((0.0, 1.0, 0.0, 0.0), units))

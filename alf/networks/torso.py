@@ -56,6 +56,7 @@ class Torso(CopyableModule):
         spectral_norm=False,
     ):
         super().__init__(name="torso")
+        # Each part has a seed of its own, so that its weights do not depend on the settings of other parts.
         seed, rnn_seed, self.head_seed = split_seed(seed, 3)
         encoder_seed, seed = split_seed(seed, 2)
         with compute_in(compute_dtype):

@@ -90,6 +90,7 @@ class ActorCriticPolicy(Policy):
         Returns:
             float32 [B].
         """
+        # With FIRST steps and zero states, so that transformers and recurrent layers do as at a beginning.
         time_step = time_step._replace(step_type=tf.fill(time_step.step_type.shape, FIRST))
         state = zeros_from_spec(self.policy_step_spec.state, time_step.step_type.shape[0])
         time_step, _ = self.data_transformer.step(time_step, state.transformer)

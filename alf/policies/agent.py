@@ -50,10 +50,13 @@ def choose_action(choose, action_spec, step_type, reward, discount, observation,
     Returns:
         the action, clipped to the bounds of its spec, and the next `AgentState`.
     """
+    # `choose` resets the policy's own state; the previous action is the agent's.
     prev_action = zero_where(tf.equal(step_type, FIRST), state.prev_action)
     env_id = tf.range(tf.size(step_type))
     time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id)
     policy_step = choose(time_step, state.policy)
+    # The environment gets the clipped action. The next observation contains the action as it was chosen, like
+    # in training, where drivers do not clip.
     action = tf.nest.map_structure(_clip, policy_step.action, action_spec)
     return action, AgentState(policy_step.state, policy_step.action)
 
@@ -77,6 +80,7 @@ class Agent:
         self.action_spec = policy.action_spec
         signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)[:4]
         self._state_specs = {is_greedy: agent_state_spec(policy, is_greedy) for is_greedy in (True, False)}
+        # Traced for any batch size and with the exact dtypes, so that a call never traces again.
         self._functions = {}
         for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training)):
             specs = (*signature, add_leading_dims(self._state_specs[is_greedy], None))

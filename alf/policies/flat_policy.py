@@ -60,10 +60,12 @@ class FlatPolicy:
         batch_size = tf.shape(next(iter(tensors.values())))[0]
         missing = {k: s for k, s in self._all_inputs.items() if k not in tensors}  # no action depends on them
         tensors = {**tensors, **zeros_from_spec(missing, batch_size)}
+        # The order of `_all_inputs` is the order of `tf.nest`; the order of keyword arguments is not.
         leaves = [tensors[name] for name in self._all_inputs]
         arguments = tf.nest.pack_sequence_as(self._arguments, leaves)
         results = tf.nest.flatten(choose_action(self._choose, self._policy.action_spec, *arguments))
         results = dict(zip([*self._actions, *self._next_states], results, strict=True))
+        # An output needs an operation of its own name, also if it is an input or another output.
         return {name: tf.identity(results[name], name) for name in self.outputs}
 
     def _leave_out(self):

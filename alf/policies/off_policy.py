@@ -67,6 +67,7 @@ class EpsilonGreedyPolicy(Policy):
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         q, state = self.network.policy(time_step.observation, state)
+        # Each of the B environments explores independently.
         is_random = tf.random.uniform(tf.shape(q)[:1]) < self.epsilon()
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
         return PolicyStep(self._actions.action(index), state)
@@ -133,6 +134,8 @@ class SacPolicy(Policy):
         return PolicyStep(*self._choose(self.actions.mode, time_step, state))
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+        # The critics do not choose the action. Their state is computed because it goes into the replay
+        # buffer.
         actor_state, critic_state = self.split_state(state)
         action, actor_state = self._choose(self.actions.sample, time_step, actor_state)
         if self.recurrent_critic is not None:

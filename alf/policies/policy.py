@@ -62,6 +62,8 @@ class Policy(CopyableModule, abc.ABC):
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
         if mismatch:
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
+        # The learner counts in these variables. They are part of the policy, so that copies and checkpoints
+        # have the version of their weights, and schedules in the policy see the progress.
         counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
         self.progress = Progress(*counts)
         self.data_transformer.use_progress(self.progress)
@@ -125,6 +127,7 @@ class Policy(CopyableModule, abc.ABC):
         return self._act(self.predict_step, time_step, state, self.predict_step_spec, drops_info=True)
 
     def _act(self, step, time_step, state, spec, drops_info=False):
+        # The driver hands on the state across the end of an episode. Here is the only place that resets it.
         state = zero_where(time_step.is_first(), state)
         transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
         policy_step = step(transformed, state.train)
@@ -132,6 +135,7 @@ class Policy(CopyableModule, abc.ABC):
             policy_step = policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
             if drops_info:  # only training needs it
                 policy_step = policy_step._replace(info=())
+        # This runs while tracing, so it costs nothing later. Queues would report a mismatch without a name.
         spec = add_leading_dims(spec, time_step.step_type.shape[0])
         mismatch = find_mismatch(policy_step, spec)
         if mismatch:

@@ -93,6 +93,7 @@ def load(path, replayer, priorities=None):
         if priorities is not None and "priority.npy" in archive.namelist():
             priority = read_array(archive, "priority")
         _check_content(path, archive, place, priority)
+        # From here on a failed read leaves an empty replayer: a half-loaded one would look like a whole one.
         replayer.clear()  # priorities, too
         kept = _write_content(archive, place, replayer)
         if priority is not None:

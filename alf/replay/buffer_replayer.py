@@ -89,11 +89,13 @@ class BufferReplayer(SequenceReplayer):
         self._unroll_spec = unroll_spec
         row_spec = remove_leading_dims(unroll_spec._replace(state=()), 2)
         self.row_spec = row_spec._replace(state=remove_leading_dims(unroll_spec.state, 1))
+        # One slot more than steps: n steps have n + 1 time steps.
         self.num_rows = columns * (self.max_steps + 1)
         self.rows = allocate(self._setting, self.num_rows, row_spec._replace(env_id=()))
         self._max_states = self.max_steps // self.unroll_length  # of each environment
         self.states = allocate(self._setting, columns * self._max_states, self.row_spec.state.train)
         self.start_stride = self.unroll_length if tf.nest.flatten(self.states) else 1
+        # Not trainable and not part of a `tf.Module`: they belong to no checkpoint.
         with tf.device("CPU:0"):
             self.steps, self.steps_after_write, self.first = (
                 tf.Variable(tf.zeros(num_envs, tf.int64), trainable=False) for _ in range(3)
@@ -159,6 +161,7 @@ class BufferReplayer(SequenceReplayer):
     def sequences_at(self, rows: Array) -> Sequences:
         """Returns the `Sequences` that start at rows, int64 [N]: at the newest position in each row."""
         columns, slots = self.batch_size, self.max_steps + 1
+        # The inverse of `row_of`. Of all positions with this slot, the newest one that is not above `steps`.
         env = rows // (slots * columns)
         slot = rows // columns % slots
         newest = tf.gather(self.steps, env)
@@ -182,7 +185,8 @@ class BufferReplayer(SequenceReplayer):
             low, high: int64 [num_envs], results of `starts`.
             stride: int or int64 scalar.
         """
-        counts = -((low - high) // stride)
+        # The environments' lists, of different lengths, one after another: `nth` counts within a list.
+        counts = -((low - high) // stride)  # rounded up
         env = tf.repeat(tf.range(self.num_envs, dtype=tf.int64), counts)
         nth = tf.range(tf.reduce_sum(counts)) - tf.gather(tf.cumsum(counts, exclusive=True), env)
         start = (tf.gather(low, env) + nth * stride) * self.start_stride
@@ -261,6 +265,7 @@ class UniformReplayer(BufferReplayer):
         with tf.control_dependencies([self._assert_any(ends[-1], length)]):
             # Not 0, or `uniform` would fail first, with a worse message.
             total = tf.maximum(ends[-1], 1) * self.batch_size
+        # One number for (environment, start, column): environments with more sequences are drawn more often.
         drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
         nth, column = drawn // self.batch_size, drawn % self.batch_size
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)

@@ -94,6 +94,7 @@ class HybridReplayer(SequenceReplayer):
             raise ConfigError(
                 f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
             )
+        # The same split in every batch, so that shapes are known while tracing.
         num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
         online, *online_drawn = self._online.sample(batch_size - num_offline, length, progress)
         offline, sequences, weight = self.offline.sample(num_offline, length, progress)
@@ -101,6 +102,7 @@ class HybridReplayer(SequenceReplayer):
         return _join(online, offline), *drawn
 
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
+        # The offline replayer's draws do not change.
         is_online = sequences.env >= 0
         online = Sequences(*(tf.boolean_mask(x, is_online) for x in sequences))
         self._online.update_priorities(online, tf.boolean_mask(priorities, is_online))

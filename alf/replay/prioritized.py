@@ -82,6 +82,7 @@ class PrioritizedReplayer(BufferReplayer):
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
         beta = tf.cast(self._beta(progress), tf.float64)
+        # (1 / P)^beta divided by its largest value in the batch, which belongs to the smallest probability.
         weight = (probability / tf.reduce_min(probability)) ** -beta
         sequences = self.sequences_at(rows)
         return self.gather(sequences, length), sequences, tf.cast(weight, tf.float32)
@@ -96,6 +97,7 @@ class PrioritizedReplayer(BufferReplayer):
         message = ["ALF: a priority is negative or not finite", priorities]
         with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
             values = (priorities + self._epsilon) ** self._alpha
+        # The largest priority so far, also if that sequence is gone: new sequences are tried soon.
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
@@ -155,6 +157,7 @@ class SumTree:
 
         If an index occurs twice, either value may win.
         """
+        # Upwards: sums of level i are the values of level i + 1. Each parent is computed once.
         for i, level in enumerate(self._levels):
             tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
             if i + 1 < len(self._levels):
@@ -178,6 +181,7 @@ class SumTree:
         Returns:
             int64 [N], indices of numbers above zero.
         """
+        # Downwards: in each node the child in which the target lies, and the rest of the target within it.
         index = tf.zeros_like(targets, tf.int64)
         for level in reversed(self._levels):
             sums = tf.cumsum(read_at(level, index), axis=1)

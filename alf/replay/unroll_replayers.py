@@ -71,6 +71,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self._ring.write(experience)
         steps = tf.math.count_nonzero(tf.not_equal(experience.step_type[:, 1:], FIRST), axis=(1, 2))
         self._waiting += steps.numpy().tolist()
+        # The ring has overwritten its oldest unrolls; the difference to what should wait was dropped.
         num_dropped = len(self._waiting) - (self._ring.count - self._ring.first)
         self.num_dropped += num_dropped
         self.num_dropped_steps += sum(self._waiting[:num_dropped])
@@ -141,6 +142,7 @@ class MixInReplayer(OneTimeReplayer):
             if num_older:
                 numbers = tf.random.uniform((num_older,), self._older.first, self._older.count, tf.int64)
                 experience = concat([fresh, self._older.read(numbers)], axis=0)
+        # Written after the draw, or a fresh unroll could be drawn as an older one of the same batch.
         self._older.write(fresh)
         return experience, num_fresh
 
@@ -253,6 +255,7 @@ class _UnrollRing:
     @tf.function(autograph=False, reduce_retracing=True)
     def _write(self, experience, count):
         check_experience(experience, self._spec)
+        # More unrolls than the ring holds would write some places twice, in an undefined order.
         newest = tf.nest.map_structure(lambda x: x[-self.max_unrolls :], experience)
         num_unrolls = tf.shape(newest.step_type, tf.int64)[0]
         write_at(self._unrolls, tf.range(count - num_unrolls, count) % self.max_unrolls, newest)

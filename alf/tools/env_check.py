@@ -149,6 +149,7 @@ def _inspect(start, report, num_steps, max_seconds, given):
         return None
     try:
         report.problems += watched.call("check_spaces")
+        # The steps, then the same steps again, each with half of the time.
         is_sound = not report.problems
         for repeats in (False, True) if is_sound else ():
             is_sound = is_sound and _walk(watched, report, num_steps, max_seconds / 2, repeats)

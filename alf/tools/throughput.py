@@ -63,7 +63,7 @@ def benchmark(driver, seconds, sample_only=False):
     driver.start()
     training = None
     with contextlib.closing(_Display(driver, seconds)) as display:
-        while not driver.sample():
+        while not driver.sample():  # the first call traces the graphs; steps of it are not comparable
             pass
         measure(driver, driver.sample, _WARM_UP * seconds)
         sampling = _measure_stages(driver, driver.sample, seconds, display)
@@ -74,7 +74,7 @@ def benchmark(driver, seconds, sample_only=False):
                 steps, display.summary = collect_and_train(driver)
                 return steps
 
-            while not display.summary:
+            while not display.summary:  # until the first update, which traces the learner's graph
                 learn()
             measure(driver, learn, _WARM_UP * seconds)
             training = _measure_stages(driver, learn, seconds, display)

@@ -95,6 +95,7 @@ class EnvBatch:
         i = 0
         try:
             for i, env in enumerate(self._envs):
+                # A seed counts once: later resets go on with the environment's own random numbers.
                 seed, self._seeds[i] = self._seeds[i], None
                 observation, info = reset_env(env, seed)
                 if seed is not None and self._max_random_steps:
@@ -155,12 +156,13 @@ class EnvBatch:
                 write(i, observation)
                 if read_info is not None:
                     infos.append(read_info(info))
+            # After all environments have stepped: one assignment for all rows.
             if infos:
                 self.arrays.info[:] = infos
             if set(map(type, rewards)) <= self._quick_rewards:
                 self.arrays.reward[:] = rewards
             else:
-                for i, reward in enumerate(rewards):
+                for i, reward in enumerate(rewards):  # `i` names the environment in the error
                     self._write_reward(i, reward)
         except (MisfitError, *CONTROL) as error:
             raise self._name_error(i, error) from error
@@ -201,7 +203,7 @@ class EnvBatch:
     def close(self):
         """Closes all environments, then raises the first error. May be called again."""
         errors = []
-        while self._envs:
+        while self._envs:  # `pop` first, so that a second call does not close an environment again
             try:
                 self._envs.pop().close()
             except (Exception, *CONTROL) as error:

@@ -131,7 +131,7 @@ class Game(gymnasium.Env):
         size, agents, living = len(self._names), {}, []
         step_type, reward = np.full(size, FIRST, np.int32), np.zeros(size, np.float32)
         discount, info = np.ones(size, np.float32), np.full((size, self._num_keys), np.nan, np.float32)
-        is_late = self._num_steps == self._max_steps
+        is_late = self._num_steps == self._max_steps  # a time limit truncates all agents at once
         for i, (agent, name) in enumerate(self._names.items()):
             if agent not in seen:
                 agents[name] = self._blank[name]
@@ -227,6 +227,7 @@ class _Turns:
                 f"load_pettingzoo.name: the action_mask of agent {agent!r} is a {space[ACTION_MASK]}: the "
                 f"action space {own} needs the shape {(sum(sizes),)}"
             )
+        # The mask while the agent waits allows the first choice of each integer.
         self._waiting[agent] = np.zeros(sum(sizes), space[ACTION_MASK].dtype)
         self._waiting[agent][np.cumsum([0, *sizes[:-1]])] = 1
         return spaces.Dict({**space.spaces, IS_TURN: spaces.Box(0.0, 1.0, (1,), np.float32)})

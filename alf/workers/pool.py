@@ -129,6 +129,7 @@ class WorkerSplit:
 
     def _renew_channels(self):
         """Takes the channels to workers that were replaced, by this split or another one."""
+        # Read without the lock: a stale number only means that the loss is noticed at the next reply.
         if self._num_replaced == self._workers.num_replaced:
             return
         self._num_replaced, workers = self._workers.get_current()
@@ -224,6 +225,7 @@ class _Workers:
         ]
         self.running = []
         self._users = set(range(num_splits))  # the splits that are not closed
+        # A finalizer also runs when the pool is garbage and when Python ends. It must not refer to `self`.
         self._close = weakref.finalize(self, _close, self.running, self._memory_file)
         try:
             layouts = self._start(range(num_workers), self.seeds)
@@ -307,6 +309,7 @@ class _Workers:
         """
         with self._replacing:
             before = self.num_restarts
+            # Splits notice a lost worker at different times. The first one replaces it.
             lost = {index: worker for index, worker in lost.items() if self.running[index] is worker}
             if not lost:
                 return 0
@@ -341,6 +344,7 @@ class _Workers:
             for index, loss in losses.items():
                 self._restarts.count_restart(loss, WorkerError)
                 self.running[index].close_channels()
+            # Workers that were lost while they started are started again, until the limit is reached.
             waiting += losses
         for index in layouts:
             self.running[index].note_start()
@@ -378,6 +382,7 @@ def _open_memory_file():
 def _close(workers, memory_file):
     """Ends all workers. A function, not a method: a finalizer runs it after the pool is gone."""
     running = [worker for worker in workers if not worker.is_reaped()]
+    # The workers see the end of the stream and close their environments, all at the same time.
     for channel in (channel for worker in running for channel in worker.channels):
         channel.shut_down(socket.SHUT_WR)
     deadline = time.monotonic() + _CLOSE_SECONDS

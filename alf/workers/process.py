@@ -91,7 +91,7 @@ def main(memory_fd, lifeline_fd, *socket_fds):
         # If a child that an environment forks kept the connection open, the owner would not notice the end of
         # this process.
         os.register_at_fork(after_in_child=connection.close)
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:  # closes the environments, also if a later constructor fails
         made = _make_batches(connections[0], stack)
         if made is not None:
             with contextlib.suppress(EOFError, ConnectionError):

@@ -25,6 +25,7 @@ class WatchedThread:
     def __init__(self, env_fn, settings):
         self._calls, self._replies = queue.SimpleQueue(), queue.SimpleQueue()
         self._settings, self._is_lost = settings, False
+        # A daemon, because a thread that hangs must not keep the process from ending.
         threading.Thread(target=self._run, name="watched environment", daemon=True).start()
         self._ask(lambda: setattr(self, "_batch", EnvBatch([env_fn], [0])), "start_timeout")
 

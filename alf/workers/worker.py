@@ -96,6 +96,8 @@ class Worker:
         ]
         self.limit = f"start_timeout={settings.start_timeout:g} s"
         self.has_started, self.loss = False, None
+        # Only this process has the end `lifeline`: when it ends, even by SIGKILL, the kernel kills the
+        # worker.
         their_lifeline, lifeline = os.pipe()
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
         threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
@@ -180,6 +182,7 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.poll()
+        # Threads of other splits may wait for a reply: this wakes them.
         for channel in self.channels:
             channel.shut_down(socket.SHUT_RDWR)
         self._lifeline.close()

@@ -177,6 +177,7 @@ class TanhGaussianActions(GaussianActions):
 
     def entropy(self, params):
         """Estimates the entropy from one sample; it has no closed form."""
+        # The sample is reparameterized, so the gradient of the estimate is unbiased, too.
         return super().entropy(params) + _log_slope_of_tanh(self.sample(params))
 
 
@@ -195,6 +196,7 @@ class BetaActions(_BoxActions):
         return tuple(tf.split(1 + tf.nn.softplus(outputs), 2, axis=-1))
 
     def sample(self, params):
+        # A Beta draw is x / (x + y) of two Gamma draws.
         x, y = tf.unstack(tf.random.gamma((), tf.stack(params)))
         return tf.clip_by_value(x / (x + y), _EDGE, 1 - _EDGE)
 

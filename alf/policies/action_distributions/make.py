@@ -52,6 +52,7 @@ def make_action_distribution(
             raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
     if std == "fixed" and std_transform is not None:
         raise ConfigError(f"std_transform is {std_transform!r}: it has no effect where std is 'fixed'")
+    # The default distribution is not a setting of the user, any other one is.
     settings = options if continuous == "gaussian" else {"continuous": continuous, **options}
     specs = [spec for spec in tf.nest.flatten(action_spec) if isinstance(spec, tf.TensorSpec)]
     if settings and not any(spec.dtype.is_floating for spec in specs):

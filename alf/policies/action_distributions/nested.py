@@ -64,6 +64,8 @@ class NestedActions(ActionDistribution):
     def action(self, raw):
         return self._pack(part.action(r) for part, r in self._zip(raw))
 
+    # The parts are independent, so log-probabilities, entropies and divergences add up.
+
     def log_prob(self, params, raw):
         return tf.add_n([part.log_prob(p, r) for part, p, r in self._zip(params, raw)])
 

@@ -62,7 +62,7 @@ class FrameStacker(DataTransformer):
             is_first = tf.reshape(time_step.is_first(), (-1, *[1] * newest.shape.rank))
             newest = newest[:, tf.newaxis]
             frames = tf.concat([tf.where(is_first, newest, past), newest], axis=1)
-            return _stack(frames, axis), frames[:, 1:]
+            return _stack(frames, axis), frames[:, 1:]  # the state is all but the oldest frame
 
         observation, state = self._map(stack, time_step.observation, state)
         return time_step._replace(observation=observation), state
@@ -71,6 +71,8 @@ class FrameStacker(DataTransformer):
         positions = self._find_positions(experience.step_type)
 
         def stack(x, past, axis):
+            # The frames of the state become rows before row 0. Then one gather of flat frames makes all
+            # stacks.
             frames = tf.concat([tf.experimental.numpy.moveaxis(past, 1, 0), x], axis=0)
             frames = tf.gather(tf.reshape(frames, (-1, *frames.shape[2:])), positions)
             stacks = _stack(tf.reshape(frames, (-1, *frames.shape[2:])), axis)
@@ -137,6 +139,6 @@ def _stack(frames, axis):
     """Merges the frames [N, num_frames, *shape] into the channels, which are in the `axis` of the shape."""
     shape = frames.shape[2:].as_list()
     shape[axis] *= frames.shape[1]
-    if axis:
+    if axis:  # frames next to the channels, or a reshape would mix rows of pixels
         frames = tf.experimental.numpy.moveaxis(frames, 1, axis + 1)
     return tf.reshape(frames, (-1, *shape))

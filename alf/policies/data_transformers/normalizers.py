@@ -41,8 +41,11 @@ class RunningStatistics(tf.Module):
             x: [..., *shape] of any floating point dtype.
             mask: bool [...], True for the elements that count.
         """
+        # float64, because float32 sums of millions of elements lose the newest ones.
         x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
         added = sum_over_peers(tf.cast(tf.shape(x)[0], tf.float64))
+        # Two passes: the deviations are from the mean of this batch over all processes, which costs a second
+        # exchange but does not cancel digits like a sum of squares.
         mean = tf.math.divide_no_nan(sum_over_peers(tf.reduce_sum(x, 0)), added)
         squares = sum_over_peers(tf.reduce_sum(tf.math.squared_difference(x, mean), 0))
         count = self._count + added
@@ -157,6 +160,7 @@ class RewardNormalizer(DataTransformer):
 
     def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         discount, reward = self._mask(time_step.reward, time_step.step_type)
+        # The state is the discounted sum so far. Acting does not need it, but the learner starts from it.
         return self.transform(time_step), discount * state + reward
 
     def observe(self, experience: Experience, state: Nest) -> None:

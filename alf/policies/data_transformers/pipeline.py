@@ -68,6 +68,7 @@ class Pipeline(DataTransformer):
         context = sum(part.context for part in self._parts)
         super().__init__(observation_spec, reward_spec, state_spec, context)
         self.has_statistics = any(part.has_statistics for part in self._parts)
+        # Still a vector after all transformers: the learner needs weights for its sum.
         is_vector = reward_spec.shape.rank > 0
         self._sum_of_rewards = RewardWeighting(observation_spec, reward_spec) if is_vector else None
         self.info_keys = tuple(dict.fromkeys(key for part in self._parts for key in part.info_keys))
