@@ -205,6 +205,7 @@ def group_actor_critic_variables(policy: ActorCriticPolicy) -> dict[str, list[tf
     value share their layers, there is no group "value".
     """
     value_variables = list(policy.value_variables)
+    # By id: variables compare by value, elementwise.
     value_ids = {id(variable) for variable in value_variables}
     others = [variable for variable in policy.trainable_variables if id(variable) not in value_ids]
     return {"policy": others, "value": value_variables} if value_variables else {"policy": others}

@@ -130,9 +130,12 @@ class PPOAlgorithm(Algorithm):
         log_prob = functools.partial(self.policy.actions.log_prob, raw=behavior.raw)
         behavior_log_prob = log_prob(behavior.params)
         if self._target_policy is None:
+            # The clipped ratio compares with the policy that acted, so its importance weight is 1.
             proximal, importance = behavior.params, tf.ones_like(behavior_log_prob)
             log_rho = log_prob(before.params) - behavior_log_prob
         else:
+            # The ratio compares with the target policy; the truncated importance corrects for the policy that
+            # acted.
             proximal = self._target_policy.unroll(experience, state).params
             log_rho = log_prob(proximal) - behavior_log_prob
             importance = tf.minimum(tf.exp(log_rho), self._clip_target_ratio)
@@ -163,6 +166,7 @@ class PPOAlgorithm(Algorithm):
         mean = functools.partial(losses.weighted_mean, weight=weight)
         info = tf.nest.map_structure(lambda x: x[:-1], experience.info)
         params, value = tf.nest.map_structure(lambda x: x[:-1], tuple(train_info))
+        # `raw` is the action before squashing and clipping, so its density needs no inverse of them.
         log_ratio = actions.log_prob(params, info.raw) - actions.log_prob(info.proximal, info.raw)
         advantage = info.advantage
         if self._normalize_advantages:

@@ -138,6 +138,7 @@ class SacAlgorithm(Algorithm):
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         """Computes the sum of the losses of critics, actor and temperature, and the priorities."""
         transitions, q, actions, next_actions = train_info
+        # Critics and actor take the temperature as given. Only `sac_alpha_loss` trains it.
         alpha = tf.stop_gradient(tf.exp(self._log_alpha))
         entropy = -tf.reduce_sum(actions.prob * actions.log_prob, axis=-1)
         next_value = td_losses.soft_value(alpha=alpha, **next_actions._asdict())
@@ -151,6 +152,7 @@ class SacAlgorithm(Algorithm):
         if self._log_alpha.trainable:
             alpha_loss = td_losses.sac_alpha_loss(self._log_alpha, entropy, self._target_entropy)
             parts["alpha_loss"] = mean(alpha_loss)
+        # The figures count each trained row once, whatever its importance weight.
         is_trained = tf.cast(transitions.weight > 0, tf.float32)
         shown = {
             "alpha": alpha,
@@ -171,12 +173,14 @@ class SacAlgorithm(Algorithm):
             values = critic.values(features)
             log_prob = tf.nn.log_softmax(params)
             q = None if taken is None else td_losses.value_of_action(values, action_to_index(taken, spec))
+            # The actor's loss is an exact expectation over all actions: it needs values, not their gradient.
             smallest_q = tf.stop_gradient(tf.reduce_min(values, axis=0))
             return q, EvaluatedActions(tf.exp(log_prob), log_prob, smallest_q)
 
         def smallest_q(action):
             return tf.reduce_min(critic.values(features, action), axis=0)
 
+        # Drawn as mean + std * noise, so that the gradient reaches the parameters through the action.
         raw = self.policy.actions.draw(params, noise)
         log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
         prob = tf.ones_like(log_prob)

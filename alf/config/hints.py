@@ -15,7 +15,7 @@ from alf.errors import ConfigError
 
 _MAX_HINTS = 3
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
-_INFINITE = {"inf", "nan", "np", "numpy", "math", "float"}  # np.inf, float("inf")
+
 _EXAMPLES = {"batch_size": "32", "name": '"CartPole-v1"'}  # for settings without a default
 
 
@@ -61,8 +61,7 @@ def _quote(statement, token, as_param):
     """Explains the word `token`, which is not a value, in a statement."""
     if token.lower() in _LITERALS:
         return f"write {_LITERALS[token.lower()]}"
-    if token in _INFINITE:
-        return "gin has no infinite numbers: write a finite number, or None if that means no limit"
+
     if re.match(rf"{token}[\w/.]*\s*=", statement):  # a binding where a value is expected
         return "a bracket above this line is not closed"
     name, _, value = (part.strip() for part in statement.partition("="))
@@ -156,23 +155,15 @@ def explain_call(error):
         return f": write {' and '.join(lines)}"
     if not unknown:
         return ""
-    bound = registry.list_bindings()
-    return _offer(
-        line
-        for (scope, selector), values in bound.items()  # the owner may pass **kwargs on to the callee
-        if unknown[1] in values
-        for line in _find_close_bindings(scope, selector, unknown[1], values[unknown[1]], [*own, selector])
-    )
-
-
-def _find_close_bindings(scope, selector, parameter, value, owners):
-    """Returns lines that bind the value to parameters of `owners` similar to `parameter`, which they lack."""
-    return [
-        _write(scope, owner, close, repr(value))
-        for owner in dict.fromkeys(owners)
-        if parameter not in settings_of(owner)
-        for close in _find_close(parameter, settings_of(owner))
-    ]
+    parameter, lines = unknown[1], []
+    bound = {key: values for key, values in registry.list_bindings().items() if parameter in values}
+    for (scope, selector), values in bound.items():
+        # The bound function may have passed **kwargs on to the called one, so look at the parameters of both.
+        for owner in dict.fromkeys([*own, selector]):
+            if parameter not in (settings := settings_of(owner)):
+                close = _find_close(parameter, settings)
+                lines += [_write(scope, owner, x, repr(values[parameter])) for x in close]
+    return _offer(lines)
 
 
 def _write(scope, selector, parameter, value):
@@ -204,17 +195,15 @@ def _check_parentheses(scope, selector, parameter, value, kind):
         name, text = reference.configurable.selector, f"{reference!r}"
         if reference.evaluate and kind.takes_callables and name.startswith("alf."):
             words, right = "without", text.removesuffix("()")
-        elif not reference.evaluate and kind.takes_objects and _is_class(name) and not kind.takes_callables:
+        elif not reference.evaluate and kind.takes_objects and not kind.takes_callables:
+            if not inspect.isclass(registry.get(name)):
+                continue
             words, right = "with", f"{text}()"
         else:
             continue
         line = _write(scope, selector, parameter, repr(value))
         right = re.sub(rf"{re.escape(text)}(?![\w.(])", right, line)
         raise ConfigError(f"{line} must be {words} parentheses: write {right}")
-
-
-def _is_class(selector):
-    return inspect.isclass(registry.get(selector))
 
 
 def find_used_macros():

@@ -17,7 +17,8 @@ def is_installed(path):
     ALF's examples do not count as installed, because gin files import modules from there like the user's.
     """
     folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
-    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders)) and not _is_example(path)
+    path = os.path.join(os.path.realpath(path), "")
+    return path.startswith(tuple(folders)) and not path.startswith(os.path.join(find_examples(), ""))
 
 
 def list_own_paths():
@@ -50,7 +51,3 @@ def read_import_paths(root_dir):
             return resolve_import_paths(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
-
-
-def _is_example(path):
-    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(find_examples(), ""))

@@ -133,9 +133,11 @@ def show(value: Any) -> str:
 
 
 def _find_number(kind, bounds, is_whole):
+    # The abstract types also accept NumPy's numbers.
     number = numbers.Integral if kind is int else numbers.Real
 
     def accepts(value):
+        # bool is a subclass of int, but True is hardly meant as the number 1.
         if not isinstance(value, number) or isinstance(value, bool):
             return False
         is_finite = (
@@ -164,6 +166,7 @@ def _find_object(cls, name, bounds):
 
 def _find_choice(choices):
     def accepts(value):
+        # The types are compared, too, because 1 == True and 1 == 1.0.
         return any(type(value) is type(x) and value == x for x in choices)
 
     text = ", ".join(map(repr, choices))

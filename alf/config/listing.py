@@ -66,19 +66,18 @@ def list_settings(name=""):
 def _describe(selector, settings):
     function = registry.get(selector)
     summary = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-    parameters = tuple(_describe_setting(function, x) for x in settings)
+    parameters = []
+    for x in settings:
+        default = "" if x.name.startswith("*") else x.default_text or _REQUIRED
+        text = _find_text(function, x.name.lstrip("*"))
+        parameters.append(Parameter(x.name, x.kind.text, default, text, x.role.may_change))
     owner = "" if function.__module__.partition(".")[0] == "alf" else function.__module__
-    return Configurable(shorten(selector), selector.rpartition(".")[0], owner, summary, parameters)
-
-
-def _describe_setting(function, setting):
-    default = "" if setting.name.startswith("*") else setting.default_text or _REQUIRED
-    text = _find_text(function, setting.name.lstrip("*"))
-    return Parameter(setting.name, setting.kind.text, default, text, setting.role.may_change)
+    return Configurable(shorten(selector), selector.rpartition(".")[0], owner, summary, tuple(parameters))
 
 
 def _find_text(function, name):
     """Returns the docstring's text of a parameter. "passed to `Policy`" is replaced by the text there."""
+    # A reference to the same function would never end; it is left as text.
     text = _read_texts(function).get(name, "")
     referred = re.match(r"(?:as in|passed to) `(?:\w+\.)*(\w+)`(.*)", text)
     other = referred and _find_named(referred[1])
@@ -132,17 +131,16 @@ def parse_args(docstring, title="Args"):
 
 def format_settings(settings):
     """Formats a list of `Configurable`s for a terminal."""
-    return "\n\n".join(map(_format_one, settings))
-
-
-def _format_one(configurable):
-    owner = f"  (of {configurable.owner})" * bool(configurable.owner)
-    lines = [configurable.name + owner, *_wrap(configurable.summary, 4)]
-    for name, kind, default, text, _ in configurable.parameters:
-        is_set = default not in (_REQUIRED, "")
-        value = f" = {default}" if is_set else f"  ({default})" * bool(default)
-        lines += [f"  {configurable.name}.{name}{f': {kind}' * bool(kind)}{value}", *_wrap(text, 6)]
-    return "\n".join(lines)
+    texts = []
+    for configurable in settings:
+        owner = f"  (of {configurable.owner})" * bool(configurable.owner)
+        lines = [configurable.name + owner, *_wrap(configurable.summary, 4)]
+        for name, kind, default, text, _ in configurable.parameters:
+            is_set = default not in (_REQUIRED, "")
+            value = f" = {default}" if is_set else f"  ({default})" * bool(default)
+            lines += [f"  {configurable.name}.{name}{f': {kind}' * bool(kind)}{value}", *_wrap(text, 6)]
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def _wrap(text, indent):
@@ -175,13 +173,7 @@ def format_page(settings):
             lines += ["", "| parameter | type | default | meaning |", "| --- | --- | --- | --- |"]
         for name, kind, default, text, may_change in configurable.parameters:
             default = default if default in (_REQUIRED, "") else f"`{default}`"
-            lines.append(
-                "| "
-                + " | ".join([f"`{name}`" + " †" * may_change, *map(_escape, (kind, default, text))])
-                + " |"
-            )
+            cells = [f"`{name}`" + " †" * may_change]
+            cells += [cell.replace("|", "\\|") for cell in (kind, default, text)]  # a bar would end the cell
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _escape(text):
-    return text.replace("|", "\\|")

@@ -202,11 +202,13 @@ def settings_of(owner: str) -> dict[str, Setting]:
     except ValueError:
         return {}
     usual: Any = _roles.get(inspect.unwrap(function)) or getattr(function, "settings_role", Role.CONDITION)
-    return {
-        x.name: Setting(owner, _star(x), find_kind(x.annotation), x.default, _find_role(x) or usual)
-        for x in parameters
-        if x.kind is not x.VAR_POSITIONAL
-    }
+    settings = {}
+    for x in parameters:
+        if x.kind is not x.VAR_POSITIONAL:
+            name = "**" * (x.kind is x.VAR_KEYWORD) + x.name
+            role = _find_marker(x.annotation) or (Role.SEED if x.name == "seed" else usual)
+            settings[x.name] = Setting(owner, name, find_kind(x.annotation), x.default, role)
+    return settings
 
 
 def find_setting(name: str) -> Setting | None:
@@ -232,17 +234,8 @@ def find_role(name: str) -> Role:
     return Role.CONDITION if setting is None else setting.role
 
 
-def _find_role(parameter: inspect.Parameter) -> Role | None:
-    """Returns the `Role` of a parameter from its annotation or its name "seed", else None."""
-    return _find_marker(parameter.annotation) or (Role.SEED if parameter.name == "seed" else None)
-
-
 def _find_marker(annotation: Any) -> Role | None:
     """Returns the `Role` in an annotation or in a part of a union, or None."""
     if typing.get_origin(annotation) is Annotated:
         return next((x for x in annotation.__metadata__ if isinstance(x, Role)), None)
     return next(filter(None, map(_find_marker, typing.get_args(annotation))), None)
-
-
-def _star(parameter):
-    return f"**{parameter.name}" if parameter.kind is parameter.VAR_KEYWORD else parameter.name

@@ -33,7 +33,7 @@ def single_threaded():
     nothing with fewer than `SPARE_THREADS` inter-op threads either, because functions would wait for a thread
     forever. (`alf.learner` reserves enough threads, unless TensorFlow has started before it is imported.)
     """
-    if _has_several_devices() or _count_threads() < SPARE_THREADS:
+    if len(_list_devices()) > 1 or _count_threads() < SPARE_THREADS:
         return contextlib.nullcontext()
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
@@ -43,10 +43,6 @@ def _count_threads():
     """Returns the number of TensorFlow's inter-op threads. It cannot change once TensorFlow has started."""
     one_for_each_core = len(os.sched_getaffinity(0))
     return tf.config.threading.get_inter_op_parallelism_threads() or one_for_each_core
-
-
-def _has_several_devices():
-    return len(_list_devices()) > 1
 
 
 @functools.cache

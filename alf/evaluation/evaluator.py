@@ -126,7 +126,7 @@ class Evaluator:
             root_dir: path of the run's directory, which holds its configuration.
             env_steps: int, environment steps learned from so far.
         """
-        if self._place != "thread":
+        if self._place != "thread":  # the session in this process has shown that the environments work
             self._session.close()
         if self._place == "process":
             self._session = ProcessSession(root_dir, self._settings)
@@ -178,6 +178,7 @@ class Evaluator:
         """
         if self._session is None:
             return
+        # The first line makes a second call do nothing, also if the thread hangs below.
         session, self._session = self._session, None
         # The thread closes the environments, because it may be inside one of them.
         session.stop()

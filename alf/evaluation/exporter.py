@@ -81,6 +81,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
 
 
 def _save_model(policy, flat, deterministic, folder):
+    # TF-Agents' saver, so that its programs can load the folder. The flat function is for all others.
     policy_for_saver = TFAgentsPolicy(policy, deterministic)
     saver = PolicySaver(policy_for_saver, use_nest_path_signatures=False, train_step=policy.progress.updates)
     saver.signatures[_FUNCTION] = flat.trace()
@@ -105,6 +106,7 @@ def _write_tflite(policy, flat, path):
         raise ConfigError(f"tflite: the policy cannot be converted: {str(error).splitlines()[0]}") from error
     with open(path, "wb") as file:
         file.write(content)
+    # The operations that need the "Flex" delegate; the file names them in its table of custom operations.
     return sorted({name.decode() for name in re.findall(rb"\0Flex(\w+)\0", content)})
 
 
@@ -125,6 +127,7 @@ def _check_no_bfloat16(flat):
 
 
 def _write_onnx(folder):
+    # In another process, so that a conversion that does not end can be stopped.
     command = onnx_command(folder, sys.executable)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ONNX_SECONDS, check=False)

@@ -107,15 +107,12 @@ class Session:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(self._seed)
         should_stop = lambda: self._is_stopping  # noqa: E731
-        recorder = GifRecorder(self._env, self._video_frames if self._records() else 0)
+        is_recorded = self._video_interval is not None and self._num_evaluations % self._video_interval == 0
+        recorder = GifRecorder(self._env, self._video_frames if is_recorded else 0)
         settings = self._num_episodes, self._deterministic, should_stop, recorder
         figures = summarize_episodes(evaluate(self._agent, self._env, *settings))
         self._num_evaluations += 1
         return Result(figures, recorder.make_gif())
-
-    def _records(self):
-        """Returns whether this evaluation is recorded."""
-        return self._video_interval is not None and self._num_evaluations % self._video_interval == 0
 
     def _check_renders(self):
         try:

@@ -22,7 +22,10 @@ def main():
     session = None
     for path in sys.stdin:
         try:
-            session = session or _make_session(*sys.argv[1:])
+            if session is None:  # in the loop, so that an error here becomes an answer, too
+                run = SavedRun(sys.argv[1])
+                run.read_config()
+                session = Session(run.make_policy(), **json.loads(sys.argv[2]))
             answer = session.evaluate(path.rstrip("\n")).to_json()
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
@@ -30,12 +33,6 @@ def main():
         answers.flush()
     if session is not None:
         session.close()
-
-
-def _make_session(root_dir, settings):
-    run = SavedRun(root_dir)
-    run.read_config()
-    return Session(run.make_policy(), **json.loads(settings))
 
 
 if __name__ == "__main__":

@@ -93,6 +93,7 @@ class NatureEncoder(_ImageEncoder):
             for (filters, size, stride), seed in zip(_NATURE_LAYERS, seeds, strict=True):
                 kwargs = dict(strides=stride, activation="relu")
                 self._convolutions.append(convolution(depth, filters, size, HIDDEN_GAIN, seed, **kwargs))
+                # Without this padding "valid" would drop rows and columns at the edges.
                 below, right = (-(length - size) % stride for length in (height, width))
                 self._paddings.append((below, right))
                 height, width = (height + below - size) // stride + 1, (width + right - size) // stride + 1
@@ -245,6 +246,7 @@ class KerasEncoder(CopyableModule):
             raise ConfigError(
                 f"model_ctor made {self._model!r}: it must make a tf.keras.Model or tf.keras.layers.Layer"
             )
+        # 2 observations, so that a model that drops the batch dimension is found here and not in training.
         features = self._encode_zeros()
         if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
             shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
@@ -269,6 +271,7 @@ class KerasEncoder(CopyableModule):
             shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
             if shapes[0] != shapes[1]:
                 raise ValueError(f"variables {shapes[0]} became {shapes[1]}")
+            # By handle: Keras wraps the same variable in several objects.
             handles = {id(v.handle) for v in new.variables}
             shared = [v.name for v in self.variables if id(v.handle) in handles]
             shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]

@@ -254,7 +254,7 @@ class QValueNetwork(_OneHeadNetwork):
         x = self._head(features)
         if not self._dueling:
             return x
-        # Only the sum V + A is learned. Subtracting the mean makes the split into the two unique.
+        # The loss only sees the sum V + A. Subtracting the mean makes the split into the two unique.
         value, advantage = x[:, :1], x[:, 1:]
         return value + advantage - tf.reduce_mean(advantage, axis=-1, keepdims=True)
 
@@ -292,6 +292,8 @@ class CriticsNetwork(CopyableModule):
         self._spec = observation_spec
         torso = Torso(type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed)
         self._torso, self.state_spec = torso, torso.state_spec
+        # Each critic draws its own weights. Twins with equal weights would stay equal for ever, because they
+        # train on the same batches.
         self._critics = []  # pairs: hidden layers and head
         for critic_seed in split_seed(torso.head_seed, num_critics):
             layers_seed, head_seed = split_seed(critic_seed, 2)

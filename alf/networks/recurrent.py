@@ -32,6 +32,7 @@ def gru_step(x: Array, h: Array, kernel: Array, candidate_bias: Array) -> tuple[
     x_z, x_r, x_c = tf.split(x, 3, axis=-1)
     h_z, h_r, h_c = tf.split(_product(h, kernel), 3, axis=-1)
     candidate = tf.tanh(x_c + tf.sigmoid(x_r + h_r) * (h_c + candidate_bias))
+    # z h + (1 - z) candidate, with one multiplication less.
     h = candidate + tf.sigmoid(x_z + h_z) * (h - candidate)
     return h, h
 
@@ -131,6 +132,7 @@ class Rnn(CopyableModule):
     def _project(self, x):
         """Returns the input's part of each step, float32, and the weights, which are read and cast once."""
         kernel, *others = self._weights
+        # Tensors, not variables: an unroll would otherwise read and cast the kernel in each of its T steps.
         weights = [tf.cast(kernel, self._compute_dtype), *map(tf.convert_to_tensor, others)]
         return tf.cast(self._input_layer(x), tf.float32), weights
 

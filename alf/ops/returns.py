@@ -105,6 +105,7 @@ def transitions(is_first: Array) -> Transitions:
     """Finds the `Transitions` of an unroll."""
     (is_first,) = check_time_major(dtype=tf.bool, is_first=is_first)
     valid = tf.logical_not(is_first[1:])
+    # The last row has no next row in the unroll, so its recursion always starts from the value.
     next_row_valid = tf.concat([valid[1:], tf.zeros_like(valid[:1])], axis=0)
     return Transitions(valid, tf.logical_and(valid, next_row_valid))
 
@@ -137,11 +138,14 @@ def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -
     valid = transitions(is_first).valid
     reward, discount = _zero_unless(valid, r_t), _zero_unless(valid, discount_t)
     end = tf.range(1, num_rows + 1)[:, tf.newaxis] + tf.zeros_like(tf.cast(valid, tf.int32))
+    # Step k of the loop adds the (k + 1)-th reward to all rows at the same time. A row that has met the end
+    # of its episode keeps its reward, discount and end from then on.
     continues = valid
     for k in range(1, min(n, num_rows)):
         # For rows 0 .. T - 1 - k: whether the k rows after the row belong to the same episode.
         continues = tf.logical_and(continues[:-1], valid[k:])
         last_rows = [[0, k], [0, 0]]
+        # `discount` still is the product of k discounts here; the line after extends it.
         reward += tf.pad(_zero_unless(continues, discount[:-k] * r_t[k:]), last_rows)
         discount *= tf.pad(tf.where(continues, discount_t[k:], 1.0), last_rows, constant_values=1.0)
         end += tf.pad(tf.cast(continues, tf.int32), last_rows)
@@ -150,6 +154,7 @@ def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -
 
 def take_time_steps(x: Array, index: Array) -> Array:
     """Takes `x[index[t, b], b]` from x, [T + 1, B, ...] of any dtype, at int32 index [R, B]: [R, B, ...]."""
+    # One gather of flat rows: `tf.gather` has only leading batch dimensions, so x would be transposed first.
     batch_size = tf.shape(index)[1]
     rows = tf.reshape(x, (-1, *x.shape[2:]))
     return tf.gather(rows, index * batch_size + tf.range(batch_size))
@@ -172,6 +177,7 @@ def lambda_return(
     `trace_t` is false.
     """
     _, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
+    # Where nothing continues the recursion, the value replaces all of the rest, not only its part 1 - lambda.
     bootstrap = tf.where(trace, (1.0 - lambda_) * v_t, v_t)
     returns = _scan_backward(
         delta=_zero_unless(valid, r_t + discount_t * bootstrap),
@@ -243,6 +249,7 @@ def vtrace(
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
     rho = tf.exp(log_rho_tm1)
     td_error = r_t + discount_t * v_t - v_tm1
+    # The recursion is written for vs_t - v_tm1, which is 0 in rows that are not transitions.
     errors = _scan_backward(
         delta=_zero_unless(valid, tf.minimum(clip_rho_threshold, rho) * td_error),
         decay=_zero_unless(trace, discount_t * lambda_ * tf.minimum(clip_c_threshold, rho)),

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Agent: calls a policy from Python with NumPy arrays, without a driver."""
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,8 +83,9 @@ class Agent:
         self._state_specs = {is_greedy: agent_state_spec(policy, is_greedy) for is_greedy in (True, False)}
         # Traced for any batch size and with the exact dtypes, so that a call never traces again.
         self._functions = {}
-        for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training)):
+        for is_greedy, choose in ((True, policy.predict), (False, policy.rollout)):
             specs = (*signature, add_leading_dims(self._state_specs[is_greedy], None))
+            act = functools.partial(choose_action, choose, policy.action_spec)
             self._functions[is_greedy] = tf.function(act, input_signature=specs, autograph=False)
 
     def predict(
@@ -182,12 +184,6 @@ class Agent:
         except MisfitError as error:
             raise ValueError(str(error)) from None
         return tf.nest.pack_sequence_as(self.observation_spec, leaves), is_batch
-
-    def _act_greedily(self, *args):
-        return choose_action(self.policy.predict, self.action_spec, *args)
-
-    def _act_as_in_training(self, *args):
-        return choose_action(self.policy.rollout, self.action_spec, *args)
 
 
 def _to_starts(episode_start, batch_size):

@@ -69,6 +69,7 @@ class EpsilonGreedyPolicy(Policy):
         q, state = self.network.policy(time_step.observation, state)
         # Each of the B environments explores independently.
         is_random = tf.random.uniform(tf.shape(q)[:1]) < self.epsilon()
+        # Equal logits, here zeros, draw from all actions with the same probability.
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
         return PolicyStep(self._actions.action(index), state)
 

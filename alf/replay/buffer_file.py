@@ -48,6 +48,7 @@ def save(path, replayer, priorities=None, compress=False):
     # `steps` must be read before the rows, and `steps_after_write` after them (see BufferReplayer, Threads):
     # between the two, the writer may have overwritten the oldest rows, and only those.
     last = replayer.steps.numpy()
+    # The window is fixed now. Steps that arrive while the file is written are not in it.
     first = np.maximum(replayer.first.numpy(), last - replayer.max_steps)
     header = {"format": FORMAT, "version": VERSION, "row_spec": nest_to_json(replayer.row_spec)}
     header.update({key: getattr(replayer, key) for key in LAYOUT})
@@ -61,6 +62,7 @@ def save(path, replayer, priorities=None, compress=False):
                 layout = {"descr": numpy_dtype(x.dtype).str, "fortran_order": False, "shape": shape}
                 deflates = compress and (x.dtype.is_integer or x.dtype.is_bool)
                 with open_new(archive, name, deflates) as file:
+                    # The header of a .npy file by hand: `np.save` would need the whole array in memory.
                     np.lib.format.write_array_header_1_0(file, layout)
                     for chunk in list_chunks(shape, x.dtype):
                         file.write(read_at(x, rows[chunk]).numpy().tobytes())
@@ -139,7 +141,7 @@ class _Place(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Arrays of a file with the same number of entries: those of time steps, or those of recurrent states.
+    """The arrays of a file for time steps, or for recurrent states. All have the same number of entries.
 
     Attributes:
         prefix: text, "" or "state_", of the names of the arrays begin and end.
@@ -164,6 +166,7 @@ class _Table(NamedTuple):
     def list_entries(self, counts, last):
         """Lists the newest `counts` [E] entries up to `last` [E]: rows [N, B], envs [N], positions [N]."""
         env = np.repeat(np.arange(len(counts)), counts)
+        # Entries lie one environment after the other, so each counts back from its environment's last entry.
         num_later = np.cumsum(counts)[env] - 1 - np.arange(len(env))
         position = (last - self.lag)[env] - num_later * self.stride
         return self.row_of(env[:, np.newaxis], self.columns, position[:, np.newaxis]), env, position
@@ -179,6 +182,8 @@ def _make_tables(replayer, batch_size, first_column=0):
 
         return find
 
+    # Recurrent states exist only where unrolls begin, so their newest one is an unroll older than the newest
+    # time step.
     columns, length = np.arange(batch_size), replayer.unroll_length
     rows, states = dict(list_leaves(replayer.rows)), dict(list_leaves({"state": replayer.states}))
     tables = [
@@ -247,6 +252,7 @@ def _write_content(archive, place, replayer):
 
 def _assign_at(variable, envs, values):
     """Assigns `values` [F] to the elements `envs` [F, E] of a small variable."""
+    # Replaces the whole variable in one assignment, so that a reader never sees only a part of the change.
     content = variable.numpy()
     content[envs] = values[:, np.newaxis]
     variable.assign(content)
@@ -281,6 +287,6 @@ def _is_finite(archive, name, dtype):
         for chunk in list_chunks(shape, dtype) if dtype.is_floating else ():
             count = len(range(*chunk.indices(shape[0]))) * math.prod(shape[1:])
             content = np.frombuffer(file.read(count * dtype.size), dtype.as_numpy_dtype)
-            if not np.isfinite(content.astype(np.float64)).all():
+            if not np.isfinite(content).all():
                 return False
     return True

@@ -216,11 +216,13 @@ class BufferReplayer(SequenceReplayer):
             `Experience` of [before + 1 + after, N, ...]. `state.train` [N, ...] is the recurrent state at the
             starts, `state.transformer` is zeros.
         """
+        # Rows are gathered time-major at once, so the batch needs no transpose.
         env, column, start = sequences
         offsets = tf.range(-before, after + 1, dtype=tf.int64)[:, tf.newaxis]
         experience = read_at(self.rows, self.row_of(env, column, start + offsets))
         count = env.shape[0] if env.shape[0] is not None else tf.shape(env)[0]
         env_id = tf.cast(env * self.batch_size + column, tf.int32)
+        # `env_id` is not stored, because it follows from the place of a row.
         return experience._replace(
             env_id=tf.ones_like(experience.step_type) * env_id,
             state=PolicyState(

@@ -80,6 +80,7 @@ class HybridReplayer(SequenceReplayer):
 
     def gather(self, sequences: Sequences, length: int) -> Experience:
         # Gathers the online sequences and the offline ones, then restores the order of `sequences`.
+        # (The sort is stable, so each replayer gets its sequences in the order of the caller.)
         order = tf.argsort(tf.cast(sequences.env < 0, tf.int32), stable=True)
         num_online = tf.math.count_nonzero(sequences.env >= 0)
         parts = order[:num_online], order[num_online:]
@@ -149,6 +150,7 @@ def _join(online, offline):
     Drops info, env_info and recurrent state of the offline batch where the online batch has none. Drops the
     state of data transformers, because the run that wrote the file may have had other transformers.
     """
+    # Where the online batch has an empty nest, the offline batch gets it, too, so that the structures agree.
     info = offline.info if tf.nest.flatten(online.info) else online.info
     env_info = offline.env_info if tf.nest.flatten(online.env_info) else online.env_info
     train = offline.state.train if tf.nest.flatten(online.state.train) else online.state.train

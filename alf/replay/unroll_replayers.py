@@ -33,6 +33,7 @@ class OneTimeReplayer(UnrollReplayer):
         if not self._observed:
             raise RuntimeError(_NOTHING_OBSERVED)
         observed, self._observed = self._observed, []
+        # A single batch is handed out without a copy.
         experience = observed[0] if len(observed) == 1 else concat(observed, axis=0)
         return experience, experience.step_type.shape[0]
 
@@ -69,6 +70,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
 
     def observe(self, experience: Experience) -> None:
         self._ring.write(experience)
+        # Rows that lead to a FIRST step are not steps of the environment.
         steps = tf.math.count_nonzero(tf.not_equal(experience.step_type[:, 1:], FIRST), axis=(1, 2))
         self._waiting += steps.numpy().tolist()
         # The ring has overwritten its oldest unrolls; the difference to what should wait was dropped.
@@ -196,10 +198,13 @@ class MultiPassReplayer(OneTimeReplayer):
 
     def replay_all(self) -> tuple[Experience, int]:
         if self.has_more:
+            # Nothing of it is fresh, so the learner does not count its environment steps again.
             (experience, passes), num_fresh = self._slots[self._turn], 0
         else:
             (experience, num_fresh), passes = super().replay_all(), 0
         passes += 1
+        # After its last pass the slot is empty. The next visit fills it with a fresh batch, or ends the
+        # training iteration.
         self._slots[self._turn] = (experience, passes) if passes < self._num_passes else None
         self._turn = (self._turn + 1) % len(self._slots)
         return experience, num_fresh
@@ -235,13 +240,14 @@ class _UnrollRing:
 
     def write(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...]."""
+        # The count goes into the graph as a tensor: a Python number would trace `_write` for every call.
         count = self.count + experience.step_type.shape[0]
         self._write(experience, tf.constant(count, tf.int64))
         self.count = count
         self.first = max(self.first, count - self.max_unrolls)
 
     def clear(self):
-        self.first = self.count
+        self.first = self.count  # the memory stays, and the numbers go on
 
     def check_fits(self, name, unroll_spec):
         """Raises ConfigError unless it can hold unrolls of a spec. `name` is the replayer's name."""

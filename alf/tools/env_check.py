@@ -110,7 +110,9 @@ def check_env(
     name = (lambda: env) if is_made else env
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
     settings = WorkerSettings(start_timeout=start_timeout, step_timeout=step_timeout, max_restarts=0)
-    make_inspector = functools.partial(Inspector, make, seed, () if _is_game(env) else info_keys)
+    # The environment of a PettingZoo game reads the infos of its agents itself.
+    keys = () if str(env).startswith("pettingzoo:") else info_keys
+    make_inspector = functools.partial(Inspector, make, seed, keys)
     if lost is None and can_pickle(make):
         stays = ""
         start: Any = functools.partial(WorkerPool, [make_inspector], [seed], 1, settings=settings)
@@ -123,10 +125,6 @@ def check_env(
     if seen is not None and seen.step_seconds:
         _judge(report, seen, batch_size, stays, not is_made and has_vector_entry(env))
     return report
-
-
-def _is_game(env):
-    return str(env).startswith("pettingzoo:")  # It reads the infos of its agents itself.
 
 
 def _inspect(start, report, num_steps, max_seconds, given):
@@ -198,8 +196,11 @@ def _end(watched, report):
 def _judge(report, seen, batch_size, stays, has_vector):
     """Adds cost, number of workers and hints to the `report`."""
     report.num_episodes = len(seen.episode_lengths)
-    times = {"step": seen.step_seconds, "reset": seen.reset_seconds}
-    report.cost = {name: _cost_of(seconds) for name, seconds in times.items() if seconds}
+    for name, seconds in (("step", seen.step_seconds), ("reset", seen.reset_seconds)):
+        if seconds:
+            micros = np.asarray(seconds) * 1e6
+            numbers = np.median(micros), np.quantile(micros, 0.95), micros.max()
+            report.cost[name] = CallCost(*map(float, numbers))
     step = report.cost["step"].median
     report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6)
     report.hints = find_hints(seen, batch_size, report.num_workers)
@@ -211,8 +212,3 @@ def _judge(report, seen, batch_size, stays, has_vector):
     if has_vector:
         report.num_workers = "auto"
         report.num_workers_reason = "the id has its own vector environment, which steps in this process"
-
-
-def _cost_of(seconds):
-    micros = np.asarray(seconds) * 1e6
-    return CallCost(float(np.median(micros)), float(np.quantile(micros, 0.95)), float(micros.max()))

@@ -107,6 +107,7 @@ def _find_timeouts(seen, batch_size, num_workers):
         ("step_timeout", slowest, _SETTINGS.step_timeout),
         ("start_timeout", share * seen.make_seconds, _SETTINGS.start_timeout),
     ):
+        # Half of the limit already: steps in training may be slower, because workers share the cores.
         if num_workers and seconds > default / 2:
             what = "to step or reset" if name == "step_timeout" else "to make"
             yield (

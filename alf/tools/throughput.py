@@ -104,6 +104,7 @@ def measure(driver, iterate, seconds, show=None):
         seconds: float, how long.
         show: callable (steps, seconds), called after each call with its steps and the time so far; or None.
     """
+    # The CPU time is the whole process's, with its worker processes, because threads share the work.
     updates, cpu, start = int(driver.learner.progress.updates), cpu_seconds(), time.perf_counter()
     total = passed = 0
     while passed < seconds:

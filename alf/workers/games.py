@@ -112,6 +112,7 @@ class Game(gymnasium.Env):
 
     def step(self, action):
         self._num_steps += 1
+        # The policy acts for all agents, but only living ones may have an action in PettingZoo.
         actions = {agent: action[self._names[agent]] for agent in self._living}
         for agent, x in self._table.choose(actions).items():
             space = self.action_space[self._names[agent]]

@@ -137,6 +137,7 @@ class Inspector(gymnasium.Env):
 
     def begin(self, repeats):
         """Makes the next call a reset with the seed. If it `repeats`, results must be the same as before."""
+        # `_index` numbers resets and steps together, so that a call finds its digests of the first pass.
         self._is_repeating, self._index = repeats, 0
         self._must_reset, self._num_resets, self._num_steps, self._length = True, 0, 0, 0
 
@@ -188,6 +189,7 @@ class Inspector(gymnasium.Env):
     def _reset(self):
         self._call, self._must_reset, self._length = "reset", False, 0
         self._num_resets += 1
+        # Only the first reset has a seed. Later ones must follow from it, so that episodes differ.
         seed = self._seed if self._index == 0 else None
         if seed is not None:
             self._action_space.seed(seed)
@@ -200,27 +202,27 @@ class Inspector(gymnasium.Env):
         self._call = "step"
         self._num_steps += 1
         self._length += 1
+        # The action goes through the arrays, like in training: the environment gets the same types as there.
         self._write_action(0, self._action_space.sample())
         [action] = self._read_actions(iter(self._arrays.action))
         start = time.perf_counter()
         observation, reward, terminated, truncated, info = step_env(self._env, action)
         self._step_seconds.append(time.perf_counter() - start)
         self._look_at(observation, info)
+        # Each part by itself, so that one misfit does not hide the others.
         with self._noting_misfits():
             self._write_reward(0, reward)
-            self._look_at_reward(self._arrays.reward[0])
+            reward = self._arrays.reward[0]
+            self._digests["the reward"] = reward.tobytes()
+            if np.all(np.isfinite(reward)):
+                self._max_reward = max(self._max_reward, float(np.abs(reward).max()))
+            else:
+                self._note("reward", f"the reward is {reward}: it must be finite")
         with self._noting_misfits():
             self._must_reset = ends_episode(terminated, truncated)
             self._digests["the end of the episode"] = bool(terminated), bool(truncated)
         if self._must_reset and not self._is_repeating:
             self._lengths.append(self._length)
-
-    def _look_at_reward(self, reward):
-        self._digests["the reward"] = reward.tobytes()
-        if np.all(np.isfinite(reward)):
-            self._max_reward = max(self._max_reward, float(np.abs(reward).max()))
-        else:
-            self._note("reward", f"the reward is {reward}: it must be finite")
 
     def _look_at(self, observation, info):
         self._has_dicts &= isinstance(info, dict)
@@ -232,6 +234,7 @@ class Inspector(gymnasium.Env):
             for (name, space), array in zip(self._leaves, self._arrays.observation, strict=True):
                 digest.update(array[0].tobytes())
                 self._look_at_leaf(name, space, np.asarray(array[0]))
+            # A digest in place of the observation: a thousand images would take much memory.
             self._digests["the observation"] = digest.digest()
 
     def _look_at_leaf(self, name, space, x):
@@ -253,6 +256,7 @@ class Inspector(gymnasium.Env):
             self._trace.append(self._digests)
             return
         before = self._trace[self._index]
+        # A result that was a misfit has no digest. It is a problem already.
         for name in before.keys() & self._digests.keys():
             if before[name] != self._digests[name]:
                 self._note(

@@ -19,7 +19,7 @@ from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.policies.data_transformers.data_transformer import DataTransformer
 
-_MAX_CHOICES = 2**20  # a spec without real bounds has more: those of its dtype
+_MAX_CHOICES = 2**20  # a spec without real bounds has more, because its bounds are the limits of its dtype
 
 
 @configurable("alf.policies")

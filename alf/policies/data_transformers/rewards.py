@@ -85,6 +85,7 @@ class RewardShaping(DataTransformer):
                 f"RewardShaping.weights names {missing[0]!r}, but the experience has no such values: "
                 f"`Experience.env_info` has {', '.join(env_info) or 'nothing'}"
             )
+        # Infos have no effect on actions, so only the learner, which sees whole unrolls, adds them.
         reward = experience.reward
         for key, weight in self._weights.items():
             value = env_info[key]
