@@ -38,7 +38,7 @@ def make_kinds(num_policies, num_sequences, num_minibatches):
     several = [
         "Experiment.policies=@Policies()",
         f"Policies.names={names}",
-        "AsyncOffPolicyDriver.learn_queue_cap=1",
+        "DriverSettings.learn_queue_cap=1",
     ]
     divided = max(1, num_sequences // num_policies)
     return {
@@ -52,7 +52,7 @@ def make_kinds(num_policies, num_sequences, num_minibatches):
 def count_batch(gin_files):
     """Returns the sequences in a batch of a single policy, and the updates it makes of them: two ints."""
     parse_config(gin_files, [])
-    num_unrolls = _query("AsyncOffPolicyDriver.learn_queue_cap")
+    num_unrolls = _query("DriverSettings.learn_queue_cap")
     num_rows = _query("alf.environments.load.batch_size")
     return num_unrolls * num_rows, _query("UnrollTraining.num_minibatches")
 

@@ -22,10 +22,10 @@ from alf.bin.output_flags import OVERWRITE
 from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
 from alf.environments import BatchedEnvironment
-from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate
 from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors, render_frame
+from alf.games.mapping import get_agents
 
 flags.adopt_module_key_flags(acting)
 flags.adopt_module_key_flags(output_flags)

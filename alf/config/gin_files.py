@@ -15,6 +15,7 @@ from alf.config import registry
 from alf.config.hints import find_used_macros
 from alf.errors import ConfigError
 
+CONFIG_FILE = "operative_config.gin"  # in the directory of a run
 EXAMPLES = "alf:"  # the prefix of ALF's examples; in `run.json` it stands for their folder
 
 # Gin calls `_open` without any context, so the state of the files that are being read is here. Gin itself is

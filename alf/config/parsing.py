@@ -12,7 +12,7 @@ import gin
 
 from alf.config import registry
 from alf.config.comparison import parse_settings
-from alf.config.gin_files import collect_used_macros, find_gin_file, look_beside_includes
+from alf.config.gin_files import CONFIG_FILE, collect_used_macros, find_gin_file, look_beside_includes
 from alf.config.hints import (
     check_bindings,
     explain,
@@ -23,6 +23,7 @@ from alf.config.hints import (
 )
 from alf.config.imports import is_installed, read_import_paths
 from alf.config.registry import name_binding
+from alf.config.renames import renew_text
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
@@ -50,7 +51,7 @@ def parse_config(
     of_runs = [folder for path in found for folder in read_import_paths(os.path.dirname(path))]
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
     # Bindings come last, because they override files.
-    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in found]
+    sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
     with collect_used_macros() as used_macros:
         used_macros |= find_used_macros()
         for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
@@ -63,6 +64,15 @@ def parse_config(
                 raise ConfigError(f"{name}: {explain(error, as_param)}") from None
     _drop_macros(used_macros)
     check_bindings()
+
+
+def _parse_file(path):
+    """Reads a gin file; that of a run may be of an older version."""
+    if os.path.basename(path) != CONFIG_FILE:
+        gin.parse_config_file(path)
+        return
+    with open(path, encoding="utf-8") as file:
+        gin.parse_config(renew_text(file.read()))
 
 
 def parse_operative_config(text: str) -> None:

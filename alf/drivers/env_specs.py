@@ -11,14 +11,12 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
-from alf.core.annotations import Array, Environment
+from alf.core.annotations import Array, Environment, NestedSpec
 from alf.core.nest_utils import add_leading_dims, to_tensor_spec
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.environments import as_py_environment
-from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, EnvError
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 
 
 def name_env(env_index, env):
@@ -29,6 +27,11 @@ def name_env(env_index, env):
 def get_info_keys(env):
     """The keys of what an environment returns as info; () for one that does not say."""
     return tuple(getattr(env, "info_keys", ()))
+
+
+def get_agents(env):
+    """The names of the agents of an environment's games; () for one that does not say."""
+    return tuple(getattr(env, "agents", ()))
 
 
 def to_py_envs(envs):
@@ -121,10 +124,10 @@ class EnvSpecs:
         signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
         self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
 
-    def view(self, group: PolicyGroup, name: str) -> "EnvSpecs":
-        """Returns the specs of what one policy of a `PolicyGroup` sees and does."""
+    def view(self, observation: NestedSpec, action: NestedSpec) -> "EnvSpecs":
+        """Returns these specs with the observation and the action of one policy, nests of unbatched specs."""
         specs = copy.copy(self)
-        specs.observation, specs.action = group.view_specs(name)
+        specs.observation, specs.action = observation, action
         specs.time_step = self.time_step._replace(observation=specs.observation, prev_action=specs.action)
         return specs
 
@@ -132,14 +135,14 @@ class EnvSpecs:
         """The ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
 
-    def frame_spec(self, policy: Policy | PolicyGroup) -> Frame:
+    def frame_spec(self, policy: Policy) -> Frame:
         """Describes one step of a batched environment, for a policy: `Frame` of specs."""
         frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
         return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
 
-    def reply_spec(self, policy: Policy | PolicyGroup) -> ActionReply:
+    def reply_spec(self, policy: Policy) -> ActionReply:
         """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
         policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
         return ActionReply(policy_step, policy.version_spec(self.batch_size))
@@ -147,7 +150,7 @@ class EnvSpecs:
     @checked
     def unroll_spec(
         self,
-        policy: Policy | PolicyGroup,
+        policy: Policy,
         unroll_length: PositiveInt,
         keep_bounds: bool = True,
         with_env_info: bool = False,

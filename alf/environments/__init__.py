@@ -8,15 +8,12 @@ from alf.environments.envpool import load_envpool
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.load import load, load_pettingzoo
 from alf.environments.multi_agent_env import MultiAgentEnvironment
-from alf.environments.policy_mapping import Episode, MappedEnvironment
 from alf.environments.python_env import PythonEnvironment
 
 __all__ = [
     "BatchedEnvironment",
     "BehaviorEnvironment",
-    "Episode",
     "GymnasiumEnvironment",
-    "MappedEnvironment",
     "MultiAgentEnvironment",
     "PythonEnvironment",
     "as_py_environment",

@@ -74,8 +74,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
     def hold(self) -> NoReturn:
         """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
         raise ConfigError(
-            "sticky is True: the agents of a game cannot wait one by one: set AsyncOffPolicyDriver.sticky "
-            "or SyncOffPolicyDriver.sticky to False"
+            "sticky is True: the agents of a game cannot wait one by one: set DriverSettings.sticky to False"
         )
 
     def seed(self, seed: int | None) -> None:

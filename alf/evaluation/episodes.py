@@ -14,8 +14,8 @@ from alf.core.nest_utils import find_mismatch, to_tensor_spec
 from alf.core.randomness import bootstrap_interval
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
-from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
+from alf.games.mapping import get_agents
 
 _NUM_RESAMPLES = 10_000
 

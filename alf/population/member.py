@@ -15,13 +15,13 @@ import tensorflow as tf
 from absl import logging
 
 from alf.callback import Callback
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.files import replace_file
 from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.population.bindings import is_tunable, make_bindings
 from alf.runs.experiment import Experiment
-from alf.runs.run_dir import CONFIG_FILE
 from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
 from alf.training.trainer import Trainer

@@ -88,7 +88,7 @@ class PolicyController(Callback):
             *(target, self._objective, objectives[member], source, objectives[parent]),
             ", ".join(f"{name} = {value:.4g}" for name, value in settings.items()),
         )
-        learner.copy_policy(source, target)
+        learner.learners[target].copy_from(learner.learners[source])
         assign_tunables(learner.learners[target], settings)
         # An objective of the weights from before would say nothing.
         figures = {

@@ -9,8 +9,8 @@ import gin
 from alf.config.kinds import AtLeast, NonNegativeInt, PositiveInt, Text
 from alf.config.parsing import parse_config
 from alf.config.settings import Role, configurable
-from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.errors import ConfigError
+from alf.games.mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.games.policies import Policies
 from alf.population.bindings import is_tunable, list_tunable, make_bindings
 from alf.population.mutation import Mutation, Range, Replacement

@@ -4,9 +4,9 @@
 import json
 import os
 
+from alf.config.gin_files import CONFIG_FILE
 from alf.errors import ConfigError
 
-CONFIG_FILE = "operative_config.gin"
 SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
 _KINDS = {CONFIG_FILE: "a run", SWEEP_FILE: "a sweep", POPULATION_FILE: "a population"}
 

@@ -13,11 +13,12 @@ from absl import logging
 
 import alf
 from alf.config.comparison import check_same, parse_settings
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
-from alf.runs.folders import CONFIG_FILE, check_kind, checkpoints_of, has_checkpoints
+from alf.runs.folders import check_kind, checkpoints_of, has_checkpoints
 from alf.runs.git_state import read_git, read_git_state
 from alf.runs.run_description import describe_run
 

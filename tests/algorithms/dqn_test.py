@@ -225,7 +225,7 @@ def test_recurrent_loss_follows_the_stored_state():
 @pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
 def test_target_network_follows(tau, period):
     algorithm = make_algorithm(tau=tau, target_update_period=period)
-    update = make_learner(algorithm).update
+    update = make_learner(algorithm)._update
     experience = make_experience(algorithm)
     sources, targets = algorithm.policy.network.variables, algorithm._target_network.variables
     for i in range(1, 5):

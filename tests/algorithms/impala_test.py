@@ -23,6 +23,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.literal_returns import literal_n_step, literal_vtrace
+from tests.builders import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
@@ -454,7 +455,7 @@ def test_learns_every_kind_of_action_and_is_on_policy_before(box):
     tf.random.set_seed(0)
     env = Bandit()
     learner = make_for(env, BOXES[box])
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=4)
     before = greedy_rewards(learner.policy, env)
     try:
         driver.start()

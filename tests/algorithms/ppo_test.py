@@ -22,6 +22,7 @@ from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.learning import check_memory, remembering_env, train
 from tests.algorithms.literal_returns import literal_vtrace
+from tests.builders import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
@@ -384,14 +385,14 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
         if variable.dtype.is_floating:
             variable.assign(3.0 * variable)
     learner = make_learner(PPOAlgorithm(policy))
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=4)
     try:
         driver.start()
         for _ in range(2):  # the second one begins inside an episode
             experience, _ = driver.get_training_exps()
     finally:
         driver.stop()
-    batch, _ = learner.prepare(merge_unrolls(experience))
+    batch, _ = learner._update.prepare(merge_unrolls(experience))
     params = policy.unroll(batch, batch.state).params
     np.testing.assert_allclose(params[:-1], batch.info.proximal[:-1], rtol=1e-4, atol=1e-5)
     other = policy.unroll(batch, tf.nest.map_structure(tf.zeros_like, batch.state)).params

@@ -350,7 +350,7 @@ def make_update(algorithm):
     learner = make_learner(algorithm)
 
     def update(experience):
-        return learner.update(algorithm.preprocess(experience, experience.state))
+        return learner._update(algorithm.preprocess(experience, experience.state))
 
     return update
 

@@ -113,7 +113,7 @@ WRONG = [
     ),
     (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
     (
-        dict(name="CartPole-v1", gin_param=["Trainer.summary_interval = 3"]),
+        dict(name="CartPole-v1", gin_param=["Summaries.interval = 3"]),
         "nothing reads the gin",
     ),
     (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),

@@ -16,6 +16,7 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import progress_bar
+from tests.builders import build_driver
 
 
 def closed_pipe():
@@ -67,12 +68,14 @@ def few_threads():
     tf.config.threading.set_inter_op_parallelism_threads(10)
     tf.constant(1) + 1
     envs = make_counting_envs(1)
-    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1)
+    driver = build_driver(
+        AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1
+    )
     driver.start()
     assert driver.run_async() > 0
     driver.stop()
     envs = make_counting_envs(2)
     try:
-        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
     except ConfigError as error:
         print(first_line(error))

@@ -123,7 +123,7 @@ def test_trains_saves_and_continues(tmp_path, forks):
     """In a process of its own: TensorFlow starts in it. Gin files and parameters may be repeated."""
     root_dir, extra = tmp_path / "new" / "run", tmp_path / "extra.gin"
     extra.write_text("StopCriteria.num_iterations = 10\nAdam.learning_rate = 0.5\n")
-    params = [*SMALL, "Trainer.save_git_state = False", "Trainer.summary_interval = 0.0"]
+    params = [*SMALL, "Trainer.save_git_state = False", "Summaries.interval = 0.0"]
     args = [*arguments(root_dir, params=[*params, "Adam.learning_rate = 0.25"]), f"--gin_file={extra}"]
     first = subprocess.run(
         [sys.executable, "-m", "alf.bin.train", *args, "--gin_param=StopCriteria.num_iterations = 30"],

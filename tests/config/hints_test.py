@@ -43,12 +43,12 @@ def error_of(*params, **kwargs):
 
 
 WRONG_NAMES = {
-    "Trainr.max_to_keep = 3  # mine": "Trainer.max_to_keep = 3",
-    "Trainr.max_to_kep = 3": "Trainer.max_to_kep = 3",
-    "a/b/trainer.max_to_keep = 3": "a/b/Trainer.max_to_keep = 3",
+    "Trainr.batches_per_train_iter = 3  # mine": "Trainer.batches_per_train_iter = 3",
+    "Trainr.batches_per_train_ite = 3": "Trainer.batches_per_train_ite = 3",
+    "a/b/trainer.batches_per_train_iter = 3": "a/b/Trainer.batches_per_train_iter = 3",
     "Minimall.limit = 3": "Minimal.limit = 3",
-    "Trainer.max_to_kep = 3": "Trainer.max_to_keep = 3",
-    "a/Trainer.max_to_kep = 3": "a/Trainer.max_to_keep = 3",
+    "Trainer.batches_per_train_ite = 3": "Trainer.batches_per_train_iter = 3",
+    "a/Trainer.batches_per_train_ite = 3": "a/Trainer.batches_per_train_iter = 3",
     "Learner.jit_compile = True": "alf.Learner.jit_compile = True",
     "a/Learner.jit_compile = True": "a/alf.Learner.jit_compile = True",
     "Experiment.env_ctor = @Minimall": "Experiment.env_ctor = @Minimal",
@@ -98,8 +98,8 @@ def test_a_name_that_is_like_nothing_is_answered_by_where_all_names_are(subtests
 def test_the_line_of_a_gin_file(tmp_path, subtests):
     path = tmp_path / "mine.gin"
     for text, right in (
-        ("Trainer:\n  max_to_kep = 3\n", "max_to_keep = 3"),
-        ("Trainr:\n  max_to_keep = 3\n", "Trainer:"),
+        ("Trainer:\n  batches_per_train_ite = 3\n", "batches_per_train_iter = 3"),
+        ("Trainr:\n  batches_per_train_iter = 3\n", "Trainer:"),
         ("Experiment.exp_replayer = uniform  # a buffer\n", 'Experiment.exp_replayer = "uniform"'),
     ):
         path.write_text(f"Experiment.seed = 1\n{text}")

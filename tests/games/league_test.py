@@ -21,14 +21,15 @@ from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import FIRST, LAST, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import BatchedEnvironment
-from alf.environments.policy_mapping import Episode
 from alf.errors import ConfigError
 from alf.games.elo import EloRating, expect_score
 from alf.games.league import Versions, find_crowded, share_games
+from alf.games.mapping import Episode
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, League
+from tests.builders import build_driver
 from tests.training import small_runs
 from tests.training.small_runs import make_idle_learner
 
@@ -113,7 +114,10 @@ def make_trainer(
     **kwargs,
 ):
     driver_ctor = functools.partial(
-        AsyncOffPolicyDriver, observers=observers, parameter_update_period=parameter_update_period
+        build_driver,
+        AsyncOffPolicyDriver,
+        observers=observers,
+        parameter_update_period=parameter_update_period,
     )
     experiment = {
         "env_ctor": env_ctor,

@@ -9,11 +9,12 @@ from tf_agents.trajectories import time_step as ts
 
 from alf.core.nest_utils import BoundedTensorSpec, to_tensor_spec
 from alf.data_structures import FIRST, LAST, MID, TimeStep
-from alf.environments import BatchedEnvironment, MappedEnvironment
+from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate, summarize_episodes
+from alf.games import MappedEnvironment, PolicyGroup
 from alf.games.players import add_players
-from alf.policies import Agent, PolicyGroup
+from alf.policies import Agent
 from alf.policies.random_policy import RandomPolicy
 
 

@@ -23,8 +23,8 @@ from alf.algorithms import PPOAlgorithm
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
-from alf.learner import LearnerGroup
-from alf.learner.learner_group import PolicyBatch
+from alf.games import LearnerGroup
+from alf.games.learners import PolicyBatch
 from alf.population import policy_controller
 from alf.population.lineage import draw_lineage
 from alf.population.mutation import LogUniform, Mutation, Replacement, Uniform
@@ -33,6 +33,7 @@ from alf.schedules import assign_tunables, find_tunables
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.population.idle import learn_nothing
 from tests.population.member_test import read_checkpoint
 
@@ -101,7 +102,7 @@ def make_trainer(root_dir, config="", num_iterations=None, act=None, env_ctor=EN
         driver = Experiment(env_ctor=env_ctor).make_driver()
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
-        return Trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
+        return build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
 
 
 def find_study(trainer):
@@ -192,7 +193,7 @@ def copy_by_hand(trainer, parent, child):
     before = read_policies(trainer.save())
     trainer.learner.copy_policy(parent, child)
     counts_after = {name: counts(learner) for name, learner in learners.items()}
-    trainer._checkpointer.iterations += 1
+    trainer.checkpoints.checkpointer.iterations += 1
     return Copy(before, read_policies(trainer.save()), counts_before, counts_after)
 
 
@@ -474,7 +475,7 @@ KINDS = {
     "mix_in": 'Experiment.exp_replayer = "mix_in"\nMixInReplayer.replay_proportion = 2.0\n',
     "multi_pass": 'Experiment.exp_replayer = "multi_pass"\nMultiPassReplayer.num_passes = 4\n'
     "MultiPassReplayer.num_batches = 5\n",
-    "copies": "AsyncOffPolicyDriver.parameter_update_period = 1_000_000_000\n",
+    "copies": "DriverSettings.parameter_update_period = 1_000_000_000\n",
 }
 
 

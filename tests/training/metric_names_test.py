@@ -19,8 +19,9 @@ from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.population.mutation import Uniform
 from alf.population.policy_population import PolicyPopulation
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Evaluator, Experiment, League, Trainer
+from alf.training import Evaluator, Experiment, League
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_driver, build_trainer
 from tests.games.league_test import Duel
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
@@ -128,7 +129,7 @@ def run_ppo(root_dir):
         algorithm_ctor=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
-        driver_ctor=functools.partial(SyncOffPolicyDriver, metrics=metrics),
+        driver_ctor=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
     )
 
 
@@ -200,7 +201,7 @@ def train(root_dir, num_iterations=8, evaluator_ctor=None, **kwargs):
     experiment = Experiment(**{**parts, **kwargs})
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
     driver = experiment.make_driver()
-    Trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
+    build_trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
 
 
 def read_table():

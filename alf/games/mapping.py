@@ -11,6 +11,7 @@ from tf_agents.specs import array_spec
 
 from alf.core.annotations import Environment, NestedSpec
 from alf.data_structures import FIRST, OBSERVATION, OWNER
+from alf.drivers.env_specs import get_agents
 from alf.errors import ConfigError, EnvError
 
 _ONE_AGENT = ("agent",)  # of environments that do not name their agents
@@ -149,11 +150,6 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
                     "was made for"
                 )
             self._owner[game * len(self.agents) + i] = self.policies.index(name)
-
-
-def get_agents(env):
-    """The names of the agents of an environment's games; () for one that does not say."""
-    return tuple(getattr(env, "agents", ()))
 
 
 def find_agents(env):
