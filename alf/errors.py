@@ -1,44 +1,47 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Errors that a user can mend.
+"""Errors that users can mend. Commands print their message without a traceback."""
 
-The command line prints the message of such an error without a traceback.
-"""
-
+import importlib
+from types import ModuleType
 from typing import Any
 
 
 class ConfigError(ValueError):
-    """A setting is wrong. The message names the setting, its value and what would be right."""
+    """A setting is wrong. The message names the setting, its value and the rule."""
 
 
 class DivergedError(ArithmeticError):
-    """The loss or its gradient is not finite; the weights are those from before that update."""
+    """The loss or its gradient is not finite. The weights are still as they were before that update."""
 
 
 class EnvError(RuntimeError):
-    """An environment breaks its contract, for example by an observation of a wrong shape.
+    """An environment broke its contract, for example by an observation with a wrong shape.
 
-    The message names the environment, its step and what is wrong.
+    The message names the environment, its step and the fault.
     """
 
 
 class StallError(RuntimeError):
-    """A part of a run waits for longer than its time-out. The message names both."""
+    """A part of a run waited longer than its time-out. The message names both."""
 
 
 class LostPeerError(RuntimeError):
-    """Another learner process of the same run has ended, does not answer or makes other updates."""
+    """Another learner process of the same run has ended, does not answer, or makes different updates."""
 
 
 class SaveError(OSError):
-    """A file that a run must keep could not be written. The message says which, and why."""
+    """A file of a run could not be written. The message names the file and the reason."""
 
 
 def contain(error: BaseException, name: str) -> BaseException:
-    """Returns an exception that may be raised in place of `error`, which `name`, "environment 3" say, raised.
+    """Returns an exception that can be raised safely in place of `error`.
 
-    SystemExit, StopIteration and the like mean something to the code that they pass through: they become an
-    `EnvError`. Any other exception is returned as it is.
+    SystemExit, StopIteration and the like become an `EnvError`, because other code on their way would act on
+    them. All other exceptions are returned as they are.
+
+    Args:
+        error: exception of the user's code.
+        name: text, the source of the error, such as "environment 3".
     """
     if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
         return error
@@ -48,7 +51,16 @@ def contain(error: BaseException, name: str) -> BaseException:
 
 
 def check_type(name: str, value: Any, kind: type) -> Any:
-    """Returns `value`; raises ConfigError unless it is an object of the class `kind` or of a subclass."""
+    """Returns `value`, or raises ConfigError unless it is an object of the class `kind` or a subclass."""
     if not isinstance(value, kind):
         raise ConfigError(f"{name} is an object of {type(value).__name__}: it must be one of {kind.__name__}")
     return value
+
+
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Imports and returns `module`, or raises ConfigError that says how to install ALF's extra `extra`."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ConfigError(f'the package {package} is not installed: pip install "alf-tf[{extra}]"') from error

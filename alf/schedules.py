@@ -1,14 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Schedules: settings that change during a run, where a plain number would stay constant.
+"""Schedules: numbers that change during a run, for settings that also take a plain number.
 
-A wrong argument of a schedule raises ConfigError. In gin, several schedules need scopes:
+Wrong arguments raise ConfigError. In gin, several schedules need scopes:
 
     ImpalaAlgorithm.entropy_weight = @entropy/LinearSchedule()
     entropy/LinearSchedule.start = 0.01
     entropy/LinearSchedule.end = 0.001
     entropy/LinearSchedule.over = 10_000_000
 
-A `Tunable` has no plan: whoever tunes the run assigns another number.
+A `Tunable` does not follow a plan: populations, or your own code, assign its value.
 """
 
 import abc
@@ -25,21 +25,21 @@ from alf.errors import ConfigError
 
 
 class Progress(NamedTuple):
-    """How far a run is: int64 scalars."""
+    """The progress of a run: int64 scalars."""
 
     env_steps: Any  # environment steps learned from
     updates: Any  # updates of the weights
 
 
-Count = Literal["env_steps", "updates"]  # what a schedule depends on: fields of `Progress`
+Count = Literal["env_steps", "updates"]  # the fields of `Progress`, on one of which a schedule depends
 
 
 class Schedule(abc.ABC):
-    """A number that depends on the progress of a run. It has no state; a `Tunable` has one.
+    """Base class of numbers that depend on the progress of a run.
 
     Args:
-        values: numbers; the schedule stays between the smallest and the largest.
-        by: the count it depends on, "env_steps" or "updates".
+        values: numbers; the schedule stays between the smallest and the largest of them.
+        by: "env_steps" or "updates", the count on which it depends.
     """
 
     def __init__(self, values: Sequence[float], by: Count) -> None:
@@ -48,8 +48,8 @@ class Schedule(abc.ABC):
         self._by = by
 
     def __call__(self, progress: Progress) -> Array:
-        """Computes the value at `progress`, a `Progress`: float32 scalar, in eager mode or in a graph."""
-        # In float32, step counts above 2^24 would not be exact.
+        """Computes the value at a `Progress`, float32 scalar, in eager mode or in a graph."""
+        # float32 cannot hold step counts above 2^24 exactly.
         count = tf.cast(getattr(progress, self._by), tf.float64)
         return tf.cast(self.at(count), tf.float32)
 
@@ -57,15 +57,15 @@ class Schedule(abc.ABC):
         return f"{type(self).__name__} with the values {', '.join(map(str, self.values))}"
 
     def is_within(self, bounds: Sequence[Any]) -> bool:
-        """Whether all values are within bounds, such as `AtLeast(0)`, see `alf.config.kinds`."""
+        """Returns whether all values are within bounds of `alf.config.kinds`, such as `AtLeast(0)`."""
         return all(bound.holds(value) for bound in bounds for value in self.values)
 
     @abc.abstractmethod
     def at(self, count: Array) -> Array:
-        """Computes the value at a count of `by`: float64 scalar -> float64 scalar."""
+        """Computes the value, float64 scalar, at a count of `by`, float64 scalar."""
 
 
-# Settings that may follow a schedule. Bounds hold for each value of it.
+# Annotations of settings that may follow a schedule. Bounds hold for all its values.
 ScheduledFloat = float | Schedule
 ScheduledFraction = Annotated[ScheduledFloat, AtLeast(0), AtMost(1)]
 ScheduledWeight = Annotated[ScheduledFloat, AtLeast(0)]
@@ -77,7 +77,7 @@ class LinearSchedule(Schedule):
 
     Args:
         start, end: numbers.
-        over: number of env steps or updates from start to end, at least 1.
+        over: number, at least 1, of env steps or updates from start to end.
         by: "env_steps" or "updates".
     """
 
@@ -95,12 +95,12 @@ class LinearSchedule(Schedule):
 
 @configurable("alf")
 class PiecewiseSchedule(Schedule):
-    """Has a given value at each boundary: the first one also before it, the last one also after it.
+    """Has given values at given boundaries, the first value before them and the last value after them.
 
     Args:
         boundaries: list of numbers of env steps or updates, strictly increasing.
-        values: list of as many numbers.
-        interpolate: whether it changes at a constant rate between two boundaries; else it keeps each value
+        values: list of numbers, one for each boundary.
+        interpolate: bool. True changes at a constant rate between two boundaries, False keeps each value
             until the next boundary.
         by: "env_steps" or "updates".
     """
@@ -116,7 +116,7 @@ class PiecewiseSchedule(Schedule):
             raise ConfigError("PiecewiseSchedule.boundaries is empty: there must be at least one number")
         if any(a >= b for a, b in zip(boundaries, boundaries[1:])):
             raise ConfigError(
-                f"PiecewiseSchedule.boundaries is {boundaries}: each must be larger than the one before"
+                f"PiecewiseSchedule.boundaries is {boundaries}: each must be larger than the previous"
             )
         if len(values) != (n := len(boundaries)):
             raise ConfigError(
@@ -129,11 +129,12 @@ class PiecewiseSchedule(Schedule):
     def at(self, count: Array) -> Array:
         boundaries = tf.constant(self._boundaries, tf.float64)
         values = tf.constant(self.values, tf.float64)
+        # The last boundary that is not above the count; the first one before it.
         i = tf.maximum(tf.reduce_sum(tf.cast(boundaries <= count, tf.int32)) - 1, 0)
         if not self._interpolate:
             return values[i]
         j = tf.minimum(i + 1, len(self.values) - 1)
-        # After the last boundary i equals j: the divisor is 0, and so is the fraction.
+        # After the last boundary, i equals j, so the divisor and the fraction are 0.
         fraction = tf.math.divide_no_nan(count - boundaries[i], boundaries[j] - boundaries[i])
         fraction = tf.maximum(fraction, 0.0)
         return (1.0 - fraction) * values[i] + fraction * values[j]
@@ -141,15 +142,15 @@ class PiecewiseSchedule(Schedule):
 
 @configurable("alf")
 class Tunable(Schedule, tf.Module):
-    """A number that can be changed while a run goes on: graphs read it from a variable.
+    """A number that can be changed during a run, because graphs read it from a variable.
 
-    What holds it must be a `tf.Module` of the learner. Then `find_tunables` finds it, and checkpoints have
-    its value.
+    Its owner must be a `tf.Module` of the learner. Then `find_tunables` finds it and checkpoints hold its
+    value.
 
     Args:
-        value: number, the first one.
-        limits: tuple or list (low, high) of numbers that it stays within; None: it may become any number.
-        setting: text, by which `find_tunables` knows it: the name of the gin binding that it stands for.
+        value: number, the initial value.
+        limits: tuple or list (low, high) of numbers that bound it; None allows any number.
+        setting: text, the name of the gin binding in whose place it is; `find_tunables` returns it.
     """
 
     def __init__(
@@ -162,16 +163,16 @@ class Tunable(Schedule, tf.Module):
         self._limits = limits
         self._check(value)
         super().__init__((value, *(limits or ())), "updates")
-        # As exact as Python's own float.
+        # float64, so that `value` returns the assigned number exactly.
         self._value = tf.Variable(value, trainable=False, dtype=tf.float64, name="tunable")
 
     @property
     def value(self) -> float:
-        """The present value, a float."""
+        """The current value, a float."""
         return float(self._value)
 
     def assign(self, value: float) -> None:
-        """Changes the value from now on; raises ConfigError if it is not within the limits."""
+        """Changes the value. Raises ConfigError if it is not within the limits."""
         self._check(value)
         self._value.assign(value)
 
@@ -184,7 +185,7 @@ class Tunable(Schedule, tf.Module):
 
 
 def find_tunables(module: tf.Module) -> dict[str, list[Tunable]]:
-    """Returns a dict from `Tunable.setting` to the list of all such `Tunable`s below a `tf.Module`."""
+    """Returns a dict from `Tunable.setting` to the list of these `Tunable`s in a `tf.Module`."""
     found = {}
     for tunable in (part for part in module.submodules if isinstance(part, Tunable)):
         found.setdefault(tunable.setting, []).append(tunable)
@@ -192,14 +193,14 @@ def find_tunables(module: tf.Module) -> dict[str, list[Tunable]]:
 
 
 def assign_tunables(module: tf.Module, settings: dict[str, float]) -> None:
-    """Gives the `Tunable`s below a `tf.Module` values: `settings` is a dict from `Tunable.setting`."""
+    """Assigns values to the `Tunable`s in a `tf.Module`. `settings` is a dict from `Tunable.setting`."""
     for name, tunables in find_tunables(module).items():
         for tunable in tunables if name in settings else ():
             tunable.assign(settings[name])
 
 
 def as_schedule(value: ScheduledFloat) -> Callable[[Progress], Array]:
-    """Turns a number or a schedule into a function of the progress: (`Progress`) -> float32 scalar."""
+    """Turns a number or a schedule into a callable (`Progress`) -> float32 scalar."""
     if isinstance(value, Schedule):
         return value
     return lambda progress: tf.constant(value, tf.float32)

@@ -12,16 +12,16 @@ from alf.policies.agent import agent_state_spec, choose_action
 
 
 class TFAgentsPolicy(TFPolicy):
-    """A `Policy` as a `TFPolicy`, which TF-Agents' drivers, metrics and `PolicySaver` take.
+    """A `Policy` as a `TFPolicy`, for TF-Agents' drivers, metrics and `PolicySaver`.
 
-    Its state is an `AgentState`, because time steps of TF-Agents have no previous action. The state is zero
-    where an episode begins; in its place, `()` stands for zeros. Actions are clipped to the bounds of their
-    spec. There is no `distribution`.
+    Its state is an `AgentState`, because time steps of TF-Agents do not hold the previous action. A state of
+    `()` means zeros; where an episode begins, the state is ignored. Actions are clipped to the bounds of
+    their spec. `distribution` is not implemented.
 
     Args:
         policy: `Policy`; its variables are used, not copied.
-        deterministic: whether it acts as well as it can (`Policy.predict`, for example greedily), or explores
-            as in training (`Policy.rollout`).
+        deterministic: True acts as well as it can (`Policy.predict`, for example greedily), False explores as
+            in training (`Policy.rollout`).
     """
 
     def __init__(self, policy: Policy, deterministic: bool = True) -> None:
@@ -35,7 +35,8 @@ class TFAgentsPolicy(TFPolicy):
             name="tf_agents_policy",
         )
         self._weights = policy.variables  # what checkpoints and SavedModels keep
-        self.__dict__["_policy"] = policy  # not as a part: they would keep Keras layers, too
+        # Hides the policy from `tf.Module`, or SavedModels would hold its Keras layers, too.
+        self.__dict__["_policy"] = policy
         self._deterministic = deterministic
 
     def _action(self, time_step, policy_state, seed=None):
@@ -49,7 +50,7 @@ class TFAgentsPolicy(TFPolicy):
         return policy_step.PolicyStep(action, state, ())
 
     def _distribution(self, time_step, policy_state):
-        raise NotImplementedError("policies of ALF give actions alone")
+        raise NotImplementedError("policies of ALF return actions, not distributions")
 
 
 def make_saver(policy: Policy, deterministic: bool) -> PolicySaver:
@@ -59,7 +60,7 @@ def make_saver(policy: Policy, deterministic: bool) -> PolicySaver:
 
 
 def _name(name, spec):
-    """Names the specs of a nest; `PolicySaver` takes these names as they are, but not all keys of dicts."""
+    """Names the specs of a nest by their paths, because `PolicySaver` cannot make names of all dict keys."""
 
     def rename(name, spec):
         if isinstance(spec, BoundedTensorSpec):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Algorithms: what computes the loss from experience. A wrong setting of one is a `ConfigError`."""
+"""Algorithms compute the loss from experience. Wrong settings raise `ConfigError`."""
 
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.dqn import DqnAlgorithm

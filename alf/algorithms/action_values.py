@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What algorithms with action values share: transitions of n steps, and actions in the form critics take."""
+"""Shared by algorithms with action values: transitions over n steps, and actions in the form for critics."""
 
 from typing import Any, NamedTuple
 
@@ -13,24 +13,26 @@ from alf.schedules import as_schedule
 
 
 class Transitions(NamedTuple):
-    """Transitions of n steps, or of fewer where an episode ends. They start in R rows of a sequence."""
+    """Transitions over n steps, or fewer if an episode ends, which start in R rows of a sequence."""
 
     reward: Any  # float32 [R, B], the discounted sum of the rewards
     discount: Any  # float32 [R, B], the factor of the value at the end; 0 after a termination
     end: Any  # int32 [R, B], the row where they end, counted from the first row that trains
-    weight: Any  # float32 [R, B], in the loss
+    weight: Any  # float32 [R, B], the weight in the loss
 
 
 class NStep(tf.Module):
-    """Makes transitions of n steps from sequences of L + 1 rows, and evaluates networks at both their ends.
+    """Makes transitions over n steps from sequences of L + 1 rows, and evaluates networks at both their ends.
 
-    A transition starts in each of the R = L - burn_in - n + 1 rows after the first `burn_in` ones. The last n
-    rows have too few steps after them: the transitions only end there.
+    Transitions start in the R = L - burn_in - n + 1 rows after the first `burn_in` rows. In the last n rows
+    they only end, because too few steps follow.
 
     Args:
-        owner: name of the algorithm, for errors.
-        discount, n_step, burn_in: as in `DqnAlgorithm`.
-        is_recurrent: whether there is a recurrent state, which `burn_in` needs.
+        owner: text, the name of the algorithm for errors.
+        discount: number or schedule in [0, 1].
+        n_step: int, n.
+        burn_in: int, rows at the start of a sequence that only compute the recurrent state.
+        is_recurrent: bool, whether there is a recurrent state, which `burn_in` needs.
     """
 
     def __init__(self, owner, discount, n_step, burn_in, is_recurrent):
@@ -44,9 +46,14 @@ class NStep(tf.Module):
             raise ConfigError(f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network")
 
     def make_transitions(self, experience, progress):
-        """Makes the `Transitions` of an `Experience` of [L+1, B, ...]; a ConfigError if L is too small.
+        """Makes the `Transitions` of a batch of sequences.
 
-        `progress` is a `Progress`, for a schedule of the discount.
+        Args:
+            experience: `Experience` of [L+1, B, ...].
+            progress: `Progress`, for a schedule of the discount.
+
+        Raises:
+            ConfigError: if L is too small.
         """
         b, n, length = self._burn_in, self._n, experience.step_type.shape[0] - 1
         num_rows = length - b - n + 1
@@ -60,20 +67,20 @@ class NStep(tf.Module):
         return Transitions(*(x[:num_rows] for x in (*transitions, experience.weight[b:])))
 
     def select_starts(self, nest):
-        """Selects the rows where transitions start: nest of [L+1, B, ...] -> nest of [R, B, ...]."""
+        """Selects the rows where transitions start from a nest of [L+1, B, ...]: a nest of [R, B, ...]."""
         return tf.nest.map_structure(lambda x: x[self._burn_in : -self._n], nest)
 
     def evaluate_starts_and_ends(self, network, experience, state, end):
-        """Evaluates a network in the rows where transitions start, and in the rows where they end.
+        """Evaluates a network in the rows where transitions start and in the rows where they end.
 
         Args:
             network: callable (observation, state, is_first, training) -> (outputs [T, B, ...], state).
             experience: `Experience` of [L+1, B, ...].
-            state: nest of [B, ...] that entered row 0.
+            state: nest of [B, ...], the recurrent state at row 0.
             end: `Transitions.end`.
 
         Returns:
-            the outputs [R, B, ...] at the starts, and those at the ends, which pass no gradient.
+            the outputs [R, B, ...] at the starts, and the outputs at the ends, without gradient.
         """
 
         def select_ends(x):  # row 0 of x is the first row that trains
@@ -81,10 +88,12 @@ class NStep(tf.Module):
 
         b, observation = self._burn_in, experience.observation
         if not self._is_recurrent:
+            # Two calls, because only the one for the starts must keep what the gradient needs.
             ends = tf.nest.map_structure(select_ends, observation)
             starts, _ = network(self.select_starts(observation), (), None, True)
             return starts, tf.stop_gradient(network(ends, (), None, False)[0])
         is_first = tf.equal(experience.step_type, FIRST)
+        # A recurrent network needs all rows in order: one call for the starts and the ends.
         if b:
             before = tf.nest.map_structure(lambda x: x[:b], observation)
             _, state = network(before, state, is_first[:b], False)
@@ -95,19 +104,19 @@ class NStep(tf.Module):
 
 
 def action_to_index(action, action_spec):
-    """Numbers the integers [...] of a scalar spec with bounds from 0: int64 [...], 0 for the minimum."""
+    """Converts integers [...] of a bounded scalar spec to indices from 0, int64 [...]."""
     return tf.cast(action, tf.int64) - int(action_spec.minimum)
 
 
 def action_to_unit_box(action, action_spec):
-    """Scales the numbers of a box to [-1, 1]. `TanhGaussianActions.action` does the reverse after its tanh.
+    """Scales the numbers of a box to [-1, 1], the reverse of the scaling in `TanhGaussianActions.action`.
 
     Args:
-        action: [..., *shape] of floating point.
+        action: [..., *shape] with a floating point dtype.
         action_spec: unbatched tensor spec with finite bounds.
 
     Returns:
-        float32 [..., D], where D is the size of the box. A number whose bounds are equal becomes 0.
+        float32 [..., D], where D is the size of the box. Numbers with equal bounds become 0.
     """
     low, high = (
         np.broadcast_to(bound, action_spec.shape).ravel().astype(np.float64)

@@ -21,28 +21,31 @@ from alf.schedules import ScheduledFraction
 class DqnAlgorithm(Algorithm):
     """Deep Q-learning from replay, also prioritized (arXiv 1511.05952).
 
-    The loss is the square, or Huber's loss, of the TD error of transitions of n steps:
+    The loss is the square, or Huber's loss, of the TD error of transitions over n steps:
 
         target = r_1 + gamma r_2 + ... + gamma^(n-1) r_n + gamma^n Q_target(s_n, argmax_a Q(s_n, a))
         td_error = target - Q(s_0, a_0)
 
-    Without `double`, Q_target chooses the action, too. Nothing corrects for the policy that acted.
+    Without `double`, Q_target also chooses the action. There is no correction for the policy that acted.
 
-    `QValueNetwork` is dueling (arXiv 1511.06581). It may be recurrent: then a sequence starts from the stored
-    state. A sequence of `mini_batch_length` L gives L - burn_in - n_step + 1 transitions. The mean of their
-    absolute TD errors is the priority of the sequence.
+    `QValueNetwork` is dueling (arXiv 1511.06581). It may be recurrent; then sequences start from the stored
+    state. A sequence of `mini_batch_length` L has L - burn_in - n_step + 1 transitions, and the mean of their
+    absolute TD errors is its priority.
 
     Args:
         policy: `EpsilonGreedyPolicy`.
         discount: number or schedule in [0, 1], gamma.
-        n_step: n, rewards of a target before it bootstraps; fewer where an episode ends.
-        double: whether the network that learns chooses the action that the target network evaluates (arXiv
-            1509.06461).
-        huber_delta: above this absolute TD error the loss is linear; None makes it the square everywhere.
-        tau: in (0, 1], how far each move takes the target network towards the network that learns; 1 copies.
-        target_update_period: updates between two moves of the target network.
-        burn_in: rows at the start of a sequence that do not train. They only compute the recurrent state with
-            the present weights: the stored state came from older ones (R2D2, Kapturowski et al., ICLR 2019).
+        n_step: int, n, the number of rewards in a target before it bootstraps; fewer if an episode ends.
+        double: bool, whether the network that learns chooses the action that the target network evaluates
+            (arXiv 1509.06461).
+        huber_delta: number above 0; the loss is linear beyond this absolute TD error. None makes it the
+            square everywhere.
+        tau: number in (0, 1], how far each move takes the target network towards the network that learns; 1
+            copies it.
+        target_update_period: int, updates between two moves of the target network.
+        burn_in: int, rows at the start of a sequence that do not train. They only compute the recurrent state
+            with the current weights, because the stored state came from older weights (R2D2, Kapturowski et
+            al., ICLR 2019).
     """
 
     policy_type = EpsilonGreedyPolicy
@@ -63,14 +66,16 @@ class DqnAlgorithm(Algorithm):
         self._huber_delta = huber_delta
         network = policy.network
         self._n_step = NStep("DqnAlgorithm", discount, n_step, burn_in, network.state_spec != ())
+        # Made here and not at the first update, because checkpoints and copies need its variables.
         self._target_network = copy.deepcopy(network)
         self._update_target = TargetUpdater(network, self._target_network, tau, target_update_period)
 
     def train_step(self, experience: Experience, state: Nest) -> Nest:
-        """Returns the `Transitions` [R, B], and values of all A actions, float32 [R, B, A].
+        """Evaluates the networks at both ends of the transitions.
 
-        The values are those where transitions start, those where they end, and the target network's where
-        they end. Only the first pass a gradient.
+        Returns:
+            the `Transitions` [R, B], and values of all A actions, float32 [R, B, A]: at the starts (with
+            gradient), at the ends, and from the target network at the ends.
         """
         transitions = self._n_step.make_transitions(experience, self.progress)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
@@ -86,6 +91,7 @@ class DqnAlgorithm(Algorithm):
         next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
         td_error = td_losses.td_target(transitions.reward, transitions.discount, next_value) - q
         loss = losses.weighted_mean(td_losses.td_loss(td_error, self._huber_delta), transitions.weight)
+        # The figures are means over transitions, without the importance weights of the loss.
         is_trained = tf.cast(transitions.weight > 0, tf.float32)
         extra = {
             "q": losses.weighted_mean(q, is_trained),

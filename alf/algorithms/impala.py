@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""IMPALA: an actor-critic that corrects for old policies with V-trace (arXiv 1802.01561), or does not."""
+"""IMPALA: an actor-critic that corrects for old policies with V-trace (arXiv 1802.01561)."""
 
 import functools
 
@@ -20,35 +20,35 @@ from alf.schedules import ScheduledFraction, ScheduledWeight, as_schedule
 class ImpalaAlgorithm(Algorithm):
     """V-trace actor-critic.
 
-    The value targets v and the advantages A, see `returns.vtrace`, depend on the importance ratio of each
-    step, rho = pi(a|x) / mu(a|x), where pi is the policy that learns and mu the one that acted. The loss is
-    the mean over transitions of
+    The value targets v and the advantages A of V-trace (`returns.vtrace`) depend on the importance ratio of
+    each step, rho = pi(a|x) / mu(a|x), where pi is the policy that learns and mu the policy that acted. The
+    loss is the mean over transitions of
 
         -A log pi(a|x) + value_loss_weight (v - V(x))^2 / 2 - entropy_weight entropy(pi(x))
 
-    With `vtrace = False` nothing corrects for old policies, as in A3C (arXiv 1602.01783). Then v is the
-    return of the rest of the unroll and A = v - V(x). With lambda = 1, T transitions, and no episode's end
-    among them, row s has
+    With `vtrace = False` there is no correction for old policies, like in A3C (arXiv 1602.01783). Then v is
+    the return of the rest of the unroll and A = v - V(x). With lambda = 1, T transitions and no end of an
+    episode among them, row s has
 
         v_s = r_s + gamma r_{s+1} + ... + gamma^{T-1-s} r_{T-1} + gamma^{T-s} V(x_T)
 
-    and with another lambda the weighted mean of these returns of all lengths, see `returns.lambda_return`.
+    With another lambda it is the weighted mean of such returns of all lengths (`returns.lambda_return`).
 
     Args:
         policy: `ActorCriticPolicy`.
         discount: number or schedule in [0, 1], gamma.
-        vtrace: whether V-trace corrects for old policies.
-        vtrace_lambda: lambda, in [0, 1]. The lower it is, the fewer later steps a value target depends on.
-            Also without V-trace.
-        clip_rho_threshold: rho bar, the largest importance ratio in the value targets; above 0.
-        clip_c_threshold: c bar, the largest ratio that passes a TD error back to earlier steps; above 0 and
-            at most `clip_rho_threshold`.
-        clip_pg_rho_threshold: the largest importance ratio in the policy gradient; above 0.
-        value_loss_weight: weight of the value loss, at least 0. The policy loss has weight 1.
-        entropy_weight: weight of the entropy bonus, at least 0. Number or schedule.
-        drop_last_ts: whether the loss leaves out the last transition of each unroll, or of each segment with
-            `UnrollTraining.recurrence`, as in RLlib. Its target has a single reward, so it is the most
-            biased. Needs at least 2 transitions.
+        vtrace: bool, whether V-trace corrects for old policies.
+        vtrace_lambda: number in [0, 1], lambda, also without V-trace. With a lower lambda, value targets
+            depend less on later steps.
+        clip_rho_threshold: number above 0, rho bar, the largest importance ratio in the value targets.
+        clip_c_threshold: number above 0 and at most `clip_rho_threshold`, c bar, the largest ratio with which
+            a TD error reaches earlier steps.
+        clip_pg_rho_threshold: number above 0, the largest importance ratio in the policy gradient.
+        value_loss_weight: number, at least 0, the weight of the value loss. The policy loss has weight 1.
+        entropy_weight: number or schedule, at least 0, the weight of the entropy bonus.
+        drop_last_ts: bool, whether the loss leaves out the last transition of each unroll, or of each segment
+            of `UnrollTraining.recurrence` steps, like RLlib. Its target has a single reward, so it is the
+            most biased. Needs at least 2 transitions.
     """
 
     policy_type = ActorCriticPolicy
@@ -87,6 +87,7 @@ class ImpalaAlgorithm(Algorithm):
 
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         actions = self.policy.actions
+        # Row T only bootstraps: its action is a copy, and no reward follows it in this unroll.
         params, behavior = tf.nest.map_structure(lambda x: x[:-1], (train_info.params, experience.info))
         log_prob = actions.log_prob(params, behavior.raw)
         unroll = dict(
@@ -111,7 +112,7 @@ class ImpalaAlgorithm(Algorithm):
             if weight.shape[0] == 1:
                 raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll of 1 step")
             weight = tf.pad(weight[:-1], [[0, 1], [0, 0]])
-        # One mean for the gradient instead of three; the means of the parts are for display.
+        # The gradient needs only one mean; the means of the parts are for display.
         mean = functools.partial(losses.weighted_mean, weight=weight)
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
         shown = {name: mean(tf.stop_gradient(part)) for name, part in parts.items()}

@@ -24,13 +24,13 @@ from alf.schedules import ScheduledFloat, ScheduledFraction, ScheduledWeight, as
 
 
 class PPOInfo(NamedTuple):
-    """What all updates of a batch use, computed before the first of them."""
+    """Data for all updates on a batch, computed before the first of them."""
 
-    raw: Any  # nest of [T+1, B, ...], the actions, see `ActionInfo.raw`
+    raw: Any  # nest of [T+1, B, ...], the draws of the actions, `ActionInfo.raw`
     proximal: Any  # nest of [T+1, B, ...], the parameters of the proximal policy's distribution
     importance: Any  # float32 [T+1, B], the limited ratio of the proximal policy to the one that acted
     value: Any  # float32 [T+1, B]
-    target: Any  # float32 [T+1, B], of the value; 0 in row T
+    target: Any  # float32 [T+1, B], the target of the value; 0 in row T
     advantage: Any  # float32 [T+1, B]; 0 in row T
 
 
@@ -38,7 +38,7 @@ class PPOInfo(NamedTuple):
 class PPOAlgorithm(Algorithm):
     """Proximal policy optimization.
 
-    The new policy stays near to the proximal policy, which is the one that acted, however old it is. With the
+    The new policy stays near the proximal policy, which is the policy that acted, however old. With the
     probability ratio rho = pi(a|x) / proximal(a|x), the loss is the mean over transitions of
 
         -importance min(rho A, clip(rho, 1 / (1 + clip_range), 1 + clip_range) A)
@@ -47,33 +47,35 @@ class PPOAlgorithm(Algorithm):
     The advantages A and the targets are computed once for each batch, with the weights before its first
     update. The importance is 1.
 
-    With `target_update_period` the proximal policy is a target policy, an older copy of the policy, as in
+    With `target_update_period` the proximal policy is a target policy, an older copy of the policy, like in
     IMPACT (arXiv 1912.00167). V-trace then corrects from the policy that acted to the target policy, and the
     importance is min(target(a|x) / acted(a|x), clip_target_ratio).
 
     Args:
         policy: `ActorCriticPolicy`.
         discount: number or schedule in [0, 1], gamma.
-        lambda_: of V-trace or GAE, in [0, 1].
-        use_vtrace: whether V-trace computes targets and advantages, which corrects for old policies. If not,
-            GAE does (arXiv 1506.02438).
-        clip_rho_threshold: rho bar of V-trace, the largest importance ratio in the value targets; above 0.
-        clip_c_threshold: c bar of V-trace, the largest ratio that passes a TD error back to earlier steps;
-            above 0 and at most `clip_rho_threshold`.
-        clip_range: how far the probability ratio may move from 1, see above; above 0. Number or schedule.
-        value_clip_range: how far a value may move in one batch before its loss has no gradient. The right
-            number, above 0, depends on the scale of the returns. None for no limit.
-        value_loss_weight, kl_weight: weights in the loss, at least 0, where the policy loss has weight 1.
-        entropy_weight: weight of the exploration bonus, at least 0. Number or schedule.
-        exploration: the bonus. "entropy" is the entropy; "symmetric_kl", for integer actions alone, is minus
+        lambda_: number in [0, 1], lambda of V-trace or GAE.
+        use_vtrace: bool. True computes targets and advantages with V-trace, which corrects for old policies,
+            False with GAE (arXiv 1506.02438).
+        clip_rho_threshold: number above 0, rho bar of V-trace, the largest importance ratio in the value
+            targets.
+        clip_c_threshold: number above 0 and at most `clip_rho_threshold`, c bar of V-trace, the largest ratio
+            with which a TD error reaches earlier steps.
+        clip_range: number or schedule above 0. The probability ratio is clipped to
+            [1 / (1 + clip_range), 1 + clip_range].
+        value_clip_range: number above 0, how far a value may move in one batch before its loss has no
+            gradient; it depends on the scale of the returns. None for no limit.
+        value_loss_weight, kl_weight: numbers, at least 0, weights in the loss. The policy loss has weight 1.
+        entropy_weight: number or schedule, at least 0, the weight of the exploration bonus.
+        exploration: the bonus. "entropy" is the entropy; "symmetric_kl", only for integer actions, is minus
             the symmetric KL divergence to the uniform policy.
-        target_kl: the remaining updates of a batch are skipped once the KL divergence from the proximal
-            policy to the new one is larger. None never skips them.
-        normalize_advantages: whether the advantages of each minibatch get mean 0 and standard deviation 1,
-            those of steps at which the action mask allows several actions; the others do not count.
-        target_update_period: int, updates after which the target policy becomes a copy of the policy again.
+        target_kl: number above 0. If the KL divergence from the proximal policy to the new one is larger, the
+            remaining updates on the batch are skipped. None never skips them.
+        normalize_advantages: bool, whether the advantages of each minibatch are normalized to mean 0 and
+            standard deviation 1, without the steps at which the action mask allows only one action.
+        target_update_period: int, updates after which the target policy becomes a copy of the policy again;
             None for no target policy.
-        clip_target_ratio: the largest importance with a target policy; above 0.
+        clip_target_ratio: number above 0, the largest importance with a target policy.
     """
 
     policy_type = ActorCriticPolicy
@@ -128,9 +130,12 @@ class PPOAlgorithm(Algorithm):
         log_prob = functools.partial(self.policy.actions.log_prob, raw=behavior.raw)
         behavior_log_prob = log_prob(behavior.params)
         if self._target_policy is None:
+            # The clipped ratio compares with the policy that acted, so its importance weight is 1.
             proximal, importance = behavior.params, tf.ones_like(behavior_log_prob)
             log_rho = log_prob(before.params) - behavior_log_prob
         else:
+            # The ratio compares with the target policy; the truncated importance corrects for the policy that
+            # acted.
             proximal = self._target_policy.unroll(experience, state).params
             log_rho = log_prob(proximal) - behavior_log_prob
             importance = tf.minimum(tf.exp(log_rho), self._clip_target_ratio)
@@ -142,10 +147,11 @@ class PPOAlgorithm(Algorithm):
             lambda_=self._lambda,
         )
         if self._use_vtrace:
-            # The advantages without V-trace's own ratio: the surrogate loss multiplies with the ratio.
+            # Not `pg_advantages`: these contain the ratio, with which the surrogate loss multiplies, too.
             estimate: Any = returns.vtrace(log_rho[:-1], **unroll, **self._thresholds)
         else:
             estimate = returns.generalized_advantage(**unroll)
+        # Minibatches split [T+1, B]: all leaves need a row T, which no loss uses.
         row_t = [[0, 1], [0, 0]]
         target, advantage = tf.pad(estimate.value_targets, row_t), tf.pad(estimate.advantages, row_t)
         info = PPOInfo(behavior.raw, proximal, importance, before.value, target, advantage)
@@ -160,11 +166,12 @@ class PPOAlgorithm(Algorithm):
         mean = functools.partial(losses.weighted_mean, weight=weight)
         info = tf.nest.map_structure(lambda x: x[:-1], experience.info)
         params, value = tf.nest.map_structure(lambda x: x[:-1], tuple(train_info))
+        # `raw` is the action before squashing and clipping, so its density needs no inverse of them.
         log_ratio = actions.log_prob(params, info.raw) - actions.log_prob(info.proximal, info.raw)
         advantage = info.advantage
         if self._normalize_advantages:
-            # Rows without a choice have no policy gradient. Their advantages would be a wrong baseline, and a
-            # wrong scale, of those that have one: half the rows of a game in turns only wait.
+            # Rows without a choice have no policy gradient. With them, mean and scale would be wrong for the
+            # others: in a game in turns, half of all rows only wait.
             mask = (weight > 0) & actions.has_choice(params)
             advantage = losses.normalize_advantages(advantage, mask)
         clip_range = self._clip_range(self.progress)

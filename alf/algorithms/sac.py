@@ -24,7 +24,7 @@ from alf.schedules import ScheduledFraction
 
 
 class EvaluatedActions(NamedTuple):
-    """N actions of the policy in each row: all discrete actions, or one sample of a box."""
+    """N actions of the policy in each row: all discrete actions, or one sample from a box."""
 
     prob: Any  # float32 [R, B, N]; 1 for a sample
     log_prob: Any  # float32 [R, B, N]
@@ -35,34 +35,39 @@ class EvaluatedActions(NamedTuple):
 class SacAlgorithm(Algorithm):
     """Soft actor-critic: twin critics, target critics, automatic temperature.
 
-    With a the policy's own actions, alpha the temperature and Q the smallest value of all critics, the losses
-    of the critics, the actor and the temperature are
+    With actions a of the policy, the temperature alpha and the smallest value Q of all critics, the losses of
+    the critics, the actor and the temperature are
 
         sum over critics (target - Q_c(s_0, a_0))^2 / 2
         E_a[alpha log pi(a|s_0) - Q(s_0, a)]
         log(alpha) (entropy(pi(s_0)) - target_entropy)
 
     with target = r_1 + ... + gamma^(n-1) r_n + gamma^n E_a[Q_target(s_n, a) - alpha log pi(a|s_n)]. Each loss
-    changes its own variables alone. With n above 1, nothing corrects for the policy that acted, and the
+    only changes its own variables. With n above 1, there is no correction for the policy that acted, and the
     entropy of the states in between is left out.
 
     The action is one box of floats with finite bounds, or one integer. Densities and entropies of a box are
-    those of the action scaled to [-1, 1], whatever the bounds.
+    computed for the action scaled to [-1, 1], whatever the bounds.
 
-    Networks may be recurrent, and sequences have transitions and priorities, as in `DqnAlgorithm`. The
-    priority is a mean over the critics, too.
+    Networks may be recurrent. Sequences have transitions and priorities like in `DqnAlgorithm`; the TD errors
+    are averaged over the critics.
 
     Args:
         policy: `SacPolicy`.
         critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like `CriticsNetwork`.
             None takes the policy's recurrent critics if there are any, else `CriticsNetwork`.
-        discount, n_step, burn_in: as in `DqnAlgorithm`.
-        initial_alpha: the first temperature, which is the weight of entropy against reward.
-        train_alpha: whether the temperature is trained. If not, it stays `initial_alpha`.
-        target_entropy: in nats; training moves the temperature until the policy has this entropy. None means
-            -D for a box of D numbers, and 0.98 log N for N discrete actions, which is nearly the uniform
-            policy: set a lower one if the task needs a less random policy.
-        tau, target_update_period: as in `DqnAlgorithm`, of the target critics.
+        discount: number or schedule in [0, 1], gamma.
+        n_step: int, n, the number of rewards in a target before it bootstraps; fewer if an episode ends.
+        initial_alpha: number above 0, the initial temperature: the weight of entropy against reward.
+        train_alpha: bool, whether the temperature is trained; otherwise it stays `initial_alpha`.
+        target_entropy: number in nats; training changes the temperature until the policy has this entropy.
+            None means -D for a box of D numbers, and 0.98 log N for N discrete actions. The latter is nearly
+            the uniform policy: set a lower number if the task needs a less random policy.
+        tau: number in (0, 1], how far each move takes the target critics towards the critics; 1 copies them.
+        target_update_period: int, updates between two moves of the target critics.
+        burn_in: int, rows at the start of a sequence that do not train. They only compute the recurrent state
+            with the current weights, because the stored state came from older weights (R2D2, Kapturowski et
+            al., ICLR 2019).
     """
 
     policy_type = SacPolicy
@@ -86,6 +91,7 @@ class SacAlgorithm(Algorithm):
         self._critic = _make_critic(policy, critic_ctor)
         self._target_critic = copy.deepcopy(self._critic)
         self._update_target = TargetUpdater(self._critic, self._target_critic, tau, target_update_period)
+        # The logarithm, so that alpha stays positive and moves by factors.
         self._log_alpha = tf.Variable(math.log(initial_alpha), trainable=train_alpha, name="log_alpha")
         action_size, num_actions = policy.critic_sizes
         self._is_discrete = action_size == 0
@@ -94,16 +100,16 @@ class SacAlgorithm(Algorithm):
         self._target_entropy = float(target_entropy)
 
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
-        """Returns "actor", "critic" and, if the temperature is trained, "alpha"."""
+        """Returns the groups "actor", "critic" and, if the temperature is trained, "alpha"."""
         actor = self.policy.network.trainable_variables + self.policy.actions.trainable_variables
         groups = {"actor": list(actor), "critic": list(self._critic.trainable_variables)}
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
     def preprocess(self, experience: Experience, state: Nest) -> Experience:
-        """Puts the noise of the sampled actions where transitions start and end into `info`.
+        """Draws the noise for sampled actions at both ends of the transitions and puts it into `info`.
 
-        It is a pair of float32 [L+1, B, D], or of () for discrete actions. XLA may compile `train_step`, and
-        random numbers in there would not follow the seed.
+        It is a pair of float32 [L+1, B, D], or of () for discrete actions. The noise is not drawn in
+        `train_step`, because XLA may compile that, and XLA's random numbers do not follow the seed.
         """
         if self._is_discrete:
             return experience._replace(info=((), ()))
@@ -111,10 +117,12 @@ class SacAlgorithm(Algorithm):
         return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
 
     def train_step(self, experience: Experience, state: Nest) -> Nest:
-        """Returns the `Transitions` [R, B], values, and the `EvaluatedActions` at both their ends.
+        """Evaluates the networks at both ends of the transitions.
 
-        The values, float32 [num_critics, R, B], are those of the actions that were taken where transitions
-        start. Where they end, the target critics evaluate.
+        Returns:
+            the `Transitions` [R, B]; the critics' values of the actions taken at the starts, float32
+            [num_critics, R, B]; the `EvaluatedActions` at the starts, by the critics; and the
+            `EvaluatedActions` at the ends, by the target critics.
         """
         transitions = self._n_step.make_transitions(experience, self.progress)
         actor_state, critic_state = self.policy.split_state(state)
@@ -130,11 +138,13 @@ class SacAlgorithm(Algorithm):
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         """Computes the sum of the losses of critics, actor and temperature, and the priorities."""
         transitions, q, actions, next_actions = train_info
+        # Critics and actor take the temperature as given. Only `sac_alpha_loss` trains it.
         alpha = tf.stop_gradient(tf.exp(self._log_alpha))
         entropy = -tf.reduce_sum(actions.prob * actions.log_prob, axis=-1)
         next_value = td_losses.soft_value(alpha=alpha, **next_actions._asdict())
         target = td_losses.td_target(transitions.reward, transitions.discount, next_value)
         mean = functools.partial(losses.weighted_mean, weight=transitions.weight)
+        # Their sum is the loss, because each part passes its gradient only to its own variables.
         parts = {
             "critic_loss": mean(td_losses.sac_critic_loss(q, target)),
             "actor_loss": mean(td_losses.sac_actor_loss(alpha=alpha, **actions._asdict())),
@@ -142,6 +152,7 @@ class SacAlgorithm(Algorithm):
         if self._log_alpha.trainable:
             alpha_loss = td_losses.sac_alpha_loss(self._log_alpha, entropy, self._target_entropy)
             parts["alpha_loss"] = mean(alpha_loss)
+        # The figures count each trained row once, whatever its importance weight.
         is_trained = tf.cast(transitions.weight > 0, tf.float32)
         shown = {
             "alpha": alpha,
@@ -156,39 +167,46 @@ class SacAlgorithm(Algorithm):
         self._update_target()
 
     def _evaluate_actions(self, critic, features, outputs, noise, taken=None):
-        """Returns the values of the actions `taken`, if they are given, and `EvaluatedActions`."""
+        """Returns the values of the actions `taken`, or None without them, and `EvaluatedActions`."""
         params, spec = self.policy.actions.params(outputs), self.policy.action_spec
         if self._is_discrete:
             values = critic.values(features)
             log_prob = tf.nn.log_softmax(params)
             q = None if taken is None else td_losses.value_of_action(values, action_to_index(taken, spec))
+            # The actor's loss is an exact expectation over all actions: it needs values, not their gradient.
             smallest_q = tf.stop_gradient(tf.reduce_min(values, axis=0))
             return q, EvaluatedActions(tf.exp(log_prob), log_prob, smallest_q)
 
         def smallest_q(action):
             return tf.reduce_min(critic.values(features, action), axis=0)
 
+        # Drawn as mean + std * noise, so that the gradient reaches the parameters through the action.
         raw = self.policy.actions.draw(params, noise)
         log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
         prob = tf.ones_like(log_prob)
         if taken is None:
             return None, EvaluatedActions(prob, log_prob, smallest_q(tf.tanh(raw)))
         q = critic.values(features, action_to_unit_box(taken, spec))[..., 0]
-        # The actor's loss must not change the critics.
+        # The actor's loss must not change the critics, whose variables this same tape watches.
         sample_q = pass_gradient_to_input_only(smallest_q, tf.tanh(raw))
         return q, EvaluatedActions(prob, log_prob, sample_q)
 
 
 def pass_gradient_to_input_only(function, x):
-    """Computes `function(x)` so that its gradient reaches `x`, but no variable inside the function.
+    """Computes `function(x)` so that its gradient reaches `x`, but not the variables inside the function.
 
-    It is cheaper than to compute the gradients of all those variables and to drop them. `function` maps
-    float32 [..., D] to float32 [..., 1]; each row of its result depends only on the same row of `x`.
+    This is cheaper than computing the gradients of all these variables and dropping them.
+
+    Args:
+        function: callable from float32 [..., D] to float32 [..., 1]. Each row of the result must depend only
+            on the same row of `x`.
+        x: float32 [..., D].
     """
     constant_x = tf.stop_gradient(x)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(constant_x)
         y = function(constant_x)
+    # A linear function of x with the value y and the gradient of the function at x.
     slope = tf.stop_gradient(tape.gradient(y, constant_x))
     return tf.stop_gradient(y) + tf.reduce_sum(slope * (x - constant_x), axis=-1, keepdims=True)
 
@@ -205,7 +223,7 @@ def _make_critic(policy, critic_ctor):
     check_network("SacAlgorithm.critic_ctor", critic, like=CriticsNetwork)
     if critic.state_spec != ():
         raise ConfigError(
-            "SacAlgorithm.critic_ctor makes recurrent critics, and the policy has to carry their state: "
-            "set SacPolicy.recurrent_critic_ctor instead"
+            "SacAlgorithm.critic_ctor makes recurrent critics, whose state the policy must compute: set "
+            "SacPolicy.recurrent_critic_ctor instead"
         )
     return critic

@@ -6,9 +6,8 @@ import os
 import subprocess
 import tempfile
 
-from alf.core.extras import import_extra
 from alf.core.files import replace_file
-from alf.errors import ConfigError, EnvError, SaveError
+from alf.errors import ConfigError, EnvError, SaveError, import_extra
 
 # What ffmpeg is told for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs
 # moviepy, keeps all frames in memory, names its files itself and knows no .gif; Pillow keeps them, too.

@@ -17,9 +17,7 @@ from alf.bin.command import make_main, start, start_work
 from alf.config.kinds import AtLeast
 from alf.config.registry import import_settings
 from alf.config.settings import check_value
-from alf.core.extras import import_extra
-from alf.core.files import find_path
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture
@@ -57,7 +55,6 @@ def _check_flags():
     _check_text("--title", _TITLE.value)
     if format_of(_OUTPUT.value) not in FORMATS:
         raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
-    find_path("--output", _OUTPUT.value)
     return os.path.expanduser(_OUTPUT.value)
 
 
@@ -78,7 +75,6 @@ def _read_groups(arguments):
         label, path = _split(argument)
         _check_text("the label", label)
         for found in _find(path):
-            find_path("the run", found)
             if os.path.realpath(found) not in seen:
                 seen.add(os.path.realpath(found))
                 (labelled.setdefault(label, []) if label else others).append(read_run(found))

@@ -1,61 +1,58 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Compares configurations: dicts from the names of bindings to the texts of their values.
+"""Compares configurations, dicts from the names of bindings to the texts of their values.
 
-A configuration of an older version lacks the settings that are newer. What it lacks has its default value.
+A setting that a configuration lacks, for example because an older version of ALF wrote it, has its default.
 """
 
 import re
 from collections.abc import Callable
 
-from alf.config import registry
 from alf.config.registry import complete
 from alf.config.renames import renew
 from alf.config.settings import Role, find_role, find_setting
 from alf.errors import ConfigError
 
 Config = dict[str, str]
-_SHOWN = 5  # differences in an error
+_SHOWN = 5  # the largest number of differences in an error
 _ALGORITHM = re.compile(r"(?:.*[./])?(\w+Algorithm)\.\w+")
 
 
 def parse_settings(config: str) -> Config:
-    """Reads the text of a gin file without its comments: a dict from the names of bindings to values.
+    """Reads the bindings in the text of a gin file: a dict from name to the text of the value.
 
     Bindings of older versions get their present names.
     """
-    # Gin indents the lines that continue a value.
+    # Gin breaks long values into lines, of which it indents all but the first.
     statements = re.sub(r"\\?\n +", " ", config).splitlines()
     pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
     return renew({name.strip(): " ".join(value.split()) for name, value in pairs})
 
 
 def find_default(name: str) -> str | None:
-    """Returns the text of a setting's default by the name of a binding; None if it is unknown."""
+    """Returns the text of a setting's default by the name of its binding, None if it is unknown."""
     setting = find_setting(name)
-    if setting is None or not setting.has_default:
-        return None
-    gin_name = registry.find_gin_name(setting.default) if callable(setting.default) else None
-    return f"@{gin_name}" if gin_name else repr(setting.default)
+    return None if setting is None else setting.default_text
 
 
 def find_algorithms(config: Config) -> list[str]:
-    """Returns the names of the algorithms whose settings a configuration has, sorted: ["PPOAlgorithm"]."""
+    """Returns the sorted names of the algorithms whose settings are in a configuration: ["PPOAlgorithm"]."""
     names = {match[1] for name in config if (match := _ALGORITHM.fullmatch(name))}
     return sorted(names)
 
 
 def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], bool]) -> list[str]:
-    """Returns texts "NAME is VALUE here, VALUE there" of the settings that differ, sorted.
+    """Lists the settings that differ as texts "NAME is VALUE here, VALUE there", sorted.
 
     Args:
         ours, theirs: configurations.
-        matters: callable (`Role`) -> whether a difference in a setting of this role counts.
+        matters: callable (`Role`) -> bool, whether a difference in a setting of this role counts.
     """
-    theirs = renew(theirs)  # of a file that may be older
+    theirs = renew(theirs)  # it may come from the file of an older version
+    # Two runs may write the same setting by a short and by a long name.
     shown = {complete(name): name for name in [*theirs, *ours]}
     ours, theirs = ({complete(name): text for name, text in x.items()} for x in (ours, theirs))
     own, others = (" and ".join(find_algorithms(x)) for x in (ours, theirs))
-    # With the defaults of two algorithms no setting differs.
+    # Two algorithms with default settings would not differ in any setting below.
     is_other = bool(own and others and own != others)
     found = [f"the algorithm is {own} here, {others} there"] * is_other
     for name in sorted(shown):
@@ -66,9 +63,11 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
 
 
 def check_same(what: str, ours: Config, theirs: Config, matters: Callable[[Role], bool]) -> None:
-    """Raises ConfigError that shows the differences of two configurations, if there are any.
+    """Raises ConfigError if two configurations differ.
 
-    Arguments are as in `find_differences`; `what` begins the message, "root_dir 'x' holds a run".
+    Args:
+        what: text, the beginning of the message, such as "root_dir 'x' holds a run".
+        ours, theirs, matters: passed to `find_differences`.
     """
     found = find_differences(ours, theirs, matters)
     if found:

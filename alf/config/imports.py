@@ -1,31 +1,24 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Which code is the user's own, and from which folders it is imported."""
+"""Finds the folders of the user's own modules, so that saved runs can import them again."""
 
 import json
 import os
 import sys
 
-import alf
 from alf.config.gin_files import EXAMPLES, find_examples
 from alf.errors import ConfigError
 
-RUN_FILE = "run.json"  # of a run's directory, see `alf.runs.run_description`
+RUN_FILE = "run.json"  # the file in a run's directory that holds these folders
 
 
 def is_installed(path):
-    """Whether a path is one of Python's, or of installed packages.
+    """Returns whether a path belongs to Python or to installed packages.
 
-    ALF's examples are not: a gin file imports the modules among them as it imports the user's.
+    ALF's examples do not count as installed, because gin files import modules from there like the user's.
     """
     folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
-    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders)) and not _is_example(path)
-
-
-def is_of_user(path):
-    """Whether a file of Python code is the user's: it is neither installed nor part of ALF's package."""
-    package = os.path.join(os.path.dirname(os.path.realpath(alf.__file__)), "")
-    is_alf = os.path.realpath(path).startswith(package)
-    return not path.startswith("<") and not is_installed(path) and (not is_alf or _is_example(path))
+    path = os.path.join(os.path.realpath(path), "")
+    return path.startswith(tuple(folders)) and not path.startswith(os.path.join(find_examples(), ""))
 
 
 def list_own_paths():
@@ -35,19 +28,20 @@ def list_own_paths():
 
 
 def write_import_paths(paths):
-    """Returns the folders as `run.json` has them: "alf:" stands for the folder of ALF's examples."""
+    """Returns folders in the form of `run.json`, where "alf:" stands for the folder of ALF's examples."""
     return [EXAMPLES if path == find_examples() else path for path in paths]
 
 
 def resolve_import_paths(paths):
-    """Returns the folders that `write_import_paths` has made of them."""
+    """Reverses `write_import_paths`."""
     return [find_examples() if path == EXAMPLES else path for path in paths]
 
 
 def read_import_paths(root_dir):
-    """Returns the folders where the modules of a run may be; an empty list if there is no run.
+    """Reads the folders of a run's modules from `run.json`; [] if there is no run.
 
-    Raises ConfigError if `run.json` is damaged.
+    Raises:
+        ConfigError: if `run.json` is damaged.
     """
     path = os.path.join(root_dir, RUN_FILE)
     if not os.path.exists(path):
@@ -57,7 +51,3 @@ def read_import_paths(root_dir):
             return resolve_import_paths(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
-
-
-def _is_example(path):
-    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(find_examples(), ""))

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Kinds of values: which values an annotation allows, and the words for them.
+"""Kinds of values: the values that an annotation allows, and their descriptions.
 
 `Annotated[int, AtLeast(1)] | None` allows integers from 1 on and None. Errors call it "an integer, at least
 1, or None", and lists of settings "int, at least 1, or None".
@@ -18,7 +18,7 @@ from collections import abc
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
-# What TensorFlow's int64 holds.
+# The largest int64 of TensorFlow.
 _GREATEST_INT = 2**63 - 1
 
 
@@ -27,7 +27,7 @@ _RULES = {"at least": operator.ge, "at most": operator.le, "above": operator.gt,
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """A bound of a number, such as `AtLeast(0)`. Its text is "at least 0"."""
+    """A bound of a number, such as `AtLeast(0)`, with the text "at least 0"."""
 
     rule: str  # a key of _RULES
     bound: float
@@ -47,12 +47,12 @@ Below = functools.partial(Bound, "below")
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """Allows a float without a fraction where an integer is meant: 1e6."""
+    """Marks a float that must be a whole number, such as 1e6."""
 
 
 @dataclasses.dataclass(frozen=True)
 class NotEmpty:
-    """Refuses the text ""."""
+    """Marks a text that must not be ""."""
 
 
 PositiveInt = Annotated[int, AtLeast(1)]
@@ -61,7 +61,7 @@ PositiveFloat = Annotated[float, Above(0)]
 NonNegativeFloat = Annotated[float, AtLeast(0)]
 Fraction = Annotated[float, AtLeast(0), AtMost(1)]
 Text = Annotated[str, NotEmpty()]
-WholeNumber = Annotated[float, Whole(), Above(0)]  # of steps, which people write as 1e6
+WholeNumber = Annotated[float, Whole(), Above(0)]  # a number of steps, which people write as 1e6
 
 
 class Kind(NamedTuple):
@@ -71,10 +71,10 @@ class Kind(NamedTuple):
         accepts: callable (value) -> bool.
         words: for errors, "an integer, at least 1, or None".
         text: for lists of settings, "int, at least 1, or None".
-        takes_callables: whether classes and functions are among them, also in a list or dict.
-        takes_objects: whether objects of a certain class are among them, also in a list or dict.
-        takes_schedules: whether a `Schedule` may stand in place of a number.
-        item: `Kind` of the items, if lists or dicts are among the values, or None.
+        takes_callables: whether it allows classes and functions, also in a list or dict.
+        takes_objects: whether it allows objects of a class, also in a list or dict.
+        takes_schedules: whether it allows a `Schedule` in place of a number.
+        item: `Kind` of the items if it allows lists or dicts, else None.
     """
 
     accepts: Callable[[Any], bool]
@@ -87,9 +87,11 @@ class Kind(NamedTuple):
 
 
 def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
-    """Returns the `Kind` of an annotation; one that Python cannot check at run time allows everything.
+    """Returns the `Kind` of an annotation. Annotations that cannot be checked at run time allow everything.
 
-    `metadata` comes from an `Annotated` around it: bounds of numbers, or a text that names a class.
+    Args:
+        annotation: type, or something from `typing`.
+        metadata: from an `Annotated` around it: bounds of numbers, or the name of a class for errors.
     """
     origin = typing.get_origin(annotation)
     if origin is Annotated:
@@ -124,16 +126,18 @@ def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
 
 
 def show(value: Any) -> str:
-    """Returns what errors show of a value."""
+    """Returns the text of a value for errors."""
     if type(value).__repr__ is object.__repr__:
         return f"an object of {type(value).__name__}"
     return getattr(value, "__name__", repr(value))
 
 
 def _find_number(kind, bounds, is_whole):
+    # The abstract types also accept NumPy's numbers.
     number = numbers.Integral if kind is int else numbers.Real
 
     def accepts(value):
+        # bool is a subclass of int, but True is hardly meant as the number 1.
         if not isinstance(value, number) or isinstance(value, bool):
             return False
         is_finite = (
@@ -151,7 +155,7 @@ def _find_number(kind, bounds, is_whole):
 
 
 def _find_object(cls, name, bounds):
-    """Returns the `Kind` of objects of a class. A schedule, which has several numbers, knows their bounds."""
+    """Returns the `Kind` of objects of a class. Schedules check the bounds of their numbers themselves."""
 
     def accepts(value):
         return isinstance(value, cls) and (not bounds or value.is_within(bounds))
@@ -162,6 +166,7 @@ def _find_object(cls, name, bounds):
 
 def _find_choice(choices):
     def accepts(value):
+        # The types are compared, too, because 1 == True and 1 == 1.0.
         return any(type(value) is type(x) and value == x for x in choices)
 
     text = ", ".join(map(repr, choices))
@@ -169,7 +174,7 @@ def _find_choice(choices):
 
 
 def _find_container(origin, parts, metadata):
-    """Returns the `Kind` of Sequence[X], for lists and tuples, or of dict[str, X] and Mapping[str, X]."""
+    """Returns the `Kind` of Sequence[X], which allows lists and tuples, dict[str, X] or Mapping[str, X]."""
     item = find_kind(parts[-1], metadata)
     is_list = origin is abc.Sequence
 
@@ -186,7 +191,7 @@ def _find_container(origin, parts, metadata):
 
 
 def _join(kinds):
-    """Returns the `Kind` of a union. One that allows everything makes it allow everything."""
+    """Returns the `Kind` of a union. If one kind allows everything, so does the union."""
     kinds.sort(key=lambda kind: kind.text == "None")
     is_open = any(not kind.words for kind in kinds)
 

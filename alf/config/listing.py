@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""All settings: what gin can configure, each parameter with its type, its default and its docstring's text.
+"""Lists all settings with type, default and the text of the docstring.
 
-A process knows the settings of the modules that it has imported, ALF's and the user's own. `alf-train
---list_settings` prints them, and docs/settings.md is made of ALF's.
+The list has the settings of all modules that this process has imported, ALF's and the user's own. `alf-train
+--list_settings` prints it, and docs/settings.md is made from ALF's part.
 """
 
 import functools
@@ -21,14 +21,14 @@ _REQUIRED = "no default"
 
 
 class Parameter(NamedTuple):
-    """A setting as people read it.
+    """A setting as texts.
 
     Attributes:
         name: of the parameter.
-        type: its type and bounds, "int, at least 1"; "" if its annotation does not say one.
-        default: its default as gin files write it, "no default", or "" for what stands for many.
-        text: what the docstring says of it.
-        may_change: whether a run may go on with another value.
+        type: its type and bounds, "int, at least 1"; "" without an annotation.
+        default: its default as gin files write it, "no default", or "" for **kwargs.
+        text: its text in the docstring.
+        may_change: bool, whether a run may go on with another value.
     """
 
     name: str
@@ -39,21 +39,20 @@ class Parameter(NamedTuple):
 
 
 class Configurable(NamedTuple):
-    """What gin can configure: the shortest name for gin files, its module, its summary, its parameters."""
+    """A class or function that gin can configure, as texts."""
 
-    name: str
+    name: str  # the shortest name in gin files
     module: str
-    owner: str  # the module of what is not ALF's own, or ""
-    summary: str
+    owner: str  # the Python module if it is not ALF's own, or ""
+    summary: str  # the first paragraph of the docstring
     parameters: tuple
 
 
 def list_settings(name=""):
-    """Lists the `Configurable`s whose full name contains a text, in either case.
+    """Lists `Configurable`s by name, ignoring upper and lower case.
 
-    A configurable whose name does not contain it is in the list with only those parameters whose full name
-    does, "alf.training.Experiment.num_envs" for example. The user's own come first, then ALF's; both are
-    sorted by name.
+    A configurable is listed with the parameters whose full name, such as "alf.training.Experiment.num_envs",
+    contains `name`. The user's own come first, then ALF's; both are sorted.
     """
     found = {}
     for selector in registry.find_own():
@@ -67,20 +66,20 @@ def list_settings(name=""):
 def _describe(selector, settings):
     function = registry.get(selector)
     summary = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
-    parameters = tuple(_describe_setting(function, x) for x in settings)
+    parameters = []
+    for x in settings:
+        default = "" if x.name.startswith("*") else x.default_text or _REQUIRED
+        text = _find_text(function, x.name.lstrip("*"))
+        parameters.append(Parameter(x.name, x.kind.text, default, text, x.role.may_change))
     owner = "" if function.__module__.partition(".")[0] == "alf" else function.__module__
-    return Configurable(shorten(selector), selector.rpartition(".")[0], owner, summary, parameters)
-
-
-def _describe_setting(function, setting):
-    text = _find_text(function, setting.name.lstrip("*"))
-    return Parameter(setting.name, setting.kind.text, _format_default(setting), text, setting.role.may_change)
+    return Configurable(shorten(selector), selector.rpartition(".")[0], owner, summary, tuple(parameters))
 
 
 def _find_text(function, name):
-    """Returns what docstrings say of a parameter, with that of another class in place of "as in `Policy`"."""
+    """Returns the docstring's text of a parameter. "passed to `Policy`" is replaced by the text there."""
+    # A reference to the same function would never end; it is left as text.
     text = _read_texts(function).get(name, "")
-    referred = re.match(r"as in `(?:\w+\.)*(\w+)`(.*)", text)
+    referred = re.match(r"(?:as in|passed to) `(?:\w+\.)*(\w+)`(.*)", text)
     other = referred and _find_named(referred[1])
     full = _find_text(other, name) if other not in (None, function) else ""
     if not full:
@@ -101,23 +100,11 @@ def _find_named(name):
     return None
 
 
-def _format_default(setting):
-    value = setting.default
-    if setting.name.startswith("*"):
-        return ""
-    if not setting.has_default:
-        return _REQUIRED
-    if isinstance(value, (bool, int, float, str, tuple, list, dict, type(None))):
-        return repr(value)
-    name = registry.find_gin_name(value)
-    return f"@{name}" if name else getattr(value, "__name__", type(value).__name__)
-
-
 @functools.cache
 def _read_texts(function):
-    """Returns a dict from parameter to text: of the docstring, else of a base class.
+    """Returns a dict from parameter to its text in the docstring of a function, a class or its base classes.
 
-    The fields of a named tuple are its "Attributes:".
+    The section of a named tuple's fields is "Attributes:".
     """
     texts = {}
     bases = reversed(inspect.getmro(function)) if inspect.isclass(function) else [function]
@@ -134,7 +121,7 @@ def parse_args(docstring, title="Args"):
     texts = {}
     pattern = rf"^ *(?:\w+ )?{title}:\n((?: .*\n?|\n)*)"
     for section in re.findall(pattern, inspect.cleandoc(docstring), re.MULTILINE):
-        # An entry begins where the section does; its other lines are indented farther.
+        # An entry begins at the indent of the section; its other lines are indented farther.
         for entry in re.split(r"\n(?=\S)", textwrap.dedent(section).strip("\n")):
             names, colon, text = entry.partition(":")
             if colon:
@@ -143,18 +130,17 @@ def parse_args(docstring, title="Args"):
 
 
 def format_settings(settings):
-    """Makes a text for a terminal of a list of `Configurable`s."""
-    return "\n\n".join(map(_format_one, settings))
-
-
-def _format_one(configurable):
-    owner = f"  (of {configurable.owner})" * bool(configurable.owner)
-    lines = [configurable.name + owner, *_wrap(configurable.summary, 4)]
-    for name, kind, default, text, _ in configurable.parameters:
-        is_set = default not in (_REQUIRED, "")
-        value = f" = {default}" if is_set else f"  ({default})" * bool(default)
-        lines += [f"  {configurable.name}.{name}{f': {kind}' * bool(kind)}{value}", *_wrap(text, 6)]
-    return "\n".join(lines)
+    """Formats a list of `Configurable`s for a terminal."""
+    texts = []
+    for configurable in settings:
+        owner = f"  (of {configurable.owner})" * bool(configurable.owner)
+        lines = [configurable.name + owner, *_wrap(configurable.summary, 4)]
+        for name, kind, default, text, _ in configurable.parameters:
+            is_set = default not in (_REQUIRED, "")
+            value = f" = {default}" if is_set else f"  ({default})" * bool(default)
+            lines += [f"  {configurable.name}.{name}{f': {kind}' * bool(kind)}{value}", *_wrap(text, 6)]
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def _wrap(text, indent):
@@ -163,18 +149,18 @@ def _wrap(text, indent):
 
 
 def format_page(settings):
-    """Makes the Markdown of docs/settings.md of a list of `Configurable`s."""
+    """Formats a list of `Configurable`s as the Markdown of docs/settings.md."""
     lines = [
         "# Settings",
         "",
-        "All that a gin file or `--gin_param` can set; `alf-train --list_settings NAME` prints a part of it.",
-        "What has no default is given by ALF, such as `alf.Learner.algorithm`, or must be set, such as",
-        "`alf.environments.load.name`. A `float` may be an integer, too, and a `Callable` is what makes an",
-        "object: `@Name`, without parentheses. A run may go on with another value of a setting with the mark",
-        "†. `make docs-settings` makes this page from annotations and docstrings.",
+        "This page lists all settings of gin files and `--gin_param`. `alf-train --list_settings=NAME`",
+        "prints a part of it. A setting without a default is passed by ALF (`alf.Learner.algorithm`) or",
+        "must be set (`alf.environments.load.name`). A `float` may also be an integer. A `Callable` is a",
+        "class or a function: `@Name`, without parentheses. A run may go on with another value of a setting",
+        "that is marked with †. `make docs-settings` makes this page from annotations and docstrings.",
         "",
         "Modules that a gin file imports have settings of their own: `alf-train --gin_file=FILE",
-        "--list_settings` prints them first. Gin files may also use the names of TF-Agents, see its",
+        "--list_settings` prints them first. Gin files may also use names of TF-Agents, which are in its own",
         "documentation.",
     ]
     module = None
@@ -182,19 +168,13 @@ def format_page(settings):
         if configurable.module != module:
             module = configurable.module
             lines += ["", f"## {module}"]
-        owner = f" (of {configurable.owner}, whose documentation says more)" * bool(configurable.owner)
+        owner = f" (from {configurable.owner})" * bool(configurable.owner)
         lines += ["", f"### {configurable.name}", "", configurable.summary + owner]
         if configurable.parameters:
-            lines += ["", "| parameter | type | default | what it is |", "| --- | --- | --- | --- |"]
+            lines += ["", "| parameter | type | default | meaning |", "| --- | --- | --- | --- |"]
         for name, kind, default, text, may_change in configurable.parameters:
             default = default if default in (_REQUIRED, "") else f"`{default}`"
-            lines.append(
-                "| "
-                + " | ".join([f"`{name}`" + " †" * may_change, *map(_escape, (kind, default, text))])
-                + " |"
-            )
+            cells = [f"`{name}`" + " †" * may_change]
+            cells += [cell.replace("|", "\\|") for cell in (kind, default, text)]  # a bar would end the cell
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _escape(text):
-    return text.replace("|", "\\|")

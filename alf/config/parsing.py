@@ -1,12 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Gin configurations: read from files and bindings, kept apart, and checked for bindings without effect."""
+"""Reads gin configurations from files and bindings, and finds bindings that nothing reads."""
 
 import contextlib
 import os
 import re
 import sys
 import tokenize
-import traceback
 from collections.abc import Sequence
 
 import gin
@@ -18,36 +17,40 @@ from alf.config.hints import (
     check_bindings,
     explain,
     explain_call,
-    explain_unread,
+    find_statement,
     find_unused_macros,
     find_used_macros,
 )
-from alf.config.imports import is_installed, is_of_user, read_import_paths
+from alf.config.imports import is_installed, read_import_paths
 from alf.config.registry import name_binding
 from alf.config.renames import renew_text
 from alf.errors import ConfigError
 
-_PARSE_ERRORS = ImportError, KeyError, OSError, RecursionError, SyntaxError, ValueError, tokenize.TokenError
-_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"
+_PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
+_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"  # in errors of gin, Python and Keras
 
 
 def parse_config(
     gin_files: Sequence[str], gin_params: Sequence[str] = (), params_name: str = "--gin_param"
 ) -> None:
-    """Reads gin files and bindings into gin's configuration; raises ConfigError if one is wrong.
+    """Reads gin files and bindings into gin's configuration.
 
     Args:
-        gin_files: paths; "alf:NAME.gin" is the file of that name among ALF's examples. A gin file may import
-            Python modules beside it, and include gin files beside it. That of a run, `operative_config.gin`,
-            may also import what the run could import.
-        gin_params: texts "NAME = VALUE", which count where a file says something else.
-        params_name: says in errors where these come from.
+        gin_files: paths; "alf:NAME.gin" is a file among ALF's examples. A gin file may import Python modules
+            and include gin files that are beside it. The `operative_config.gin` of a run may also import the
+            modules of the run.
+        gin_params: texts "NAME = VALUE", which override the files.
+        params_name: text for errors, the source of `gin_params`.
+
+    Raises:
+        ConfigError: if a file or a binding is wrong. Errors of modules that a file imports pass through.
     """
     registry.import_settings()
     found = [find_gin_file(path) for path in gin_files]
     look_beside_includes()
     of_runs = [folder for path in found for folder in read_import_paths(os.path.dirname(path))]
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
+    # Bindings come last, because they override files.
     sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
     with collect_used_macros() as used_macros:
         used_macros |= find_used_macros()
@@ -56,9 +59,9 @@ def parse_config(
             try:
                 _parse(parse, source)
             except _PARSE_ERRORS as error:
-                if not isinstance(error, ConfigError) and _is_of_user(error):
+                if _is_of_module(error):
                     raise
-                raise ConfigError(f"{name}: {_explain(error, as_param)}") from None
+                raise ConfigError(f"{name}: {explain(error, as_param)}") from None
     _drop_macros(used_macros)
     check_bindings()
 
@@ -73,7 +76,7 @@ def _parse_file(path):
 
 
 def parse_operative_config(text: str) -> None:
-    """Reads a configuration that another process has made with `operative_config`."""
+    """Reads a configuration that another process made with `operative_config`."""
     registry.import_settings()
     _parse(gin.parse_config, text)
 
@@ -88,36 +91,26 @@ def _parse(parse, source):
         parse(source)
 
 
-def _explain(error, as_param):
-    if isinstance(error, RecursionError):
-        return "the file includes itself"
-    if isinstance(error, tokenize.TokenError):
-        return "a bracket or a quotation mark is not closed"
-    return explain(error, as_param)
+def _is_of_module(error):
+    """Returns whether a module of the user's raised an error when a gin file imported it.
 
-
-def _is_of_user(error, skip=0):
-    """Whether the user's code has raised an error, which then needs its traceback.
-
-    `skip`: how many of the outermost frames of the traceback do not count.
+    Its traceback is needed then. A missing module, and a syntax error, say in their text where they are.
     """
-    frames = list(traceback.walk_tb(error.__traceback__))[skip:]
-    files = [frame.f_code.co_filename for frame, _ in frames]
-    files += re.findall('File "(.*?)", line', str(_find_cause(error)))  # that of a worker process
-    return any(map(is_of_user, files))
+    says_where = isinstance(error, (ConfigError, ModuleNotFoundError, SyntaxError))
+    return not says_where and find_statement(error).startswith(("import ", "from "))
 
 
 def _drop_macros(names):
-    """Removes the macros of these names that nothing uses any more: what used them was replaced or taken."""
-    while unused := find_unused_macros() & names:  # one macro may use another one
+    """Removes macros that nothing uses any more, because the bindings that used them are gone."""
+    while unused := find_unused_macros() & names:  # again, because one macro may use another
         registry.remove_bindings(*((name, "gin.macro") for name in unused))
 
 
 def operative_config():
-    """The text of gin's operative configuration, which can be read where no module of the user is imported.
+    """Returns gin's operative configuration as a text that another process can read.
 
-    Gin itself names the modules that gin files import; Gymnasium imports that of "module:Name-v0", for
-    example.
+    It imports all modules of the user whose bindings it has. Gin itself only writes the imports of gin files;
+    other modules are imported by code, for example by Gymnasium for "module:Name-v0".
     """
     used = {registry.get(selector).__module__ for _, selector in registry.list_read_bindings()}
     text = gin.operative_config_str()
@@ -127,21 +120,29 @@ def operative_config():
 
 
 def _is_own(name):
-    """Whether a module is the user's."""
+    """Returns whether a module is the user's."""
     path = getattr(sys.modules.get(name), "__file__", None)
     return path is not None and not is_installed(path) and name.partition(".")[0] not in ("alf", "__main__")
 
 
 def take_bindings(module, only_read=False):
-    """Removes the bindings of all that a module registers from gin's configuration; returns their names.
+    """Removes the bindings of a module's classes and functions from gin's configuration.
 
-    Raises ConfigError if nothing has read one of them; with `only_read` such a one stays. `module` is a name,
-    such as "alf.population".
+    Args:
+        module: text, such as "alf.population".
+        only_read: bool; True leaves bindings that nothing has read.
+
+    Returns:
+        the names of the removed bindings, a set.
+
+    Raises:
+        ConfigError: if nothing has read a binding and `only_read` is False.
     """
     bound, read = registry.list_bindings(), registry.list_read_bindings()
     keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
     names = [name_binding(*key, parameter) for key in keys for parameter in bound[key]]
     check_dead_bindings([f"{name}=" for name in names])
+    # Macros that only these bindings used would count as unused later, so they go, too.
     used_macros = find_used_macros()
     registry.remove_bindings(*keys)
     _drop_macros(used_macros)
@@ -149,25 +150,26 @@ def take_bindings(module, only_read=False):
 
 
 def check_dead_bindings(bindings=None):
-    """Raises ConfigError, once everything is built, that names the bindings that nothing has read.
+    """Raises ConfigError if nothing has read a binding. Call it once everything is built.
 
-    `bindings`: list of texts "NAME=VALUE" to check; None checks all of gin's configuration.
+    Args:
+        bindings: list of texts "NAME=VALUE" to check; None checks gin's whole configuration.
     """
+    # Compares gin's own texts, which both have the same short names.
     bound = parse_settings(gin.config_str())
-    # A name without a dot is a macro's.
+    # Names without a dot are macros.
     dead = {name for name in bound if "." in name.rpartition("/")[2]}
     for name in parse_settings(gin.operative_config_str()):
-        # A call in the scope a/b reads the binding of a/b, else that of a, else the one without a scope.
+        # A call in the scope a/b reads the binding of a/b, else of a, else without a scope.
         *scopes, parameter = name.split("/")
         candidates = ("/".join((*scopes[:i], parameter)) for i in range(len(scopes), -1, -1))
         dead.discard(next((candidate for candidate in candidates if candidate in bound), None))
     if bindings is not None:
         asked = parse_settings("\n".join(bindings))
-        # Gin may know a parameter by a longer or a shorter name than the user has given.
+        # Gin may write a longer or a shorter name than the user did.
         dead = {name for name in dead if any(_may_be_same(name, other) for other in asked)}
     if dead:
-        names = sorted(dead)
-        raise ConfigError(f"nothing reads the gin binding {', '.join(names)}{explain_unread(names)}")
+        raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
 
 
 def _may_be_same(name, other):
@@ -179,36 +181,34 @@ def _may_be_same(name, other):
 
 @contextlib.contextmanager
 def wrong_calls_are_config_errors():
-    """Context of calls that gin configures: raises ConfigError where a binding has made one wrong.
+    """Context manager for calls that gin configures. It raises ConfigError if a binding made one wrong.
 
-    Then it lacks an argument, has an unknown one, or needs a module that is missing. Any other error is a
-    mistake in code, whose traceback is needed; so is an ImportError that the user's code has raised.
+    That is so if a call lacks an argument, has an unknown one, or needs a module that is missing. Other
+    errors are mistakes in code, and pass through with their traceback.
     """
     try:
         yield
     except ConfigError:
         raise
     except Exception as error:
-        if not _is_wrong_call(error):
+        is_wrong_call = isinstance(error, (TypeError, ValueError)) and re.search(_WRONG_CALL, str(error))
+        if not is_wrong_call and not isinstance(error, ModuleNotFoundError):
             raise error from _find_cause(error)
         called = re.findall("In call to configurable '(.*?)'", str(error))
         where = "".join(f"{name}: " for name in called[:1])
         raise ConfigError(f"{where}{first_line(error)}{explain_call(error)}") from error
 
 
-def _is_wrong_call(error):
-    if isinstance(error, ImportError):
-        return not _is_of_user(error, skip=2)  # the frames of the context and of what it is for
-    return isinstance(error, (TypeError, ValueError)) and re.search(_WRONG_CALL, str(error))
-
-
 def _find_cause(error):
-    """Returns the cause of an error, which gin loses: the traceback of a worker process, for example."""
-    while error.__cause__ is None and type(error.__context__) in type(error).__bases__:  # gin raises it again
+    """Returns the cause of an error, such as the traceback of a worker process.
+
+    Gin raises errors again, as objects of a subclass without the cause; the original is their context.
+    """
+    while error.__cause__ is None and type(error.__context__) in type(error).__bases__:
         error = error.__context__
     return error.__cause__
 
 
 def first_line(error):
-    """An error's text without what gin adds: through which calls it came."""
+    """Returns an error's text as one line, without the calls that gin adds."""
     return " ".join(re.split("\n *(?:In call to|No values supplied)", str(error))[0].split())

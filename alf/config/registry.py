@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What gin has no public way to do. Only this module uses gin's private names; setup.py pins gin's version.
+"""Access to gin's registry and configuration, as far as gin has no public functions for it.
 
-A selector is the full name of something that gin can configure, "alf.training.Trainer". Gin knows a binding
-by a pair of its scope and the selector, and the name of the parameter.
+Only this module uses gin's private names; setup.py pins gin's version. A selector is the full name of a class
+or function that gin can configure, such as "alf.training.Trainer". Gin identifies a binding by a pair (scope,
+selector) and the name of the parameter.
 """
 
 import contextlib
@@ -22,8 +23,8 @@ Bindings = dict[tuple[str, str], dict[str, Any]]
 def import_settings() -> None:
     """Imports all modules of ALF whose settings gin files may bind.
 
-    By their names, because they are above this module: the configuration of a run has the settings of its
-    trainer also where the run's policy alone is loaded.
+    A configuration holds the settings of the trainer even if only the policy is loaded from it. The modules
+    are imported by name, because they are in layers above this one.
     """
     names = "policy_population", "population_settings", "sweep_settings"
     studies = [f"alf.studies.{name}" for name in names]
@@ -47,7 +48,7 @@ def find_all() -> dict[str, Callable[..., Any]]:
 
 
 def find_own() -> dict[str, Callable[..., Any]]:
-    """Returns the dict of `find_all` without what TF-Agents and gin have registered: ALF's and the user's."""
+    """Returns the part of `find_all` that ALF and the user registered, without TF-Agents' and gin's."""
     return {name: x for name, x in find_all().items() if not name.startswith(("tf_agents.", "gin."))}
 
 
@@ -58,7 +59,7 @@ def get(selector: str) -> Callable[..., Any]:
 
 
 def find_matching(name: str) -> list[str]:
-    """Returns the selectors that a short name may mean, for example ["alf.training.Trainer"]."""
+    """Returns the selectors that match a short name, for example ["alf.training.Trainer"]."""
     return [entry.selector for entry in gin.config._REGISTRY.get_all_matches(name)] if name else []
 
 
@@ -68,29 +69,29 @@ def claim_name(name: str, selector: str) -> None:
 
 
 def find(name: str) -> str | None:
-    """Returns the selector that a short name means; None if it means nothing, or several things."""
+    """Returns the selector that matches a short name, None if there is none or several."""
     found = find_matching(name)
     return found[0] if len(found) == 1 else None
 
 
 def shorten(selector: str) -> str:
-    """Returns the name to write in gin files: "Adam" for "alf.optimizers.Adam".
+    """Returns the shortest name for gin files, such as "Adam" for "alf.optimizers.Adam".
 
-    It is the full name where another configurable has the same last part, or where the name was claimed.
+    It is the full name if another configurable has the same last part, or if the name was claimed.
     """
     name: str = gin.config._REGISTRY.minimal_selector(selector)
     return selector if "." in name else name
 
 
 def name_binding(scope: str, selector: str, parameter: str) -> str:
-    """Returns the name of a binding as gin files write it: "eval/Evaluator.num_episodes"."""
+    """Returns the name of a binding in gin files, such as "eval/Evaluator.num_episodes"."""
     return f"{scope}{'/' * bool(scope)}{shorten(selector)}.{parameter}"
 
 
 def complete(name: str) -> str:
-    """Returns the name of a binding with its scope and its selector in full.
+    """Returns the name of a binding with its scope and its full selector.
 
-    A name that means no configurable, or several, stays as it is: its module may not be imported yet.
+    A name stays as it is if no configurable, or several, match it: its module may not be imported yet.
     """
     scope, slash, parameter = name.rpartition("/")
     owner, dot, parameter = parameter.rpartition(".")
@@ -98,13 +99,13 @@ def complete(name: str) -> str:
 
 
 def find_gin_name(target: Callable[..., Any]) -> str | None:
-    """Returns the name of a class or function for gin files; None if gin does not know it."""
+    """Returns the name of a class or function in gin files, None if gin does not know it."""
     entries = gin.config._REGISTRY.items()
     return next((shorten(x.selector) for _, x in entries if target is x.wrapped or target is x.wrapper), None)
 
 
 def list_bindings() -> Bindings:
-    """Returns all bindings of gin's configuration. References are objects."""
+    """Returns all bindings of gin's configuration. References are objects of gin."""
     return dict(gin.config._CONFIG)
 
 
@@ -120,15 +121,15 @@ def remove_bindings(*keys: tuple[str, str]) -> None:
 
 
 def find_macros(values: Any) -> set[str]:
-    """Returns the names of the macros that the values of bindings refer to."""
+    """Returns the names of the macros in the values of bindings."""
     references = gin.config.iterate_references(values, to=gin.get_configurable("gin.macro"))
     return {"/".join(reference.scopes) for reference in references}
 
 
 def read_files_with(opener: Callable[[str], Any], can_open: Callable[[str], bool]) -> None:
-    """Makes gin open files with `opener`. Repeated calls change nothing.
+    """Makes gin open files with `opener`, if `can_open` allows it. Repeated calls change nothing.
 
-    Gin's public `register_file_reader` would come after its own reader, which does not say what it opens.
+    Gin's public `register_file_reader` would add it behind gin's own reader, which takes the file first.
     """
     reader = (opener, can_open)
     if reader not in gin.config._FILE_READERS:
@@ -137,11 +138,12 @@ def read_files_with(opener: Callable[[str], Any], can_open: Callable[[str], bool
 
 @contextlib.contextmanager
 def own_config() -> Iterator[None]:
-    """Context in which gin has another configuration, empty at first; the previous one returns at the end.
+    """Context manager that gives gin an empty configuration, and restores the previous one at the end.
 
     No other thread may use gin meanwhile.
     """
     config = gin.config
+    # The same dict objects must stay, because gin's modules refer to them: only their content is swapped.
     stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
     kept, imports, is_locked = [dict(store) for store in stores], set(config._IMPORTS), gin.config_is_locked()
     gin.clear_config()
@@ -156,13 +158,13 @@ def own_config() -> Iterator[None]:
 
 
 def bind_arguments(make: functools.partial) -> functools.partial:
-    """Adds the arguments that gin would add to a call in the present scope, which then count as read.
+    """Adds the arguments to a call that gin would add in the current scope. They then count as read.
 
-    `@Other()` becomes the object that it makes here and now. A worker process, which has no configuration,
-    can make the call.
+    A worker process, which has no configuration, can then make the call. `@Other()` becomes the object that
+    it makes here and now.
 
     Args:
-        make: a `functools.partial` of any callable.
+        make: `functools.partial` of any callable.
 
     Returns:
         a `functools.partial`; `make` itself if gin does not know its callable.
@@ -172,7 +174,7 @@ def bind_arguments(make: functools.partial) -> functools.partial:
     entry, scope = _find_entry(make.func)
     if entry is None:
         return make
-    # Gin's own wrapper finds the values, here around a function that returns them.
+    # Gin's own wrapper finds the values: here it wraps a function that returns its arguments.
     is_class, function = inspect.isclass(entry.wrapped), entry.wrapped
     if is_class:
         function = inspect.unwrap(gin.config._find_class_construction_fn(function))
@@ -181,15 +183,15 @@ def bind_arguments(make: functools.partial) -> functools.partial:
     instance = [None] * is_class  # the first argument of a constructor
     with gin.config_scope(scope):
         args, kwargs = find_arguments(*instance, *make.args, **make.keywords)
-    # The module of a function has its wrapper. A class that was made configurable elsewhere has another one.
+    # The wrapper if it can be imported by its name; a class may have been made configurable elsewhere.
     constructor = entry.wrapper if can_pickle(entry.wrapper) else entry.wrapped
     return functools.partial(constructor, *args[len(instance) :], **kwargs)
 
 
 def find_lost_binding(make: functools.partial) -> str | None:
-    """Returns a text that names a binding that `bind_arguments` cannot add, or None.
+    """Returns the text of a binding that `bind_arguments` cannot add, or None.
 
-    These are bindings of `Other` in `Mine.argument = @Other`, which is called later, in another process.
+    These are the bindings of `Other` in `Mine.argument = @Other`, which the other process calls later.
     """
     entry, scope = _find_entry(make.func)
     if entry is None:
@@ -204,10 +206,11 @@ def find_lost_binding(make: functools.partial) -> str | None:
 
 
 def _find_entry(make):
-    """Returns the entry of gin's registry that a call reads, or None, and the scope in which it does so."""
+    """Returns the entry of gin's registry that a call reads, or None, and the scope of the call."""
     if not (inspect.isclass(make) or inspect.isroutine(make)):
         return None, None
-    # "@scope/Mine" is a function, or a class whose class has one, that enters the scope and calls `Mine`.
+    # Gin makes of "@scope/Mine" a function, or a class whose metaclass has one, that enters the scope and
+    # calls `Mine`.
     call = type(make).__call__ if inspect.isclass(make) else make
     entered = inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
     if "scope_components" in entered:

@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The registry of settings: what ALF knows about each argument that gin can bind.
+"""The registry of settings, the arguments that gin can bind.
 
-All of it stands at the argument: its annotation has the type, the bounds and the `Role`, its default is the
-default, and the docstring says what it is. `configurable` registers a class or a function and checks the
-values of its arguments. To add a setting is to add an argument.
+Everything about a setting is declared at the argument: its annotation has the type, the bounds and the
+`Role`, its default is the default, and the docstring explains it. `configurable` registers a class or a
+function and checks the values of its arguments. To add a setting, add an argument.
 """
 
 import enum
@@ -23,10 +23,10 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 
 
 class Role(enum.Enum):
-    """What another value of a setting means for a run and for comparisons of runs.
+    """The meaning of another value of a setting, for a run and for comparisons of runs.
 
-    `Annotated[int, Role.EXECUTION]` gives a setting its role, `configurable(..., role=)` those of all
-    settings of a class. A setting without one is CONDITION.
+    `Annotated[int, Role.EXECUTION]` gives one setting its role, `configurable(..., role=)` all settings of a
+    class. The default is CONDITION.
     """
 
     CONDITION = "makes another experiment; a run keeps the value with which it began"
@@ -42,7 +42,7 @@ class Role(enum.Enum):
 
     @property
     def tells_apart(self) -> bool:
-        """Whether runs with other values are other experiments, such as two curves in a plot."""
+        """Whether runs with different values are different experiments, such as two curves in a plot."""
         return self in (Role.CONDITION, Role.ADJUSTABLE)
 
 
@@ -54,10 +54,10 @@ class Setting(NamedTuple):
     """An argument that gin can bind.
 
     Attributes:
-        owner: full name of what has the argument, "alf.training.Experiment".
-        name: of the argument, "num_envs"; with two stars in front if it stands for all others.
+        owner: full name of its class or function, such as "alf.training.Experiment".
+        name: its name, such as "num_envs", or "**kwargs".
         kind: `Kind` of its values.
-        default: its default; `inspect.Parameter.empty` if there is none.
+        default: its default, or `inspect.Parameter.empty`.
         role: its `Role`.
     """
 
@@ -71,8 +71,16 @@ class Setting(NamedTuple):
     def has_default(self) -> bool:
         return self.default is not inspect.Parameter.empty
 
+    @property
+    def default_text(self) -> str | None:
+        """The default as gin files write it, or None if there is none."""
+        if not self.has_default:
+            return None
+        gin_name = registry.find_gin_name(self.default) if callable(self.default) else None
+        return f"@{gin_name}" if gin_name else show(self.default)
 
-_roles: dict[Any, Role] = {}  # of classes and functions as a whole
+
+_roles: dict[Any, Role] = {}  # from a class or function to the role of all its settings
 
 
 def configurable(
@@ -88,12 +96,11 @@ def configurable(
     must be an integer, at least 0".
 
     Args:
-        module: first part of the name in gin files, "alf.training".
-        name: last part of it; None: the name of the class or function.
-        role: `Role` of those settings whose annotations have none.
-        checks: whether calls check values; if not, the class calls `check_arguments` itself.
-        claims_name: whether the last part alone is always enough in gin files. TF-Agents registers some of
-            the same names, which would be ambiguous in a program that imports it.
+        module: the first part of the name in gin files, such as "alf.training".
+        name: the last part of it; None means the name of the class or function.
+        role: `Role` of the settings whose annotations have none.
+        checks: whether calls check values; False if the class calls `check_arguments` itself.
+        claims_name: whether the last part is always enough in gin files, although TF-Agents registers it, too.
     """
 
     def register(target: Target) -> Target:
@@ -111,8 +118,8 @@ def configurable(
 def checked(target: Target, name: str | None = None) -> Target:
     """Makes calls of a class or function raise ConfigError for values that its annotations do not allow.
 
-    A class stays the same object, whose `__init__` or `__new__` is replaced. Errors call it `name`; None: its
-    own name.
+    A function is wrapped; a class stays the same object with another `__init__` or `__new__`. `name` is its
+    name in errors, by default its own.
     """
     owner = name or target.__name__
     if not inspect.isclass(target):
@@ -123,6 +130,7 @@ def checked(target: Target, name: str | None = None) -> Target:
 
 
 def _check_calls(function, owner):
+    # Computed once, at import: a call only compares values.
     signature = inspect.signature(function)
     kinds = _find_kinds(signature)
 
@@ -130,27 +138,27 @@ def _check_calls(function, owner):
     def call(*args, **kwargs):
         try:
             given = signature.bind_partial(*args, **kwargs).arguments
-        except TypeError:  # the call itself says what is wrong
+        except TypeError:  # the call below raises a better error
             given = {}
         _check_all(owner, given, kinds)
         return function(*args, **kwargs)
 
-    call.__signature__ = signature  # gin does not unwrap
+    call.__signature__ = signature  # gin does not look through `functools.wraps`
     return call
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raises ConfigError if a value is of another kind than the annotation of the argument allows.
+    """Raises ConfigError if an annotation does not allow the value of its argument.
 
     Args:
         function: class or function.
-        given: dict from the names of arguments to values; other names do not matter.
+        given: dict from the names of arguments to values; other names are ignored.
     """
     _check_all(function.__name__, given, _find_kinds(inspect.signature(function)))
 
 
 def _find_kinds(signature):
-    """Returns a dict from name to `Kind` of the arguments that are checked."""
+    """Returns a dict from the names of the arguments that are checked to their `Kind`s."""
     named = [x for x in signature.parameters.values() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)]
     kinds = {x.name: find_kind(x.annotation) for x in named if not _is_part(x)}
     return {name: kind for name, kind in kinds.items() if kind.words}
@@ -163,9 +171,9 @@ def _check_all(owner, given, kinds):
 
 
 def _is_part(parameter):
-    """Whether an argument is another part of ALF, the `policy` of an algorithm for example.
+    """Returns whether an argument is another part of ALF, for example the `policy` of an algorithm.
 
-    It has no default, and gin does not make it. Who takes it says what is wrong with it.
+    It has no default and does not come from gin. The class that takes it checks it.
     """
     types = typing.get_args(parameter.annotation) or (parameter.annotation,)
     is_object = all(inspect.isclass(x) and x not in (bool, int, float, str) for x in types)
@@ -173,12 +181,12 @@ def _is_part(parameter):
 
 
 def check_value(name: str, value: Any, annotation: Any) -> None:
-    """Raises ConfigError unless an annotation allows a value; `name` is that of the setting."""
+    """Raises ConfigError unless an annotation allows the value of the setting `name`."""
     check_kind(name, value, find_kind(annotation))
 
 
 def check_kind(name: str, value: Any, kind: Kind) -> None:
-    """Does the same for the `Kind` of an annotation."""
+    """Raises ConfigError unless a `Kind` allows the value of the setting `name`."""
     if kind.accepts(value):
         return
     if kind.item is not None and isinstance(value, (list, tuple, Mapping)):  # name the item that is wrong
@@ -191,9 +199,9 @@ def check_kind(name: str, value: Any, kind: Kind) -> None:
 
 @functools.cache
 def settings_of(owner: str) -> dict[str, Setting]:
-    """Returns the settings of a class or function by their names; `owner` is its full name.
+    """Returns a dict from name to `Setting` of a class or function with the full name `owner`.
 
-    It is empty for one that Python knows no signature of, such as `dict`.
+    It is empty for classes without a signature, such as `dict`.
     """
     function = registry.get(owner)
     try:
@@ -201,18 +209,20 @@ def settings_of(owner: str) -> dict[str, Setting]:
     except ValueError:
         return {}
     usual: Any = _roles.get(inspect.unwrap(function)) or getattr(function, "settings_role", Role.CONDITION)
-    return {
-        x.name: Setting(owner, _star(x), find_kind(x.annotation), x.default, _find_role(x) or usual)
-        for x in parameters
-        if x.kind is not x.VAR_POSITIONAL
-    }
+    settings = {}
+    for x in parameters:
+        if x.kind is not x.VAR_POSITIONAL:
+            name = "**" * (x.kind is x.VAR_KEYWORD) + x.name
+            role = _find_marker(x.annotation) or (Role.SEED if x.name == "seed" else usual)
+            settings[x.name] = Setting(owner, name, find_kind(x.annotation), x.default, role)
+    return settings
 
 
 def find_setting(name: str) -> Setting | None:
-    """Returns the `Setting` that a binding sets; None if it is unknown, or of a module that is not imported.
+    """Returns the `Setting` of a binding, None if it is unknown or its module is not imported.
 
     Args:
-        name: as gin files bind it, with or without scopes and module: "eval/Evaluator.num_episodes".
+        name: of the binding, with or without scopes and module, such as "eval/Evaluator.num_episodes".
     """
     owner, _, parameter = name.rpartition("/")[2].rpartition(".")
     selector = registry.find(owner)
@@ -222,8 +232,8 @@ def find_setting(name: str) -> Setting | None:
 def find_role(name: str) -> Role:
     """Returns the `Role` of a binding by its name in gin files.
 
-    What has the scope "eval" is for evaluation. An unknown setting, such as one of the user's own modules,
-    is a condition of the experiment.
+    Bindings with the scope "eval" are for evaluation. Unknown settings, for example of the user's own
+    modules, are conditions of the experiment.
     """
     if name.startswith("eval/"):
         return Role.MEASUREMENT
@@ -231,17 +241,8 @@ def find_role(name: str) -> Role:
     return Role.CONDITION if setting is None else setting.role
 
 
-def _find_role(parameter: inspect.Parameter) -> Role | None:
-    """Returns the `Role` of a parameter by its annotation, else by its name; None if neither says one."""
-    return _find_marker(parameter.annotation) or (Role.SEED if parameter.name == "seed" else None)
-
-
 def _find_marker(annotation: Any) -> Role | None:
-    """Returns the `Role` in an annotation, also in one part of a union, or None."""
+    """Returns the `Role` in an annotation or in a part of a union, or None."""
     if typing.get_origin(annotation) is Annotated:
         return next((x for x in annotation.__metadata__ if isinstance(x, Role)), None)
     return next(filter(None, map(_find_marker, typing.get_args(annotation))), None)
-
-
-def _star(parameter):
-    return f"**{parameter.name}" if parameter.kind is parameter.VAR_KEYWORD else parameter.name

@@ -1,14 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Credit: whole units out of a rate that is a fraction."""
+"""Credit: earns whole units at a fractional rate."""
 
 from fractions import Fraction
 
 
 class Credit:
-    """Counts how many whole units a fractional rate has earned and nobody has taken.
+    """Counts whole units that were earned at a fractional rate and not taken yet.
 
-    For example, at a `rate` of 0.3 every 10 counts earn exactly 3 units. A float means its decimal digits:
-    0.1 is 1/10. The arithmetic is exact, because floats would lose a unit now and then.
+    At a `rate` of 0.3, for example, every 10 counts earn exactly 3 units. The arithmetic is exact, because
+    floats would lose a unit now and then; a float stands for its decimal digits, so 0.1 is 1/10.
     """
 
     def __init__(self, rate):
@@ -20,13 +20,13 @@ class Credit:
         self._credit += self._rate * count
 
     def take(self):
-        """Takes all whole units; returns how many, an int. The fraction that is left stays."""
-        units = int(self._credit)
+        """Takes all whole units and returns their number, an int. The rest, a fraction, stays."""
+        units = int(self._credit)  # rounded down
         self._credit -= units
         return units
 
     def get_state(self):
-        """What `set_state` needs, as JSON types."""
+        """Returns the state for `set_state`, as JSON types."""
         return [self._credit.numerator, self._credit.denominator]
 
     def set_state(self, state):

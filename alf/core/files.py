@@ -1,37 +1,26 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Paths that users name, and files that are there as a whole or not at all."""
+"""Paths that users name, and files that are written completely or not at all."""
 
 import contextlib
 import os
 
-from alf.errors import ConfigError, SaveError
+from alf.errors import SaveError
 
 
-def find_path(setting, path):
-    """Returns the absolute path that a user names; `~` is the home directory.
-
-    ConfigError names the `setting` if this is no path, or one that TensorFlow cannot open.
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise ConfigError(f"{setting} is {path!r}: it must be a path")
-    try:
-        found = os.path.abspath(os.path.expanduser(path))
-        found.encode()
-    except FileNotFoundError:
-        raise ConfigError(f"{setting} is {path!r}: the current directory was removed") from None
-    except UnicodeEncodeError:
-        raise ConfigError(f"{setting} is {path!r}: the name of each folder must be UTF-8") from None
-    if "\0" in found:
-        raise ConfigError(f"{setting} is {path!r}: a path has no zero byte")
-    return found
+def find_path(path):
+    """Returns the absolute path of a path that a user names; `~` is the home directory."""
+    return os.path.abspath(os.path.expanduser(path))
 
 
 @contextlib.contextmanager
 def replace_file(path):
-    """Gives a binary file to write, which becomes `path` when the block ends without an error.
+    """Context manager that yields a binary file, which becomes `path` when the block ends without an error.
 
-    Until then its name ends in ".tmp". What has that name before, a link for instance, is removed and not
-    followed. OSError is raised if the file cannot be written.
+    Until then its name ends in ".tmp". An older file or link of that name is removed, and a link is never
+    followed.
+
+    Raises:
+        OSError: if the file cannot be written. The old file at `path` stays.
     """
     unfinished = f"{path}.tmp"
     with contextlib.suppress(FileNotFoundError):
@@ -40,7 +29,7 @@ def replace_file(path):
         with open(unfinished, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # before the rename, or a crash could leave an empty file at `path`
         os.replace(unfinished, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -49,9 +38,11 @@ def replace_file(path):
 
 
 def write_file(path, content):
-    """Writes a file, which is replaced; SaveError is raised if that fails, and what was there stays.
+    """Writes a file completely, or leaves the old one as it was and raises SaveError.
 
-    `content` is a text, or bytes.
+    Args:
+        path: text.
+        content: text or bytes.
     """
     try:
         with replace_file(path) as file:

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Nests of tensors and of their specs: leading dimensions, zeros, and the check of a nest against a spec."""
+"""Nests of tensors and of specs: leading dimensions, zeros, and the check of a nest against its spec."""
 
 import re
 
@@ -25,7 +25,7 @@ def to_tensor_spec(nest):
 
 
 def add_leading_dims(spec, *dims, keep_bounds=False):
-    """Prefixes the shape of every spec in a nest with `dims`. Bounds are dropped, or kept."""
+    """Adds the dimensions `dims` in front of the shape of every spec in a nest, with or without bounds."""
     return tf.nest.map_structure(lambda s: _with_shape(s, (*dims, *s.shape), keep_bounds), spec)
 
 
@@ -41,9 +41,9 @@ def _with_shape(spec, shape, keep_bounds):
 
 
 def name_leaves(name, nest):
-    """Makes a dict of the leaves of a nest, in order, with names of letters, digits and underscores.
+    """Returns a dict of the leaves of a nest, in order, with names of letters, digits and underscores.
 
-    One leaf alone gets the name itself, others have their path behind it: "observation_camera_0".
+    A single leaf gets `name`; otherwise the path is appended, for example "observation_camera_0".
     """
     leaves = list_leaves(nest)
     names = [re.sub(r"[^a-zA-Z0-9]", "_", f"{name}_{path}") if path else name for path, _ in leaves]
@@ -53,17 +53,17 @@ def name_leaves(name, nest):
 
 
 def list_leaves(nest):
-    """Lists the leaves of a nest, in order, as (path, leaf): ("camera/0", x); one leaf alone as ("", x)."""
+    """Lists the leaves of a nest as (path, leaf): ("camera/0", x), or ("", x) for a single leaf."""
     return flatten_with_joined_string_paths(nest)
 
 
 def zeros_from_spec(spec, *dims):
-    """Zeros for a nest of specs, with the leading dimensions `dims`."""
+    """Makes zeros for a nest of specs, with the leading dimensions `dims`."""
     return tf.nest.map_structure(lambda s: tf.zeros((*dims, *s.shape), s.dtype), spec)
 
 
 def zero_where(condition, nest):
-    """Returns a nest of [B, ...] with zeros where `condition`, bool [B], holds; or of [T, B, ...], [T, B]."""
+    """Sets a nest of [B, ...] to zeros where `condition`, bool [B], is True; or of [T, B, ...] and [T, B]."""
 
     def zero(x):
         added = [1] * (x.shape.rank - condition.shape.rank)
@@ -74,20 +74,20 @@ def zero_where(condition, nest):
 
 
 def concat(nests, axis):
-    """Concatenates nests of one structure, leaf by leaf."""
+    """Concatenates nests of the same structure, leaf by leaf."""
     return tf.nest.map_structure(lambda *x: tf.concat(x, axis), *nests)
 
 
 def merge_leading_dims(nest, spec):
-    """Merges all dimensions in front of those of the spec into one.
+    """Merges all leading dimensions into one.
 
     Args:
-        nest: of [..., *shape].
-        spec: the unbatched specs, nest of [*shape].
+        nest: nest of [..., *shape].
+        spec: nest of unbatched specs, [*shape].
 
     Returns:
-        the nest of [N, *shape], and the leading dimensions for `split_leading_dim`: ints, or int32 scalars
-        where they are not known while tracing.
+        the nest of [N, *shape], and a list of the leading dimensions for `split_leading_dim`: ints, or int32
+        scalars if they are not known while tracing.
     """
     xs, specs = tf.nest.flatten(nest), tf.nest.flatten(spec)
     num_leading = xs[0].shape.rank - specs[0].shape.rank
@@ -99,12 +99,12 @@ def merge_leading_dims(nest, spec):
 
 
 def split_leading_dim(x, leading):
-    """Reverses `merge_leading_dims` for one tensor: [N, size] -> [*leading, size]."""
+    """Reverses `merge_leading_dims` for one tensor [N, size]. Returns [*leading, size]."""
     return x if len(leading) == 1 else tf.reshape(x, (*leading, x.shape[-1]))
 
 
 def find_structure_mismatch(nest, spec):
-    """Compares the structure of a nest alone; returns None, or a text that says what differs."""
+    """Compares only the structure of a nest with a spec. Returns None, or a text that says what differs."""
     try:
         tf.nest.assert_same_structure(spec, nest, expand_composites=True)
     except (TypeError, ValueError) as error:
@@ -113,11 +113,11 @@ def find_structure_mismatch(nest, spec):
 
 
 def find_mismatch(nest, spec):
-    """Compares a nest with its spec. This is the only such check; callers add whose fault it is.
+    """Compares a nest with its spec. Callers raise the error and say whose fault it is.
 
     Args:
-        nest: of tensors, arrays or specs.
-        spec: nest of tensor or array specs. A dimension of None fits any.
+        nest: nest of tensors, arrays or specs.
+        spec: nest of tensor or array specs. A dimension of None fits any size.
 
     Returns:
         None if structure, dtypes and shapes agree, else a text that says what differs.

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""RestartLimit: how often lost processes may be replaced."""
+"""RestartLimit: limits how often lost processes are replaced."""
 
 import collections
 import time
@@ -11,8 +11,8 @@ class RestartLimit:
     """Counts restarts within a sliding window of time, and logs them.
 
     Args:
-        max_restarts: int, the most restarts within the window.
-        period: float, seconds; length of the window.
+        max_restarts: int, how many restarts are allowed within the window.
+        period: float, the length of the window in seconds.
 
     Attributes:
         count: int, all restarts so far.
@@ -21,10 +21,10 @@ class RestartLimit:
     def __init__(self, max_restarts, period):
         self.count = 0
         self._max_restarts, self._period = max_restarts, period
-        self._times = collections.deque()  # of the restarts within the window
+        self._times = collections.deque()  # the times of the restarts within the window
 
     def count_restart(self, loss, error_class):
-        """Counts a restart after a `loss`, a text; raises an `error_class` if there were too many."""
+        """Counts a restart after `loss`, a text or an error; raises `error_class` if there are too many."""
         times, now = self._times, time.monotonic()
         while times and times[0] <= now - self._period:
             times.popleft()

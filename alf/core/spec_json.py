@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Nests of tensor specs as JSON, in files of replay buffers and of runs."""
+"""Converts nests of tensor specs to JSON and back, for the files of runs and replay buffers."""
 
 import collections
 
@@ -10,7 +10,7 @@ from alf.core.nest_utils import BoundedTensorSpec
 
 
 def nest_to_json(nest):
-    """Turns a nest of tensor specs into what `json.dumps` takes."""
+    """Converts a nest of tensor specs to JSON types."""
     if tf.nest.is_nested(nest):
         kind, children = _children_of(nest)
         value = {"kind": kind, "children": [[key, nest_to_json(child)] for key, child in children]}
@@ -22,13 +22,9 @@ def nest_to_json(nest):
 
 
 def nest_from_json(value):
-    """Reverses `nest_to_json`. A named tuple gets a new class of the same name and fields."""
+    """Reverses `nest_to_json`. A named tuple becomes one of a new class with the same name and fields."""
     if "dtype" in value:
-        dtype = tf.as_dtype(value["dtype"])
-        shape = tuple(value["shape"])
-        is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
-        if not is_number or not all(type(size) is int and size >= 0 for size in shape):
-            raise ValueError(f"no array has dtype {dtype.name} and shape {shape}")
+        dtype, shape = tf.as_dtype(value["dtype"]), tuple(value["shape"])
         if "minimum" not in value:
             return tf.TensorSpec(shape, dtype)
         bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
@@ -42,7 +38,7 @@ def nest_from_json(value):
 
 
 def _children_of(nest):
-    """Returns the kind of a nest, and its (key, child) pairs."""
+    """Returns the kind of a nest and its pairs (key, child)."""
     if isinstance(nest, collections.abc.Mapping):
         return "dict", [(key, nest[key]) for key in sorted(nest)]
     if hasattr(nest, "_fields"):

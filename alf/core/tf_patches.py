@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""WHAT ALF CHANGES IN TENSORFLOW AND PYTHON: three patches that make callbacks from graphs cheaper.
+"""All of ALF's patches of TensorFlow and Python. They make calls of Python from graphs cheaper.
 
-Nothing here runs on import. `alf.drivers` applies the NumPy patch; each callback keeps its own thread, and
-whoever makes a callback takes it back from TensorFlow.
+Importing this module changes nothing. `alf.drivers` applies the NumPy patch, callbacks keep their threads,
+and code that makes a callback takes it back from TensorFlow.
 """
 
 import ctypes
@@ -18,11 +18,11 @@ _thread = threading.local()
 
 
 def keep_python_thread():
-    """Lets Python remember the calling thread, one of TensorFlow's pool, until the process ends.
+    """Keeps the Python thread state of the calling thread of TensorFlow's pool until the process ends.
 
-    A callback from such a thread makes a Python thread state and deletes it when it returns, which costs more
-    than 100 us a call. An acquisition of the GIL (PyGILState_Ensure) that is never released keeps the state:
-    one for each thread of the pool, so a bounded number.
+    A callback in such a thread creates a Python thread state and deletes it at its end, which costs more than
+    100 us for each call. A `PyGILState_Ensure` that is never released keeps the state. There is one state for
+    each thread of the pool, so their number is bounded.
     """
     if not getattr(_thread, "kept", False):
         ctypes.pythonapi.PyGILState_Ensure()
@@ -30,10 +30,10 @@ def keep_python_thread():
 
 
 def spare_version_checks():
-    """Makes arrays that leave a `numpy_function` cheaper, by 12 us of GIL time each.
+    """Saves 12 us of GIL time for each array that a `numpy_function` returns.
 
-    TensorFlow parses NumPy's version for every one of them, to choose between two ways of conversion. These
-    are the same two ways; the version is parsed here, once.
+    TensorFlow parses NumPy's version for each array to choose between two conversions. This function parses
+    it once and installs the right conversion; the two are TensorFlow's.
     """
 
     def convert_by_numpy_1(values, dtype=None, order=None, copy=None):
@@ -42,7 +42,7 @@ def spare_version_checks():
     def convert_by_numpy_2(values, dtype=None, order=None, copy=None):
         if dtype is None or not np.issubdtype(dtype, np.number):
             return np.asarray(values, dtype=dtype, order=order, copy=copy)
-        # Lets numbers overflow, where NumPy 2 would raise an error.
+        # `astype` lets numbers overflow; `asarray` of NumPy 2 would raise an error.
         return np.asarray(values, order=order, copy=copy).astype(dtype, copy=copy)
 
     is_numpy_1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
@@ -50,13 +50,16 @@ def spare_version_checks():
 
 
 def take_from_tensorflow(function):
-    """Makes TensorFlow forget `function`, which the current graph calls by `tf.numpy_function`; returns it.
+    """Makes TensorFlow forget `function`, which the current graph calls by `tf.numpy_function`.
 
-    TensorFlow's outermost graph keeps such a function until the process ends. Afterwards the caller must keep
-    it, as long as the graph may run.
+    TensorFlow's outermost graph would keep the function, and everything that it holds, until the process
+    ends. The caller must keep the function as long as the graph may run.
+
+    Returns:
+        `function`.
     """
     graph = tf.compat.v1.get_default_graph()
     while hasattr(graph, "outer_graph"):
         graph = graph.outer_graph
-    graph._py_funcs_used_in_graph.remove(function.ag_dnc_wrapper__)  # which `function` keeps
+    graph._py_funcs_used_in_graph.remove(function.ag_dnc_wrapper__)  # `function` keeps this wrapper alive
     return function

@@ -6,8 +6,7 @@ import signal
 import socket
 import threading
 
-from alf.core.extras import import_extra
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 
 _ANSWER_SECONDS = 10.0
 

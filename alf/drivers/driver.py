@@ -11,7 +11,7 @@ import tensorflow as tf
 from alf.adapters import as_metric
 from alf.core.annotations import Environment
 from alf.core.credit import Credit
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
@@ -178,7 +178,7 @@ class Driver(abc.ABC):
         Environments whose `seed` raises NotImplementedError keep theirs.
 
         Args:
-            entropy: int, or list of ints, as in `alf.core.seeds.spawn_seeds`.
+            entropy: int, or list of ints, as in `alf.core.randomness.spawn_seeds`.
 
         Raises:
             RuntimeError: if the driver has started.

@@ -8,11 +8,10 @@ import numpy as np
 
 from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
 from alf.config.settings import Seed, configurable
-from alf.core.extras import import_extra
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.environments.arguments import InfoKeys, NumThreads, RenderMode
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 
 _SCREEN_HEIGHT, _SCREEN_WIDTH, _SCREEN_HZ = 210, 160, 60  # of the Atari 2600
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Seed, configurable
-from alf.core.extras import import_extra
 from alf.environments.arguments import InfoKeys, NumThreads, RenderMode
 from alf.environments.gymnasium_env import GymnasiumEnvironment
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 
 
 @configurable("alf.environments")

@@ -15,7 +15,6 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, wrong_result
-from alf.workers.env_batch import WRONG_CALLS, find_misfit
 from alf.workers.info import read_vector_info
 
 
@@ -107,11 +106,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
             self._env.close()
 
     def _reset(self):
-        try:
-            result = self._env.reset(seed=self._seed)
-        except WRONG_CALLS as error:
-            self._raise_misfit("reset", error)
-            raise
+        result = self._env.reset(seed=self._seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
         self._infos = result[1]
@@ -133,11 +128,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         # any() takes 0.8.
         self._num_steps += 1
         action = self._to_env(action)
-        try:
-            result = self._env.step(action)
-        except WRONG_CALLS as error:
-            self._raise_misfit("step", error)
-            raise
+        result = self._env.step(action)
         try:
             observation, reward, terminated, truncated, self._infos = result
         except (TypeError, ValueError):
@@ -158,12 +149,6 @@ class GymnasiumEnvironment(BatchedEnvironment):
         self._ended = last
         discount = self._ones_f32 - terminated.astype(np.float32)
         return EnvStep(step_type, reward, discount, self._convert_observation(observation))
-
-    def _raise_misfit(self, call, error):
-        """Raises the EnvError for an error of a call of `reset` or `step` with a wrong interface."""
-        misfit = find_misfit(call, error)
-        if misfit is not None:
-            raise self._name_error(misfit) from error
 
     def _render(self):
         frames = self._env.render()

@@ -16,7 +16,7 @@ import tensorflow as tf
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Seed, Timeout, configurable
 from alf.core.array_spec import ArraySpec
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.data_structures import EnvStep
 from alf.environments.arguments import InfoKeys, NumWorkers, WorkerTimeout
 from alf.environments.batched_environment import BatchedEnvironment

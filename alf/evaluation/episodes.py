@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluation: what an agent reaches in exactly N episodes."""
+"""Evaluates an agent in exactly N episodes."""
 
 import collections
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import Environment
 from alf.core.nest_utils import find_mismatch, to_tensor_spec
-from alf.core.statistics import bootstrap_interval
+from alf.core.randomness import bootstrap_interval
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError
@@ -21,18 +21,18 @@ _NUM_RESAMPLES = 10_000
 
 
 class Episodes(NamedTuple):
-    """Whole episodes, ordered by sub-environment, then by time: arrays [N]."""
+    """Complete episodes, ordered by sub-environment, then by time: arrays [N]."""
 
-    returns: Any  # float64; undiscounted sums of rewards, of all components of a vector reward
-    lengths: Any  # int64; steps
-    # dict of float64 [N] by the names of docs/metrics.md, "info/KEY" and "info_last/KEY" for each of the
-    # environment's `info_keys`; NaN where an episode has no value.
+    returns: Any  # float64, undiscounted sums of rewards, over all components of a vector reward
+    lengths: Any  # int64, steps
+    # dict of float64 [N], "info/KEY" (mean) and "info_last/KEY" for each of the environment's `info_keys`;
+    # NaN where an episode has no value.
     info: Any
-    components: Any  # dict of float64 [N], "return_0" and so on for those of a vector reward
-    # dict of bool [N] by label: "agents/NAME", whose episodes they are in games of several agents, and
-    # "policies/NAME", which of several policies acted.
+    components: Any  # dict of float64 [N], "return_0", "return_1", ... for the components of a vector reward
+    # dict of bool [N]: "agents/NAME" marks the episodes of an agent in games of several agents, and
+    # "policies/NAME" the episodes in which one of several policies acted.
     labels: Any
-    # float64 [N], 1 where the return is above those of all other agents of the game; () for one agent
+    # float64 [N], 1 if the return is above the returns of all other agents in the game; () for one agent
     wins: Any
 
 
@@ -45,22 +45,22 @@ def evaluate(
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[], Any] = lambda: None,
 ) -> Episodes:
-    """Lets an agent act until each sub-environment has ended its share of the episodes.
+    """Lets an agent act until each sub-environment has ended its share of N episodes.
 
-    Sub-environment i of B contributes its first N // B episodes, one more if i < N % B. So short episodes are
-    not preferred, as they would be among the first N that end. An episode that a worker's restart breaks off
-    does not count. In games of several agents N counts games, and each agent has an episode in each.
+    Sub-environment i of B contributes its first N // B episodes, and one more if i < N % B. (The first N
+    episodes to end would be short ones more often.) An episode that is interrupted by the restart of a worker
+    does not count. In games of several agents, N counts games, and each agent has one episode in each game.
 
     Args:
         agent: `Agent`.
-        env: batched environment of the agent's specs; it is reset first.
-        num_episodes: N, int.
-        deterministic: as in `Agent.predict`.
-        should_stop: callable () -> bool, asked before every step.
+        env: batched environment with the agent's specs; it is reset first.
+        num_episodes: int, N.
+        deterministic: bool, whether the agent acts as well as it can, or explores like in training.
+        should_stop: callable () -> bool, called before every step.
         on_step: callable (), called after the reset and after every step.
 
     Returns:
-        the `Episodes`; only those that have ended, if `should_stop` returned True.
+        the `Episodes`; only the ones that have ended if `should_stop` returned True.
 
     Raises:
         ConfigError: if the environment has other specs than the agent.
@@ -77,6 +77,7 @@ def evaluate(
     time_step, state = env.reset(), None
     on_step()
     while games.are_missing() and not should_stop():
+        # Sub-environments that have done their share act on until all have: their episodes are not counted.
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
         on_step()
@@ -109,14 +110,14 @@ def evaluate(
 
 
 class _Games:
-    """Counts the games of each sub-environment that are over; one of one agent is over when it ends.
+    """Counts the games that are over in each sub-environment. With one agent, a game is an episode.
 
     Args:
         env: batched environment.
-        num_games: int, of all sub-environments together.
+        num_games: int, the number of games in all sub-environments together.
 
     Attributes:
-        agents, policies: tuples of texts; () without several.
+        agents, policies: tuples of names; () if there is only one.
     """
 
     def __init__(self, env, num_games):
@@ -132,40 +133,44 @@ class _Games:
         return bool((self._over < self._share).any())
 
     def find_ended(self, step_type):
-        """The rows whose episodes end with a step, and count; each with its game and the game's number."""
+        """Lists the rows whose episodes end with this step and count, as (row, (game, number of game))."""
         rows = np.flatnonzero(step_type == LAST)
         places = [(row // self._num_agents, int(self._over[row // self._num_agents])) for row in rows]
         return [(row, place) for row, place in zip(rows, places) if place[1] < self._share[place[0]]]
 
     def find_broken_off(self):
-        """Games that begin: what there is of the same number was broken off by a worker's restart."""
+        """Lists the games that begin, as (game, number).
+
+        If there are already episodes with this number, they are of a game that was interrupted by the restart
+        of a worker.
+        """
         begins = self._env.game_begins if self._num_agents > 1 else ()
         return [(game, int(self._over[game])) for game in np.flatnonzero(begins)]
 
     def advance(self, step_type):
         """Counts the games that are over after a step."""
-        # Others go on in a game without an agent whose episode has ended.
+        # The episode of one agent may end before the game does.
         self._over += self._env.game_ends if self._num_agents > 1 else step_type == LAST
 
     def label(self, rows, owner):
-        """The labels of episodes: see `Episodes`."""
+        """Returns `Episodes.labels` of episodes in `rows`, int [N], with the policies `owner`, int [N]."""
         agents = self.agents if self._num_agents > 1 else ()
         labels = {f"agents/{name}": rows % self._num_agents == i for i, name in enumerate(agents)}
         return labels | {f"policies/{name}": owner == i for i, name in enumerate(self.policies)}
 
 
 def _find_wins(places, returns):
-    """Whether each return is above all others of the same game, float64 [N]."""
+    """Returns whether each return is above all other returns of the same game, float64 [N]."""
     of_game = collections.defaultdict(list)
     for place, value in zip(places, returns, strict=True):
         of_game[place].append(value)
-    # The largest one is there once.
+    # A win is the largest return, if it occurs once.
     wins = [value == max(of_game[p]) and of_game[p].count(value) == 1 for p, value in zip(places, returns)]
     return np.array(wins, np.float64)
 
 
 class _InfoFigures:
-    """Mean and last value of an environment's info in the unfinished episode of each sub-environment."""
+    """Mean and last value of the info in the current episode of each sub-environment."""
 
     def __init__(self, env):
         self._env, self._keys = env, get_info_keys(env)
@@ -174,7 +179,7 @@ class _InfoFigures:
         self._last = self._totals
 
     def add(self, is_first):
-        """Adds the info of the environment's last step; episodes begin where `is_first`, bool [B], holds."""
+        """Adds the info of the environment's last step. `is_first`, bool [B]: an episode begins."""
         if self._keys:
             info = self._env.get_info()
             self._last = np.array([info[key] for key in self._keys], np.float64)
@@ -183,7 +188,7 @@ class _InfoFigures:
             self._counts = np.where(is_first, 0, self._counts + has_value)
 
     def of(self, i):
-        """The figures of sub-environment `i`, floats in the order of `names`."""
+        """Returns the figures of sub-environment `i`, floats in the order of `names`."""
         means = [t / n if n else np.nan for t, n in zip(self._totals[:, i], self._counts[:, i])]
         return [*means, *self._last[:, i]]
 
@@ -195,18 +200,18 @@ def _check_specs(agent, env):
         mismatch = find_mismatch(to_tensor_spec(ours), theirs)
         if mismatch:
             raise ConfigError(
-                f"the environment is not one that the agent was trained for: {name}: {mismatch}"
+                f"the environment does not have the specs that the agent was trained for: {name}: {mismatch}"
             )
 
 
 def summarize_episodes(episodes):
-    """Describes `Episodes`: a dict of what `summarize` returns.
+    """Summarizes `Episodes` in a dict from name to the result of `summarize`.
 
-    The names are "return", "length", and those of components and info; in games of several agents
-    "agents/NAME/return" and "agents/NAME/win", the share of games that it has won; with several policies
-    "policies/NAME/return" and "policies/NAME/win".
+    The names are "return", "length" and the names of components and info; in games of several agents also
+    "agents/NAME/return" and "agents/NAME/win", the share of games that the agent won; with several policies
+    also "policies/NAME/return" and "policies/NAME/win".
 
-    Episodes without a value of an info do not count; an info that no episode has is left out.
+    Episodes without a value of an info do not count for it; an info without any value is left out.
     """
     info = {name: values[~np.isnan(values)] for name, values in episodes.info.items()}
     figures = {"return": episodes.returns, "length": episodes.lengths, **episodes.components, **info}
@@ -219,10 +224,10 @@ def summarize_episodes(episodes):
 
 
 def summarize(values):
-    """Describes numbers, an array [N]: a dict of floats.
+    """Summarizes an array [N] in a dict of floats.
 
-    `mean`, `median`, `std` (of the sample, 0 for one number), `min`, `max`, and `low` and `high`, the ends of
-    the 95 % interval of the mean by bootstrap percentiles (Efron 1979). All are NaN without any number.
+    These are `mean`, `median`, `std` (of the sample; 0 for one number), `min`, `max`, and `low` and `high`,
+    the 95 % interval of the mean by bootstrap percentiles (Efron 1979). All are NaN for an empty array.
     """
     values = np.asarray(values, np.float64)
     if not len(values):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluator: evaluates checkpoints while training goes on, in a thread or in another process."""
+"""Evaluator: evaluates checkpoints during training, in a thread or in another process."""
 
 import contextlib
 import queue
@@ -18,20 +18,20 @@ from alf.evaluation.session import ClusterSession, ProcessSession, Session
 from alf.policies.policy import Policy
 
 _PLACES = ("thread", "process", "cluster")
-_CLOSE_SECONDS = 5.0  # for the environments to return from a step and to close
+_CLOSE_SECONDS = 5.0  # the time in which environments return from a step and close
 
 
 class Evaluation(NamedTuple):
     """The evaluation of a checkpoint."""
 
-    path: str  # of the checkpoint
-    env_steps: int  # that were learned from before
-    figures: dict  # what `alf.evaluation.episodes.summarize_episodes` returns
-    seconds: float  # that it took
+    path: str  # the path of the checkpoint
+    env_steps: int  # environment steps learned from before the checkpoint
+    figures: dict  # the result of `alf.evaluation.episodes.summarize_episodes`
+    seconds: float  # the time that the evaluation took
     video: Any = None  # `alf.evaluation.video.Gif`, if there is one
 
     def scalars(self) -> dict[str, float]:
-        """The numbers for TensorBoard, a dict by name: "eval/return_mean", for example."""
+        """Returns the numbers for TensorBoard, a dict by names such as "eval/return_mean"."""
         figures = self.figures.items()
         values = {f"eval/{name}_{key}": x for name, parts in figures for key, x in parts.items()}
         return {**values, "eval/seconds": self.seconds}
@@ -39,31 +39,32 @@ class Evaluation(NamedTuple):
 
 @configurable("alf.training", role=Role.MEASUREMENT)
 class Evaluator:
-    """Evaluates the newest weights from time to time. The actors and the learner go on meanwhile.
+    """Evaluates the newest weights at intervals, while actors and learner go on.
 
-    Set `Trainer.evaluator_ctor = @Evaluator` and one of the intervals. The next evaluation begins after the
-    one before has ended.
+    Set `Trainer.evaluator_ctor = @Evaluator` and one of the intervals. An evaluation begins only after the
+    previous one has ended.
 
     Args:
         interval_steps: environment steps between the beginnings of two evaluations, or None.
-        interval_seconds: seconds between them, or None. One interval must be set; with both, the first one
-            that is over counts.
-        num_episodes: N, of each evaluation.
-        batch_size: sub-environments that step together, at most N; an `env_ctor` without an argument
-            `batch_size` ignores it.
-        deterministic: whether the policy acts as well as it can, or explores as in training.
-        seed: int; every evaluation gives the environments the same seeds. None: they have others each time.
-        place: where it evaluates. "thread": in this process. "process": in another one on this machine, which
-            costs the memory of one, and leaves this process the GIL. "cluster": in a process that Ray starts,
-            perhaps on another machine. Other processes make policy and environments from gin's configuration.
-        env_ctor: callable (seed=) -> batched environment, for users without gin and the place "thread". None:
-            `Experiment.env_ctor`, with bindings of the scope "eval", such as
+        interval_seconds: seconds between the beginnings of two evaluations, or None. One of the intervals
+            must be set; with both, the first to be over counts.
+        num_episodes: int, N, the episodes of each evaluation.
+        batch_size: int, at most N, how many sub-environments step together; ignored if `env_ctor` has no
+            argument `batch_size`.
+        deterministic: bool, whether the policy acts as well as it can, or explores like in training.
+        seed: int, with which each evaluation seeds the environments; None takes other seeds each time.
+        place: where it evaluates. "thread": in this process. "process": in another process on this machine,
+            which needs more memory but does not hold the GIL of this process. "cluster": in a process that
+            Ray starts, possibly on another machine. Other processes make policy and environments from gin's
+            configuration.
+        env_ctor: callable (seed=) -> batched environment, for users without gin and the place "thread". None
+            means `Experiment.env_ctor` with the bindings of the scope "eval", such as
             `eval/alf.environments.load.max_episode_steps = 500`.
         cluster_ctor: callable () -> `RayEvaluator`, for the place "cluster".
-        video_interval: int, N; TensorBoard shows the beginning of each N-th evaluation, from the first one
-            on, as a moving picture. None for no picture. The environments must render: they are made with
+        video_interval: int; TensorBoard shows the beginning of every so many evaluations as an animation,
+            from the first on. None for no animation. The environments must render: they are made with
             `render_mode = "rgb_array"`, which makes some of them slower.
-        video_frames: time steps of such a picture, of sub-environment 0. 200 are some MB.
+        video_frames: int, the time steps of such an animation, from sub-environment 0. 200 take some MB.
     """
 
     def __init__(
@@ -108,20 +109,23 @@ class Evaluator:
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
 
     def open(self, policy: Policy) -> None:
-        """Makes the environments, which shows whether they can be made. `policy` learns; it is copied."""
+        """Makes the environments, in this process first, so that errors show before training begins.
+
+        `policy` is the policy that learns; it is copied.
+        """
         self._policy = policy.copy()
         if self._place == "cluster":
             self._remote = self._cluster_ctor()
         self._session = Session(self._policy, **self._settings, env_ctor=self._env_ctor)
 
     def run(self, root_dir: str, env_steps: int) -> None:
-        """Begins to count the intervals; after `open`.
+        """Starts the thread or process and the intervals. Call it after `open`.
 
         Args:
-            root_dir: the run's directory, with its configuration, which is gin's.
-            env_steps: environment steps learned from so far.
+            root_dir: path of the run's directory, which holds its configuration.
+            env_steps: int, environment steps learned from so far.
         """
-        if self._place != "thread":
+        if self._place != "thread":  # the session in this process has shown that the environments work
             self._session.close()
         if self._place == "process":
             self._session = ProcessSession(root_dir, self._settings)
@@ -132,7 +136,7 @@ class Evaluator:
         self._thread.start()
 
     def is_due(self, env_steps: int) -> bool:
-        """Whether an evaluation should begin now. `env_steps`: as in `run`."""
+        """Returns whether an evaluation should begin after `env_steps` environment steps."""
         if self._is_busy:
             return False
         steps, seconds = self._interval_steps, self._interval_seconds
@@ -140,15 +144,20 @@ class Evaluator:
         return is_due or (seconds is not None and time.monotonic() - self._last_time >= seconds)
 
     def start(self, path: str, env_steps: int) -> None:
-        """Begins to evaluate a checkpoint, whose files must stay until the result is there."""
+        """Begins to evaluate a checkpoint. Its files must stay until `poll` returns the result."""
+        # Only the thread that trains reads and writes these; the other thread only sees the queues.
         self._last_steps, self._last_time, self._is_busy = env_steps, time.monotonic(), True
         self._jobs.put((path, env_steps))
 
     def poll(self, timeout: float = 0.0) -> Evaluation | None:
         """Returns the `Evaluation` that has ended since the last call, or None.
 
-        It waits at most `timeout` seconds for one that has begun. It raises what the environments raised, or
-        EnvError if the process has ended, with the place "cluster" too often.
+        Args:
+            timeout: float, how many seconds to wait for an evaluation that has begun.
+
+        Raises:
+            Exception: an exception of the environments.
+            EnvError: if the process has ended; in a cluster, if that happened too often.
         """
         if not self._is_busy:
             return None
@@ -162,13 +171,15 @@ class Evaluator:
         return result
 
     def close(self) -> None:
-        """Ends the evaluation that goes on, and closes the environments; may be repeated.
+        """Ends the current evaluation and closes the environments. May be called again.
 
-        It returns within 5 seconds, with a warning in the log if the environments do not.
+        It returns within 5 seconds. The log has a warning if the environments have not closed by then.
         """
         if self._session is None:
             return
+        # The first line makes a second call do nothing, also if the thread hangs below.
         session, self._session = self._session, None
+        # The thread closes the environments, because it may be inside one of them.
         session.stop()
         if self._thread is None:
             session.close()
@@ -179,12 +190,12 @@ class Evaluator:
             logging.warning("the environments of the evaluation did not close within %g s", _CLOSE_SECONDS)
 
     def _work(self):
-        """Evaluates what is in the queue; runs in the thread, which also closes the environments."""
+        """Evaluates the checkpoints in the queue. The thread runs this, and also closes the environments."""
         with contextlib.closing(self._session) as session:
             while (job := self._jobs.get()) is not None:
                 started = time.monotonic()
                 try:
                     figures, video = session.evaluate(job[0])
                     self._results.put(Evaluation(*job, figures, time.monotonic() - started, video))
-                except BaseException as error:
+                except BaseException as error:  # `poll` raises it in the thread that trains
                     self._results.put(contain(error, "an environment of the evaluation"))

@@ -1,12 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""export: writes a policy as a SavedModel, and for TensorFlow Lite and ONNX. No file needs ALF to run.
+"""export: writes a policy as a SavedModel and for TensorFlow Lite and ONNX. None of the files needs ALF.
 
-The folder is a SavedModel of TF-Agents' `PolicySaver`, with its `action` and `get_initial_state`. Besides:
+The folder is a SavedModel of TF-Agents' `PolicySaver`, with its `action` and `get_initial_state`, and has
+also
 
-    signature "serving_default" of the SavedModel: a `FlatPolicy`, of any batch size.
-    policy.tflite: the same for TensorFlow Lite, of batch size 1.
-    policy.onnx: the same for ONNX, of any batch size.
-    signature.json: names, dtypes and shapes of the inputs and outputs of all three, and where they are from.
+    the signature "serving_default" of the SavedModel: a `FlatPolicy` for any batch size,
+    policy.tflite: the same for TensorFlow Lite, for batch size 1,
+    policy.onnx: the same for ONNX, for any batch size,
+    signature.json: names, dtypes and shapes of the inputs and outputs of these three, and their origin.
 """
 
 import contextlib
@@ -36,17 +37,17 @@ _ONNX_SECONDS = 600.0
 
 
 def export(policy, output, deterministic=True, tflite=False, onnx=False, overwrite=False):
-    """Writes a policy into a new folder, which is there as a whole or not at all.
+    """Writes a policy into a new folder, completely or not at all.
 
     Args:
         policy: `Policy`.
         output: path of the folder.
-        deterministic: whether the exported policy acts as well as it can, or explores as in training.
-        tflite, onnx: whether to write these files, too.
-        overwrite: whether an earlier export is replaced. Anything else in its place is an error.
+        deterministic: bool, whether the exported policy acts as well as it can, or explores like in training.
+        tflite, onnx: bools, whether to write these files, too.
+        overwrite: bool, whether to replace an earlier export. Other files are never replaced.
 
     Returns:
-        list of the operations of TensorFlow that policy.tflite needs besides those of TensorFlow Lite.
+        list of the TensorFlow operations that policy.tflite needs in addition to TensorFlow Lite's.
 
     Raises:
         ConfigError: if the policy cannot be converted, or the folder cannot be written.
@@ -83,30 +84,31 @@ def _save_model(policy, flat, deterministic, folder):
     saver.signatures[_FUNCTION] = flat.trace()
     try:
         saver.save(folder)
-    except tf.errors.OpError as error:  # TensorFlow raises no OSError; its message begins with the file
+    except tf.errors.OpError as error:  # TensorFlow's errors are not OSErrors; the text begins with the file
         raise OSError(tell(error).partition("\n")[0].rpartition("; ")[2]) from error
 
 
 def _write_tflite(policy, flat, path):
-    """Writes the file; returns the names of the operations that TensorFlow Lite does not have."""
-    holder = tf.Module()  # of the variables alone: it would save Keras layers as well
+    """Writes policy.tflite. Returns the names of the operations that TensorFlow Lite does not have."""
+    holder = tf.Module()  # holds only the variables: with `policy` the converter would save Keras layers, too
     holder.weights = list(policy.variables)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([flat.trace(batch_size=1)], holder)
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
     try:
         content = converter.convert()
-    except Exception as error:  # of several kinds
+    except Exception as error:  # the converter raises several kinds
         unknown = sorted(set(re.findall(r"'tf\.(\w+)' op is neither", str(error))))
         if unknown:
             raise ConfigError(f"tflite: it does not know the operations {', '.join(unknown)}") from error
         raise ConfigError(f"tflite: the policy cannot be converted: {str(error).splitlines()[0]}") from error
     with open(path, "wb") as file:
         file.write(content)
+    # The operations that need the "Flex" delegate; the file names them in its table of custom operations.
     return sorted({name.decode() for name in re.findall(rb"\0Flex(\w+)\0", content)})
 
 
 def onnx_command(folder, python="python"):
-    """The command that converts an exported folder where tf2onnx is installed, as a list of texts."""
+    """Returns the command that converts an exported folder with tf2onnx, a list of texts."""
     options = {"saved-model": folder, "signature_def": _FUNCTION, "opset": _OPSET}
     options["output"] = os.path.join(folder, ONNX_FILE)
     return [python, "-m", "tf2onnx.convert", *(x for k, v in options.items() for x in (f"--{k}", str(v)))]
@@ -122,12 +124,13 @@ def _check_no_bfloat16(flat):
 
 
 def _write_onnx(folder):
+    # In another process, so that a conversion that does not end can be stopped.
     command = onnx_command(folder, sys.executable)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ONNX_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise ConfigError(f"onnx: tf2onnx has not ended after {_ONNX_SECONDS:g} s") from None
-    # It writes a file that does not run if it does not know an operation.
+    # If tf2onnx does not know an operation, it still writes a file, which does not run.
     unknown = sorted(set(re.findall(r"Tensorflow op \[.*: (\w+)\] is not supported", done.stderr)))
     if unknown:
         raise ConfigError(f"onnx: tf2onnx does not know the operations {', '.join(unknown)}")
@@ -142,7 +145,7 @@ def _describe(name, spec):
 
 @contextlib.contextmanager
 def _quiet():
-    """Context without messages about each file, and that there is no `distribution`."""
+    """Context manager that silences messages about each file and about the missing `distribution`."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
@@ -153,13 +156,13 @@ def _quiet():
 
 @contextlib.contextmanager
 def _new_folder(path, overwrite):
-    """Gives a folder to fill, which becomes `path` when the block ends without an error."""
-    path = find_path("output", path)
+    """Context manager that yields a folder, which becomes `path` when the block ends without an error."""
+    path = find_path(path)
     if os.path.lexists(path):
         if not overwrite:
             raise ConfigError(f"output {path!r} exists: choose another one, or overwrite it")
         if not os.path.exists(os.path.join(path, SIGNATURE_FILE)):
-            raise ConfigError(f"output {path!r} is no export: overwrite does not replace it")
+            raise ConfigError(f"output {path!r} is not an export: overwrite does not replace it")
     parent, name = os.path.split(path)
     try:
         os.makedirs(parent, exist_ok=True)
@@ -167,6 +170,7 @@ def _new_folder(path, overwrite):
             folder = os.path.join(temporary, "new")
             os.mkdir(folder)
             yield folder
+            # Two renames within a file system: at no time is there a half-written folder at `path`.
             if overwrite and os.path.lexists(path):
                 os.rename(path, os.path.join(temporary, "old"))
             os.rename(folder, path)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Sessions: a policy and its environments, for one evaluation after another, here or in another process."""
+"""Sessions hold a policy and environments for many evaluations, in this process or in another one."""
 
 import base64
 import contextlib
@@ -28,30 +28,36 @@ from alf.policies.agent import Agent
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env, restore_policy
 
-_END_SECONDS = 2.0  # for the process to close its environments
+_END_SECONDS = 2.0  # the time in which the process closes its environments
 
 
 class Result(NamedTuple):
-    """What an evaluation gives."""
+    """The result of an evaluation."""
 
-    figures: dict  # what `summarize_episodes` returns
-    video: Any = None  # `Gif`, if there is one
+    figures: dict  # the result of `summarize_episodes`
+    video: Any = None  # `Gif` or None
 
     def to_json(self):
-        """Returns JSON types."""
+        """Converts it to JSON types."""
         video = self.video and self.video._replace(content=base64.b64encode(self.video.content).decode())
         return {"figures": self.figures, "video": video}
 
     @classmethod
     def from_json(cls, value):
-        """Makes it from what `to_json` returned."""
+        """Reverses `to_json`."""
         video = value["video"] and Gif(*value["video"])
         video = video and video._replace(content=base64.b64decode(video.content))
         return cls(value["figures"], video)
 
 
 class Session:
-    """A policy and its environments, for evaluations one after another; arguments as in `Evaluator`."""
+    """A policy and its environments, in this process.
+
+    Args:
+        policy: `Policy`, whose variables are changed.
+        batch_size, num_episodes, deterministic, seed, video_interval, video_frames, env_ctor: arguments of
+            `Evaluator`.
+    """
 
     def __init__(
         self,
@@ -78,17 +84,17 @@ class Session:
             self._check_renders()
 
     def evaluate(self, path):
-        """Evaluates a checkpoint; returns the `Result`."""
+        """Evaluates the checkpoint at `path`. Returns the `Result`."""
         restore_policy(self._policy, path)
         return self._evaluate()
 
     def evaluate_weights(self, weights):
-        """Evaluates what `get_weights` returned of the same policy; returns the same as `evaluate`."""
+        """Evaluates weights, the result of `get_weights` for the same policy. Returns the `Result`."""
         set_weights(self._policy, weights)
         return self._evaluate()
 
     def stop(self):
-        """Ends the evaluation that goes on, after its step; from any thread."""
+        """Ends the current evaluation after its step. Any thread may call this."""
         self._is_stopping = True
 
     def close(self):
@@ -96,19 +102,17 @@ class Session:
         self._env.close()
 
     def _evaluate(self):
+        # The same seed for each evaluation, so that their differences come from the weights.
         if self._seed is not None:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(self._seed)
         should_stop = lambda: self._is_stopping  # noqa: E731
-        recorder = GifRecorder(self._env, self._video_frames if self._records() else 0)
+        is_recorded = self._video_interval is not None and self._num_evaluations % self._video_interval == 0
+        recorder = GifRecorder(self._env, self._video_frames if is_recorded else 0)
         settings = self._num_episodes, self._deterministic, should_stop, recorder
         figures = summarize_episodes(evaluate(self._agent, self._env, *settings))
         self._num_evaluations += 1
         return Result(figures, recorder.make_gif())
-
-    def _records(self):
-        """Whether there is a video of this evaluation."""
-        return self._video_interval is not None and self._num_evaluations % self._video_interval == 0
 
     def _check_renders(self):
         try:
@@ -123,7 +127,12 @@ class Session:
 
 
 class ProcessSession:
-    """Evaluates in a process of its own; the methods are those of `Session`."""
+    """Evaluates in another process, with the methods of `Session`.
+
+    Args:
+        root_dir: path of the run's directory.
+        settings: dict of the arguments of a `Session`.
+    """
 
     def __init__(self, root_dir, settings):
         program = "alf.evaluation.session_process"
@@ -132,13 +141,17 @@ class ProcessSession:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Training has the cores; evaluation is in no hurry.
+            # One thread, because training needs the cores.
             env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
         )
 
     def evaluate(self, path):
-        """As `Session.evaluate`. EnvError is raised for any error in the process, or if it has ended."""
-        with contextlib.suppress(BrokenPipeError):
+        """Evaluates the checkpoint at `path`. Returns the `Result`.
+
+        Raises:
+            EnvError: for any error in the process, or if it has ended.
+        """
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; `readline` below returns ""
             self._process.stdin.write(path + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -151,11 +164,11 @@ class ProcessSession:
         return Result.from_json(answer)
 
     def stop(self):
-        """Ends the process, also in the middle of an evaluation; from any thread."""
+        """Ends the process, also during an evaluation. Any thread may call this."""
         self._process.terminate()
 
     def close(self):
-        """Waits for the end of the process, and kills it if it does not end."""
+        """Ends the process, and kills it if it does not end in time."""
         self.stop()
         try:
             self._process.wait(_END_SECONDS)
@@ -167,13 +180,14 @@ class ProcessSession:
 
 
 class ClusterSession:
-    """Evaluates anywhere in a cluster; the methods are those of `Session`.
+    """Evaluates in a process that Ray starts anywhere in a cluster, with the methods of `Session`.
 
-    Weights travel there rather than a path: the files of the run may be on this machine alone.
+    It sends weights rather than the path of a checkpoint, because the run's files may only be on this
+    machine.
 
     Args:
         evaluator: `RayEvaluator`, not started.
-        policy: `Policy` like the one that learns; its variables change.
+        policy: `Policy` like the policy that learns; its variables are changed.
         settings: dict of the arguments of a `Session`.
     """
 
@@ -185,25 +199,25 @@ class ClusterSession:
         evaluator.start(AfterTensorFlow(make))
 
     def evaluate(self, path):
-        """As `Session.evaluate`; also raises what `RayEvaluator.evaluate` does."""
+        """Evaluates the checkpoint at `path`. Returns the `Result`. Raises like `RayEvaluator.evaluate`."""
         restore_policy(self._policy, path)
         return self._evaluator.evaluate(get_weights(self._policy))
 
     def stop(self):
-        """Ends the process there, also in the middle of an evaluation; from any thread."""
+        """Ends the process, also during an evaluation. Any thread may call this."""
         self._evaluator.stop()
 
     def close(self):
-        """Does the same."""
+        """Ends the process."""
         self._evaluator.stop()
 
 
 def _make_evaluate(config, specs, settings):
-    """Returns `evaluate_weights` of a `Session` in another process.
+    """Makes a `Session` in the other process and returns its method `evaluate_weights`.
 
     Args:
-        config: text of the run's gin configuration.
-        specs: of observations, actions and rewards, for `Experiment.make_policy`.
+        config: text, the run's gin configuration.
+        specs: tuple of the specs of observations, actions and rewards, for `Experiment.make_policy`.
         settings: dict of the arguments of a `Session`.
     """
     gin.clear_config()

@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The other end of a `ProcessSession`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS`.
+"""The program of a `ProcessSession`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS`.
 
-SETTINGS are the arguments of a `Session`, as JSON. Each line of the standard input, the path of a checkpoint,
-is answered by a line: JSON of a `Result` or {"error": text}. The process ends with its standard input.
+SETTINGS is JSON of the arguments of a `Session`. The standard input has one path of a checkpoint in each
+line. The standard output answers with a line of JSON: a `Result`, or {"error": text}. The process ends when
+its standard input does.
 """
 
 import json
@@ -14,14 +15,17 @@ from alf.runs.saved_run import SavedRun
 
 
 def main():
-    """Answers requests until there are no more."""
-    os.setpgrp()  # A terminal's Ctrl-C is for the run, which ends this process.
+    """Answers requests until the standard input ends."""
+    os.setpgrp()  # so that a terminal's Ctrl-C only reaches the run, which then ends this process
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what environments print must not be taken for an answer
+    os.dup2(2, 1)  # so that output of environments is not taken for an answer
     session = None
     for path in sys.stdin:
         try:
-            session = session or _make_session(*sys.argv[1:])
+            if session is None:  # in the loop, so that an error here becomes an answer, too
+                run = SavedRun(sys.argv[1])
+                run.read_config()
+                session = Session(run.make_policy(), **json.loads(sys.argv[2]))
             answer = session.evaluate(path.rstrip("\n")).to_json()
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
@@ -29,12 +33,6 @@ def main():
         answers.flush()
     if session is not None:
         session.close()
-
-
-def _make_session(root_dir, settings):
-    run = SavedRun(root_dir)
-    run.read_config()
-    return Session(run.make_policy(), **json.loads(settings))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Frames of an environment, and an animated picture of them for TensorBoard."""
+"""Renders frames of an environment and makes animations of them for TensorBoard."""
 
 import contextlib
 import io
@@ -8,31 +8,31 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-import PIL.Image  # TensorBoard brings it.
+import PIL.Image  # a dependency of TensorBoard
 
 from alf.config.parsing import first_line
 from alf.errors import ConfigError
 from alf.workers.arrays import describe
 
-_LONGEST_SIDE = 240  # pixels of a Gif
-_SHORTEST_FRAME = 20  # ms; browsers show faster ones with 10 frames a second
+_LONGEST_SIDE = 240  # the largest width and height of a Gif in pixels
+_SHORTEST_FRAME = 20  # ms; browsers slow faster animations down to 10 frames a second
 _OPENGL_ERROR = r"OpenGL|MUJOCO_GL|OSMesa|EGL|\be?gl[A-Z]\w+"
 
 
 class Gif(NamedTuple):
-    """An animated picture."""
+    """An animation."""
 
     width: int  # pixels
     height: int
-    content: Any  # bytes, the file
+    content: Any  # bytes of the file
 
 
 class GifRecorder:
-    """Keeps the first frames of sub-environment 0: one for each call, until there are enough.
+    """Records the first frames of sub-environment 0, one in each call.
 
     Args:
         env: batched environment that renders.
-        num_frames: int.
+        num_frames: int, how many frames it records.
     """
 
     def __init__(self, env, num_frames):
@@ -45,7 +45,7 @@ class GifRecorder:
             self._frames.append(image)
 
     def make_gif(self):
-        """Returns the `Gif`, at most 240 pixels wide and high; None without a frame."""
+        """Makes a `Gif` of at most 240 x 240 pixels; None without frames."""
         if not self._frames:
             return None
         first, *others = self._frames
@@ -56,15 +56,18 @@ class GifRecorder:
 
 
 def choose_drivers():
-    """Sets the environment variables of graphics libraries that the user has not set, before they start."""
+    """Sets environment variables of graphics libraries, except those that the user has set.
+
+    Call it before the libraries are loaded.
+    """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame would complain where there is no sound card.
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame would complain without a sound card
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo takes GLFW by itself, which needs a screen.
+        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's default, GLFW, needs a screen
 
 
 def render_frame(env):
-    """Returns a frame of a batched environment of one; raises ConfigError if it gives none."""
+    """Renders a frame of sub-environment 0, uint8 [height, width, 3]. Raises ConfigError if there is none."""
     try:
         frame = env.render()
     except NotImplementedError as error:
@@ -75,21 +78,21 @@ def render_frame(env):
     is_frame = isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.shape[2:] == (3,)
     if not is_frame:
         raise ConfigError(
-            f"the environment cannot be rendered: its render() returns {describe(frame)} and no frame, uint8 "
-            "[height, width, 3]; Experiment.env_ctor and its constructor may lack the argument render_mode"
+            f"the environment cannot be rendered: its render() returns {describe(frame)} instead of a frame, "
+            "uint8 [height, width, 3]; Experiment.env_ctor or the constructor may lack `render_mode`"
         )
     return frame
 
 
 @contextlib.contextmanager
 def opengl_errors_are_config_errors():
-    """Context that raises ConfigError where MuJoCo finds nothing to draw with. Other errors pass through."""
+    """Context manager that raises ConfigError if MuJoCo finds no OpenGL. Other errors pass through."""
     try:
         yield
     except Exception as error:
         if not re.search(_OPENGL_ERROR, str(error)):
             raise
         raise ConfigError(
-            f"MuJoCo cannot render here: {first_line(error)}; the environment variable MUJOCO_GL says what "
-            "draws: egl, osmesa or glfw"
+            f"MuJoCo cannot render here: {first_line(error)}; set the environment variable MUJOCO_GL to egl, "
+            "osmesa or glfw"
         ) from None

@@ -20,7 +20,7 @@ from alf.config.kinds import PositiveFloat
 from alf.config.settings import Role, configurable
 from alf.core.tf_runtime import abort_exchanges
 from alf.errors import ConfigError, LostPeerError
-from alf.ops.replicas import sum_over_peers
+from alf.ops.reductions import sum_over_peers
 
 _EXAMPLE = (
     '{"cluster": {"worker": ["10.0.0.1:4321", "10.0.0.2:4321"]}, "task": {"type": "worker", "index": 0}}'
@@ -134,7 +134,7 @@ class Peers:
             self._traced_sum = tf.function(self._sum, autograph=False)
 
     def scope(self):
-        """Context in which `alf.ops.replicas.sum_over_peers` sums."""
+        """Context in which `alf.ops.reductions.sum_over_peers` sums."""
         return contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
 
     def sum(self, x):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Networks: an encoder of observations, hidden layers, a recurrent layer if wanted, and one or more heads."""
+"""Networks: an encoder of observations, hidden layers, an optional recurrent layer, and one or more heads."""
 
 from alf.networks.encoders import ImpalaResEncoder, KerasEncoder, NatureEncoder, ObservationEncoder
 from alf.networks.heads import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork

@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The setting `compute_dtype`: the dtype in which layers compute. Their variables are always float32.
 
-It is "float32", "bfloat16", or "auto": bfloat16 if the CPU has instructions for it or a GPU is visible, else
-float32, which is much faster on other CPUs. bfloat16 has 8 significant bits and the range of float32, so
-that losses need no scaling.
+It is "float32", "bfloat16" or "auto". "auto" means bfloat16 if a GPU is visible or the CPU has instructions
+for it, else float32, which is much faster on other CPUs. bfloat16 has 8 significant bits and the range of
+float32, so losses need no scaling.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 def keras_policy(compute_dtype):
-    """The `tf.keras.mixed_precision.Policy` of a `compute_dtype`; None is that of the `compute_in` around."""
+    """Returns the `tf.keras.mixed_precision.Policy` of a `compute_dtype`; None means the current policy."""
     if compute_dtype is None:
         return tf.keras.mixed_precision.global_policy()
     if compute_dtype == "auto":
@@ -26,7 +26,10 @@ def keras_policy(compute_dtype):
 
 @contextlib.contextmanager
 def compute_in(compute_dtype):
-    """In this context, Keras layers made without a dtype compute in `compute_dtype`; see `keras_policy`."""
+    """Context manager in which Keras layers that are made without a dtype compute in `compute_dtype`.
+
+    None changes nothing: an outer `compute_in` counts.
+    """
     policy, before = keras_policy(compute_dtype), tf.keras.mixed_precision.global_policy()
     tf.keras.mixed_precision.set_global_policy(policy)
     try:
@@ -36,12 +39,12 @@ def compute_in(compute_dtype):
 
 
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
-    """Whether a GPU is visible, or the CPU has AVX512_BF16 or AMX; False if there is no such file."""
+    """Returns whether a GPU is visible or the CPU has AVX512_BF16 or AMX; False if that is unknown."""
     if tf.config.get_visible_devices("GPU"):
         return True
     with contextlib.suppress(OSError), open(cpuinfo) as lines:
         for line in lines:
             key, _, value = line.partition(":")
-            if key.strip() == "flags":  # all cores have the same
+            if key.strip() == "flags":  # the first core is enough: all cores have the same flags
                 return not {"avx512_bf16", "amx_bf16"}.isdisjoint(value.split())
     return False

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What `copy.deepcopy` needs to copy networks: Keras alone cannot copy all of its own objects."""
+"""Makes `copy.deepcopy` work for networks. Keras cannot copy all of its own objects by itself."""
 
 import copy
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 
 class CopyableModule(tf.Module):
-    """A `tf.Module` that `copy.deepcopy` copies, with the Keras layers and models inside it.
+    """A `tf.Module` that `copy.deepcopy` can copy, with the Keras layers and models inside it.
 
-    The copy computes the same with variables of its own: they agree with the original's in number, order,
-    shape, value and trainable flag.
+    The copy computes the same with variables of its own, which have the same number, order, shapes, values
+    and trainable flags as the original's.
     """
 
     def __deepcopy__(self, memo):
-        # `copy.deepcopy` takes from `memo` what is already copied.
+        # `copy.deepcopy` does not copy objects that `memo` holds: everything that it would copy wrongly is
+        # copied and put there first.
         for variable in self.variables:
             if isinstance(variable, AutoCastVariable) and id(variable) not in memo:
-                # It passes __deepcopy__ on to the variable inside, and the copy would no longer cast.
+                # An AutoCastVariable delegates __deepcopy__ to its inner variable: the copy would not cast.
                 memo[id(variable)] = create_autocast_variable(copy.deepcopy(variable._variable, memo))
         _copy_layers(self, memo)
         new = memo[id(self)] = object.__new__(type(self))
@@ -31,11 +32,11 @@ class CopyableModule(tf.Module):
         return new
 
     def copy(self) -> "Self":
-        """Makes another module that computes the same, with variables of its own of the same values."""
+        """Makes a module that computes the same, with variables of its own."""
         return copy.deepcopy(self)
 
     def assign(self, module: "CopyableModule") -> list[Any]:
-        """Takes the values of all variables from a copy or the original, in the graph; returns the ops."""
+        """Assigns the values of all variables of a copy, or of the original, to its own. Returns the ops."""
         pairs = zip(self.variables, module.variables, strict=True)
         return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
 
@@ -47,7 +48,7 @@ def _copy_layers(module, memo):
 
 
 def _copy_layer(layer, memo):
-    """Copies a Keras layer or model into `memo`, and returns the copy."""
+    """Copies a Keras layer or model into `memo`. Returns the copy."""
     if id(layer) in memo:
         return memo[id(layer)]
     # `tf.keras.Model.__deepcopy__` saves the model and loads it, which fails for classes that are not
@@ -56,7 +57,7 @@ def _copy_layer(layer, memo):
     own_deepcopy = getattr(type(layer), "__deepcopy__", None)
     if own_deepcopy not in (None, tf.keras.Model.__deepcopy__):
         new = memo[id(layer)] = own_deepcopy(layer, memo)
-    elif isinstance(layer, Functional):  # so is tf.keras.Sequential
+    elif isinstance(layer, Functional):  # this includes tf.keras.Sequential
         if type(layer).call not in (Functional.call, tf.keras.Sequential.call):
             raise TypeError(f"{type(layer).__name__} has a `call` of its own besides its graph of layers")
         new = tf.keras.models.clone_model(layer, clone_function=lambda inner: _copy_layer(inner, memo))
@@ -64,7 +65,7 @@ def _copy_layer(layer, memo):
     else:
         new = memo[id(layer)] = object.__new__(type(layer))
         _copy_layers(layer, memo)
-        # The nodes lead to the layers before and after it in a graph, which is cloned around the copies.
+        # Nodes refer to the neighbors in a graph of layers, whose clone makes new nodes. They are not copied.
         nodes = {"_inbound_nodes_value": [], "_outbound_nodes_value": []}
         new.__setstate__(copy.deepcopy({**layer.__getstate__(), **nodes}, memo))
     return new

@@ -1,10 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Encoders: from observations to features.
+"""Encoders compute features of observations.
 
-An encoder is made by `encoder_ctor(observation_spec, seed=...)`. It has a `size`, and is called with
-(observation, training): a nest of [N, *shape], and whether the call trains. It returns float32 [N, size].
+`encoder_ctor(observation_spec, seed=...)` makes an encoder. It has an int `size`, and a call with an
+observation, a nest of [N, *shape], and `training`, a bool, returns float32 [N, size].
 
-An image is uint8 [channels, height, width] or [height, width, channels], see `alf.networks.images`.
+An image is uint8 [channels, height, width] or [height, width, channels].
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ from alf.networks.images import Channels, channel_axis, is_image
 from alf.networks.layers import HIDDEN_GAIN, Mlp, check_activation, convolution, dense, split_seed
 
 _NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, size of the kernel, stride
-_NATURE_PIXELS = 36  # what one number after these layers sees of an image, in height and width
+_NATURE_PIXELS = 36  # the receptive field of one output of these layers, in height and width
 
 
 class _ImageEncoder(CopyableModule):
-    """Convolutions, `_convolve` in the subclass, and after them `_dense`, a hidden layer."""
+    """Base class of encoders of images: convolutions (`_convolve` of the subclass) and one hidden layer."""
 
     def __init__(self, observation_spec: NestedSpec, channels: str, standardize: bool) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ class _ImageEncoder(CopyableModule):
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
 
     def __call__(self, observation: Nest, training: bool = False) -> Array:
-        """uint8 [N, *shape of the image] -> float32 [N, size]."""
-        # CPUs convolve with the channels last.
+        """Encodes images, uint8 [N, *shape]. Returns float32 [N, size]."""
+        # TensorFlow convolves on CPUs only with the channels last.
         x = observation if self._order == (0, 1, 2, 3) else tf.transpose(observation, self._order)
         x = tf.image.per_image_standardization(x) if self._standardizes else tf.cast(x, tf.float32) / 255.0
         x = self._convolve(x)
@@ -50,23 +50,24 @@ class _ImageEncoder(CopyableModule):
 
 @configurable("alf.networks")
 class NatureEncoder(_ImageEncoder):
-    """The convolutional layers of Mnih et al. 2015 (Nature 518), and 512 units.
+    """The convolutional layers of DQN (Mnih et al. 2015, Nature 518) and a hidden layer of 512 units.
 
-    Where strides do not divide an image evenly, zeros at its lower and right edges make it fit, so that every
-    pixel counts; 84 x 84 pixels fit as they are.
+    If strides do not divide an image evenly, zeros are added at its lower and right edges, so that no pixel
+    is ignored. Images of 84 x 84 pixels fit as they are.
 
     Args:
         observation_spec: unbatched tensor spec of an image of at least 36 x 36 pixels.
-        compute_dtype: "float32", "bfloat16" or "auto", see `compute_dtype`; None for that of the network.
-            Variables and features are float32.
-        channels: "first" or "last" says which axis of the image holds the channels. "auto": the shorter one
-            of the first and the last axis.
-        standardize: whether each image gets mean 0 and deviation 1, over all of its numbers. A bright ground
-            would hide what is small, such as a ball of some pixels. If not, 0 to 255 becomes 0 to 1.
-        seed: int or None, of the initializers; None draws one.
+        compute_dtype: "float32", "bfloat16" or "auto" (bfloat16 if the machine is fast at it); None means the
+            dtype of the network. Variables and features are float32.
+        channels: "first" or "last", the axis of the image that holds the channels. "auto" chooses the shorter
+            one of the two.
+        standardize: bool. True scales each image to mean 0 and standard deviation 1 over all its numbers, so
+            that a bright background does not hide small things, such as a ball of a few pixels. False divides
+            by 255.
+        seed: int, the seed of the initializers; None draws one.
 
     Raises:
-        ConfigError: if the observation is no image, or too small, or the channels cannot be told.
+        ConfigError: if the observation is not an image, is too small, or its channel axis is unclear.
     """
 
     size = 512
@@ -92,6 +93,7 @@ class NatureEncoder(_ImageEncoder):
             for (filters, size, stride), seed in zip(_NATURE_LAYERS, seeds, strict=True):
                 kwargs = dict(strides=stride, activation="relu")
                 self._convolutions.append(convolution(depth, filters, size, HIDDEN_GAIN, seed, **kwargs))
+                # Without this padding "valid" would drop rows and columns at the edges.
                 below, right = (-(length - size) % stride for length in (height, width))
                 self._paddings.append((below, right))
                 height, width = (height + below - size) // stride + 1, (width + right - size) // stride + 1
@@ -109,14 +111,19 @@ class NatureEncoder(_ImageEncoder):
 
 @configurable("alf.networks")
 class ImpalaResEncoder(_ImageEncoder):
-    """The deep residual network of IMPALA (arXiv 1802.01561, figure 3), and 256 units.
+    """The deep residual network of IMPALA (arXiv 1802.01561, figure 3) and a hidden layer of 256 units.
 
     Args:
         observation_spec: unbatched tensor spec of an image of any size.
-        compute_dtype, channels, standardize, seed: as in `NatureEncoder`.
+        compute_dtype: "float32", "bfloat16" or "auto" (bfloat16 if the machine is fast at it); None means the
+            dtype of the network. Variables and features are float32.
+        channels: "first" or "last", the axis of the image that holds the channels. "auto" chooses the shorter
+            one of the two.
+        standardize: bool. True scales each image to mean 0 and standard deviation 1, False divides by 255.
+        seed: int, the seed of the initializers; None draws one.
 
     Raises:
-        ConfigError: if the observation is no image, or the channels cannot be told.
+        ConfigError: if the observation is not an image, or its channel axis is unclear.
     """
 
     size = 256
@@ -135,9 +142,10 @@ class ImpalaResEncoder(_ImageEncoder):
         seeds, self._sections = iter(seeds), []
         with compute_in(compute_dtype):
             for filters in (16, 32, 32):
-                # Its gain is 1: no ReLU is before it.
+                # The gain is 1, because no ReLU halves the input of this layer.
                 first = convolution(depth, filters, 3, 1.0, next(seeds), padding="same")
-                # With all gains equal, features would be of order 20: each of 6 blocks doubles their square.
+                # A block adds its output to its input. With the usual gain for both layers, each of the 6
+                # blocks would double the variance, and features would be of order 20 at the start.
                 gains = (HIDDEN_GAIN, HIDDEN_GAIN / 6**0.5)
                 blocks = [
                     [convolution(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
@@ -158,22 +166,21 @@ class ImpalaResEncoder(_ImageEncoder):
 
 @configurable("alf.networks")
 class ObservationEncoder(CopyableModule):
-    """Encodes each part of an observation by its kind, and concatenates the features.
+    """Encodes each leaf of an observation by its kind and concatenates the features.
 
-    An image, uint8 of rank 3, goes through an encoder of its own. A scalar integer with bounds becomes
-    one-hot. Anything else is flattened, and goes through the hidden layers of `vector_layer_params`, each
-    part through its own.
+    Each image, uint8 of rank 3, has an encoder. A scalar integer with bounds becomes one-hot. Other leaves
+    are flattened, and each has hidden layers of its own (`vector_layer_params`).
 
     Args:
         observation_spec: nest of unbatched tensor specs.
-        image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image. None: `NatureEncoder`,
-            or `ImpalaResEncoder` where an image has less than 36 pixels in height or width.
-        max_one_hot: an integer with more values than this is flattened, like any other number.
-        vector_layer_params: tuple or list of the units of the hidden layers for each flattened part; () for
-            none. None: (64,) beside an image, so that a few numbers count among hundreds of its features;
-            else ().
-        activation: text, a name that Keras knows: the activation of these layers.
-        seed: int or None, of the initializers; None draws one.
+        image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image. None means
+            `NatureEncoder`, or `ImpalaResEncoder` for images with less than 36 pixels in height or width.
+        max_one_hot: int; integers with more values are flattened like any other number.
+        vector_layer_params: tuple or list of ints, the units of the hidden layers of each flattened leaf; ()
+            for none. None means (64,) if there is also an image, so that a few numbers have weight beside
+            hundreds of features of the image, else ().
+        activation: text, the Keras name of the activation of these layers.
+        seed: int, the seed of the initializers; None draws one.
     """
 
     def __init__(
@@ -205,7 +212,7 @@ class ObservationEncoder(CopyableModule):
         self.size = sum(part.size for part in self._parts)
 
     def __call__(self, observation: Nest, training: bool = False) -> Array:
-        """Nest of [N, *shape] -> float32 [N, size]."""
+        """Encodes observations, a nest of [N, *shape]. Returns float32 [N, size]."""
         xs = tf.nest.flatten(observation)
         features = [part(x, training) for part, x in zip(self._parts, xs, strict=True)]
         return features[0] if len(features) == 1 else tf.concat(features, axis=-1)
@@ -213,18 +220,19 @@ class ObservationEncoder(CopyableModule):
 
 @configurable("alf.networks")
 class KerasEncoder(CopyableModule):
-    """A Keras layer or model of the user's.
+    """An encoder that is a Keras layer or model of the user.
 
     Args:
         observation_spec: nest of unbatched tensor specs.
-        model_ctor: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer, from a nest
-            of [N, *shape] to features [N, F]. Its layers that are made without a dtype compute in that of the
-            network. If its `call` takes `training`, that is False in `policy` and whenever the algorithm does
-            not train.
-        seed: int or None; not used, the model has its own initializers.
+        model_ctor: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer that computes
+            features [N, F] of a nest of [N, *shape]. Layers that are made without a dtype compute in the
+            dtype of the network. If `call` has an argument `training`, it is False whenever the policy acts
+            or the algorithm does not train.
+        seed: ignored, because the model has its own initializers.
 
     Raises:
-        ConfigError: if `model_ctor` makes anything else; in `copy.deepcopy`, if the model cannot be copied.
+        ConfigError: if `model_ctor` makes something else; from `copy.deepcopy`, if the model cannot be
+            copied.
     """
 
     def __init__(
@@ -238,6 +246,7 @@ class KerasEncoder(CopyableModule):
             raise ConfigError(
                 f"model_ctor made {self._model!r}: it must make a tf.keras.Model or tf.keras.layers.Layer"
             )
+        # 2 observations, so that a model that drops the batch dimension is found here and not in training.
         features = self._encode_zeros()
         if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
             shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
@@ -248,18 +257,21 @@ class KerasEncoder(CopyableModule):
         self.size = features.shape[-1]
 
     def __call__(self, observation: Nest, training: bool = False) -> Array:
-        """Nest of [N, *shape] -> float32 [N, size]."""
-        # Keras leaves `training` out where `call` does not take it.
+        """Encodes observations, a nest of [N, *shape]. Returns float32 [N, size]."""
+        # Keras drops `training` if `call` does not take it.
         return tf.cast(self._model(observation, training=training), tf.float32)
 
     def __deepcopy__(self, memo):
         try:
             new = super().__deepcopy__(memo)
+            # A user's model may hide variables in closures, which a copy would share: the copy must have as
+            # many variables as the original, none in common, and use only its own.
             with tf.GradientTape() as tape:
                 new._encode_zeros()
             shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
             if shapes[0] != shapes[1]:
                 raise ValueError(f"variables {shapes[0]} became {shapes[1]}")
+            # By handle: Keras wraps the same variable in several objects.
             handles = {id(v.handle) for v in new.variables}
             shared = [v.name for v in self.variables if id(v.handle) in handles]
             shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
@@ -274,7 +286,7 @@ class KerasEncoder(CopyableModule):
         return new
 
     def _encode_zeros(self):
-        """Features of 2 observations; the first call builds the model."""
+        """Returns the features of 2 observations of zeros. The first call builds the model."""
         return self._model(zeros_from_spec(self._spec, 2), training=False)
 
 
@@ -300,7 +312,7 @@ class _VectorEncoder(CopyableModule):
 
 
 def choose_image_encoder(spec):
-    """The class of the encoder for the size of an image, whichever of its axes holds the channels."""
+    """Returns the class of the default encoder for an image, by its size."""
     return ImpalaResEncoder if sorted(spec.shape)[1] < _NATURE_PIXELS else NatureEncoder
 
 

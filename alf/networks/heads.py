@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Networks: one or more heads above a `Torso`.
+"""Networks: one or more heads on top of a `Torso`.
 
-Each has a `state_spec`: nest of unbatched tensor specs of the recurrent state, () if there is none.
+Each network has a `state_spec`, a nest of unbatched tensor specs of its recurrent state; () if there is none.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,15 +23,15 @@ from alf.networks.torso import Torso
 
 @configurable("alf.networks")
 class ActorCriticNetwork(CopyableModule):
-    """A policy head and a value head above one `Torso`, or each above its own.
+    """A policy head and a value head on one shared `Torso`, or on one each.
 
     Args:
-        num_outputs: int, size of the policy head.
-        share_layers: whether policy and value share everything but the heads. None: they do with a recurrent
-            layer or an encoder that has weights. Hidden layers alone are better apart: where rewards are not
-            scaled, the value's gradients swamp shared ones (docs/learning_curves.md).
-        observation_spec, fc_layer_params, activation, layer_norm, spectral_norm: as in `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        num_outputs: int, the size of the policy head.
+        share_layers: bool, whether policy and value share everything but the heads. None shares them if there
+            is a recurrent layer or an encoder with weights. Hidden layers are better not shared: if rewards
+            are not scaled, the value's gradients dominate (docs/learning_curves.md).
+        observation_spec, fc_layer_params, activation, layer_norm, spectral_norm: passed to `Torso`.
+        encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ActorCriticNetwork(CopyableModule):
         torso = self._torso = Torso(*settings, seed, *layers)
         if share_layers is None:
             share_layers = torso.state_spec != () or torso.encoder_has_weights
-        # One product makes both heads where they share layers.
+        # With shared layers, both heads are one matrix product.
         head_size = num_outputs + 1 if share_layers else num_outputs
         self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)
         self._value_torso: Any = None
@@ -71,7 +71,7 @@ class ActorCriticNetwork(CopyableModule):
 
     @property
     def value_variables(self) -> Sequence[tf.Variable]:
-        """The trainable variables that the value alone depends on: none where layers are shared."""
+        """The trainable variables that only the value depends on; () if layers are shared."""
         if self._value_torso is None:
             return ()
         return self._value_torso.trainable_variables + tuple(self._value_head.trainable_variables)
@@ -79,9 +79,19 @@ class ActorCriticNetwork(CopyableModule):
     def __call__(
         self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
     ) -> tuple[Array, Array, Nest]:
-        """A whole unroll; the arguments are as in a call of `PolicyNetwork`.
+        """Computes policy and value for a whole unroll.
 
-        Returns float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
+        Without a recurrent layer, `state` and `is_first` are ignored, and there may be any leading dimensions
+        in place of [T, B].
+
+        Args:
+            observation: nest of [T, B, *shape]; T must be known while tracing.
+            state: nest of [B, ...] like `state_spec`, the state at row 0.
+            is_first: bool [T, B], True where the state becomes zeros before the step.
+            training: bool, for layers that behave differently in training.
+
+        Returns:
+            float32 [T, B, num_outputs] of the policy head, values float32 [T, B], and the final state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         state, value_state = self._split(state)
@@ -97,11 +107,19 @@ class ActorCriticNetwork(CopyableModule):
         return split_leading_dim(outputs, leading), tf.reshape(value, leading), state
 
     def policy(self, observation: Nest, state: Nest = ()) -> tuple[Array, Nest]:
-        """One step, to act, as in `PolicyNetwork`; it computes no value."""
+        """Computes one step of the policy, without the value and not in training.
+
+        Args:
+            observation: nest of [B, *shape].
+            state: nest of [B, ...] like `state_spec`, zeros where an episode begins.
+
+        Returns:
+            float32 [B, num_outputs] and the new state.
+        """
         x, leading = merge_leading_dims(observation, self._spec)
         state, value_state = self._split(state)
         features, state = self._torso.step(x, state)
-        if self._has_two_states:  # The state that enters the next unroll must be the value's, too.
+        if self._has_two_states:  # the next unroll starts from this state, so the value's must be in it
             state = state, self._value_torso.step(x, value_state)[1]
         outputs = self._head(features)
         if self._value_torso is None:
@@ -109,7 +127,7 @@ class ActorCriticNetwork(CopyableModule):
         return split_leading_dim(outputs, leading), state
 
     def value(self, observation: Nest, state: Nest = ()) -> Array:
-        """The value alone, of one step: nest of [B, *shape] -> float32 [B]. It does not train."""
+        """Computes the value of one step, float32 [B], not in training. Arguments like `policy`."""
         x, leading = merge_leading_dims(observation, self._spec)
         state, value_state = self._split(state)
         if self._value_torso is None:
@@ -119,7 +137,7 @@ class ActorCriticNetwork(CopyableModule):
         return tf.reshape(value, leading)
 
     def _split(self, state):
-        """The states of the policy's torso and of the value's, if that has one."""
+        """Splits the state into the states of the policy's torso and of the value's torso."""
         if not self._has_two_states:
             return state, ()
         tf.nest.assert_same_structure(self.state_spec, state)
@@ -127,7 +145,7 @@ class ActorCriticNetwork(CopyableModule):
 
 
 class _OneHeadNetwork(CopyableModule):
-    """A torso and one head."""
+    """A torso with one head."""
 
     _head_gain = 0.01
 
@@ -153,28 +171,33 @@ class _OneHeadNetwork(CopyableModule):
     def __call__(
         self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
     ) -> tuple[Array, Nest]:
-        """A whole sequence.
+        """Computes the outputs for a whole sequence.
 
-        Without a recurrent layer, `state` and `is_first` are ignored, and any leading dimensions will do in
-        place of [T, B].
+        Without a recurrent layer, `state` and `is_first` are ignored, and there may be any leading dimensions
+        in place of [T, B].
 
         Args:
-            observation: nest of [T, B, *shape]; T is known when this is traced.
-            state: nest of [B, ...] like `state_spec`, which entered row 0.
-            is_first: bool [T, B], where the state becomes zeros before the step.
-            training: whether the call trains, for layers to which it matters.
+            observation: nest of [T, B, *shape]; T must be known while tracing.
+            state: nest of [B, ...] like `state_spec`, the state at row 0.
+            is_first: bool [T, B], True where the state becomes zeros before the step.
+            training: bool, for layers that behave differently in training.
 
         Returns:
-            float32 [T, B, num_outputs], and the final state.
+            float32 [T, B, num_outputs] and the final state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         x, state = self._torso.unroll(x, state, is_first, training)
         return split_leading_dim(self._outputs(x), leading), state
 
     def policy(self, observation: Nest, state: Nest = ()) -> tuple[Array, Nest]:
-        """One step, to act: nest of [B, *shape] -> float32 [B, num_outputs], and the new state.
+        """Computes one step, not in training.
 
-        `state`, nest of [B, ...], is zeros where an episode begins.
+        Args:
+            observation: nest of [B, *shape].
+            state: nest of [B, ...] like `state_spec`, zeros where an episode begins.
+
+        Returns:
+            float32 [B, num_outputs] and the new state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         x, state = self._torso.step(x, state)
@@ -186,25 +209,25 @@ class _OneHeadNetwork(CopyableModule):
 
 @configurable("alf.networks")
 class PolicyNetwork(_OneHeadNetwork):
-    """The parameters of a policy, without a value.
+    """A policy head without a value.
 
     Args:
-        num_outputs: int, size of the head.
-        observation_spec, fc_layer_params, activation, layer_norm: as in `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        num_outputs: int, the size of the head.
+        observation_spec, fc_layer_params, activation, layer_norm: passed to `Torso`.
+        encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
     """
 
 
 @configurable("alf.networks")
 class QValueNetwork(_OneHeadNetwork):
-    """The value of each of n actions.
+    """Computes the value of each of n actions.
 
     Args:
         num_outputs: int, n.
-        dueling: whether the head makes the state's value and each action's advantage, of which the mean is
-            subtracted: Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
-        observation_spec, fc_layer_params, activation, layer_norm: as in `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        dueling: bool. True computes a value of the state and an advantage of each action:
+            Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
+        observation_spec, fc_layer_params, activation, layer_norm: passed to `Torso`.
+        encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
     """
 
     _head_gain = 0.1
@@ -231,23 +254,24 @@ class QValueNetwork(_OneHeadNetwork):
         x = self._head(features)
         if not self._dueling:
             return x
+        # The loss only sees the sum V + A. Subtracting the mean makes the split into the two unique.
         value, advantage = x[:, :1], x[:, 1:]
         return value + advantage - tf.reduce_mean(advantage, axis=-1, keepdims=True)
 
 
 @configurable("alf.networks")
 class CriticsNetwork(CopyableModule):
-    """Several critics, which differ in their initial weights: action values of one observation and action.
+    """Several critics with different initial weights, which compute action values.
 
-    All critics share a `Torso` without hidden layers: an encoder and, if wanted, a recurrent layer. Each has
-    hidden layers of its own, of these features and the action.
+    All critics share a `Torso` without hidden layers: an encoder and an optional recurrent layer. Each critic
+    has hidden layers of its own, whose inputs are these features and the action.
 
     Args:
-        action_size: int, numbers of an action; 0 if there is a value for each of `num_outputs` actions.
-        num_outputs: values that each critic makes.
-        num_critics: how many critics; 2 are the twins of arXiv 1802.09477.
-        fc_layer_params, activation, layer_norm: as in `Torso`; the hidden layers are those of each critic.
-        observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed: as in `Torso`.
+        action_size: int, the number of floats of an action; 0 if a critic has one value for each action.
+        num_outputs: int, the number of values of each critic: 1, or the number of actions.
+        num_critics: int, the number of critics; 2 are the twins of arXiv 1802.09477.
+        fc_layer_params, activation, layer_norm: passed to `Torso`. Each critic has these hidden layers.
+        observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
     """
 
     def __init__(
@@ -268,7 +292,9 @@ class CriticsNetwork(CopyableModule):
         self._spec = observation_spec
         torso = Torso(type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed)
         self._torso, self.state_spec = torso, torso.state_spec
-        self._critics = []  # hidden layers and head of each
+        # Each critic draws its own weights. Twins with equal weights would stay equal for ever, because they
+        # train on the same batches.
+        self._critics = []  # pairs: hidden layers and head
         for critic_seed in split_seed(torso.head_seed, num_critics):
             layers_seed, head_seed = split_seed(critic_seed, 2)
             with compute_in(compute_dtype):
@@ -278,38 +304,54 @@ class CriticsNetwork(CopyableModule):
     def features(
         self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
     ) -> tuple[Array, Nest]:
-        """What the critics see of a whole sequence, float32 [T, B, F], and the final state.
+        """Computes the features of a whole sequence that the critics share.
 
-        The arguments are as in a call of `PolicyNetwork`.
+        Without a recurrent layer, `state` and `is_first` are ignored, and there may be any leading dimensions
+        in place of [T, B].
+
+        Args:
+            observation: nest of [T, B, *shape]; T must be known while tracing.
+            state: nest of [B, ...] like `state_spec`, the state at row 0.
+            is_first: bool [T, B], True where the state becomes zeros before the step.
+            training: bool, for layers that behave differently in training.
+
+        Returns:
+            float32 [T, B, F] and the final state.
         """
         x, leading = merge_leading_dims(observation, self._spec)
         x, state = self._torso.unroll(x, state, is_first, training)
         return split_leading_dim(x, leading), state
 
     def advance(self, observation: Nest, state: Nest) -> Nest:
-        """One step of the recurrent state: nest of [B, *shape], state [B, ...] -> state."""
+        """Computes the recurrent state after one step, of an observation [B, *shape] and the state before."""
         if self.state_spec == ():
             return ()
         x, _ = merge_leading_dims(observation, self._spec)
         return self._torso.step(x, state)[1]
 
     def values(self, features: Array, action: Nest = None) -> Array:
-        """Q of each critic: features float32 [T, B, F] -> float32 [num_critics, T, B, num_outputs].
+        """Computes the values of all critics.
 
-        `action` is float32 [T, B, action_size], or None if `action_size` is 0.
+        Args:
+            features: float32 [T, B, F], the result of `features`.
+            action: float32 [T, B, action_size], or None if `action_size` is 0.
+
+        Returns:
+            float32 [num_critics, T, B, num_outputs].
         """
         x = features if action is None else tf.concat([features, action], axis=-1)
         leading = tf.shape(x)[:-1]
         x = tf.reshape(x, (-1, x.shape[-1]))
-        # Stacked kernels and a batched product were not faster than one product after another.
+        # One product after another. Stacked kernels and a batched product were not faster.
         values = tf.stack([head(layers(x)) for layers, head in self._critics])
         return tf.reshape(values, tf.concat([[len(self._critics)], leading, [values.shape[-1]]], axis=0))
 
 
 def check_network(setting: str, network: Any, like: type) -> Any:
-    """Returns a network that a setting's callable has made.
+    """Returns `network`, which the callable `setting` made.
 
-    Raises ConfigError if it lacks methods that ALF's class `like` has, or is another kind of ALF's networks.
+    Raises:
+        ConfigError: if it lacks methods of ALF's class `like`, or is another kind of ALF's networks.
     """
     kinds = (ActorCriticNetwork, _OneHeadNetwork, CriticsNetwork)
     kind = next(kind for kind in kinds if issubclass(like, kind))

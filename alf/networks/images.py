@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What an image is, and which of its axes holds the channels.
+"""Recognizes images and their channel axis.
 
 An image is uint8 of rank 3. Emulators and frame stackers often put the channels first, [C, H, W]; cameras and
 most of Gymnasium's environments put them last, [H, W, C].
@@ -13,7 +13,7 @@ from alf.errors import ConfigError
 
 
 def is_image(spec):
-    """Whether a tensor spec, unbatched, is that of an image."""
+    """Returns whether an unbatched tensor spec describes an image."""
     return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.uint8 and spec.shape.rank == 3
 
 
@@ -21,16 +21,16 @@ Channels = Literal["auto", "first", "last"]
 
 
 def channel_axis(spec, setting, channels="auto"):
-    """Returns the axis of an unbatched tensor spec, of rank 1 or more, that holds the channels.
+    """Returns the axis that holds the channels, an int.
 
     Args:
-        spec: the tensor spec.
-        setting: name of the setting `channels`, for the error.
-        channels: "first", "last", or "auto": of an image the shorter one of the first and the last axis, of
-            anything else the first one.
+        spec: unbatched tensor spec of rank 1 or more.
+        setting: text, the name of the setting `channels` for the error.
+        channels: "first", "last" or "auto". "auto" chooses the shorter one of the first and the last axis of
+            an image, and the first axis of any other tensor.
 
     Raises:
-        ConfigError: if `channels` is "auto" and the two axes are equally long.
+        ConfigError: if `channels` is "auto" and both axes of an image are equally long.
     """
     first, last = spec.shape[0], spec.shape[-1]
     if channels == "auto" and is_image(spec) and first == last:

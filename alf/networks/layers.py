@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Layers with orthogonal initial weights; each is built at once."""
+"""Layers with orthogonal initial weights. Their variables are created at once."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,53 +11,56 @@ HIDDEN_GAIN = 2**0.5
 
 
 def check_activation(activation):
-    """Raises ConfigError unless Keras knows the activation of this name."""
+    """Raises ConfigError unless Keras has an activation of this name."""
     try:
         tf.keras.activations.get(activation)
     except (TypeError, ValueError):
-        raise ConfigError(f"activation is {activation!r}: Keras has none of that name") from None
+        raise ConfigError(f"activation is {activation!r}: Keras has no activation of that name") from None
 
 
 def split_seed(seed, num):
-    """Makes `num` seeds of one, so that layers of one shape differ; None stays None."""
+    """Makes a list of `num` seeds from one, so that layers of equal shape differ; of None if it is None."""
     if seed is None:
         return [None] * num
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
 
 
 def orthogonal(gain, seed):
-    """The initializer of all kernels: orthogonal, times `gain`."""
+    """Returns the initializer of all kernels: orthogonal, multiplied by `gain`."""
     return tf.keras.initializers.Orthogonal(gain, seed=seed)
 
 
 def build_layer(layer, input_shape):
-    """Creates the variables of a Keras layer now, and returns the layer."""
+    """Creates the variables of a Keras layer. Returns the layer."""
     with tf.name_scope(layer.name):
         layer.build(tf.TensorShape(input_shape))
     return layer
 
 
 def dense(size, units, gain, seed, dtype="float32", activation=None):
-    """A layer: [N, size] -> `dtype` [N, units]; None for the dtype of the `compute_in` around."""
+    """Makes a layer from [N, size] to `dtype` [N, units]; None means the dtype of `compute_in`."""
     kernel = orthogonal(gain, seed)
     layer = tf.keras.layers.Dense(units, activation, kernel_initializer=kernel, dtype=dtype)
     return build_layer(layer, (None, size))
 
 
 def convolution(channels, filters, kernel_size, gain, seed, **kwargs):
-    """A Keras layer that convolves [N, H, W, channels], in the dtype of the `compute_in` around."""
+    """Makes a layer that convolves [N, H, W, channels], in the dtype of `compute_in`."""
     kernel = orthogonal(gain, seed)
     layer = tf.keras.layers.Conv2D(filters, kernel_size, kernel_initializer=kernel, **kwargs)
     return build_layer(layer, (None, None, None, channels))
 
 
 class Mlp(CopyableModule):
-    """Hidden layers of the sizes `units`, which compute in the dtype of the `compute_in` around.
+    """Hidden layers, which compute in the dtype of `compute_in`.
 
-    `spectral_norm` makes them `SpectralDense`; `size` is that of the input. The rest is as in `Torso`.
+    Args:
+        size: int, the size of the input.
+        units: tuple or list of ints, the size of each layer.
+        activation, seed, layer_norm, spectral_norm: the arguments of `Torso`.
 
     Attributes:
-        size: of the output.
+        size: int, the size of the output.
     """
 
     def __init__(self, size, units, activation, seed, layer_norm=False, spectral_norm=False):
@@ -68,6 +71,7 @@ class Mlp(CopyableModule):
         for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):
             layer = layer_ctor(
                 n,
+                # The normalization comes before the activation, and has a bias of its own.
                 None if layer_norm else activation,
                 use_bias=not layer_norm,
                 kernel_initializer=orthogonal(HIDDEN_GAIN, layer_seed),
@@ -80,29 +84,29 @@ class Mlp(CopyableModule):
         self.size = size
 
     def __call__(self, x, training=False):
-        """[N, size of the input] -> float32 [N, size]."""
+        """Computes float32 [N, size] of the input."""
         for layer in self._layers:
             x = layer(x, training=training)
         return tf.cast(x, tf.float32)
 
 
 class SpectralDense(tf.keras.layers.Dense):
-    """A layer whose kernel is divided by its largest singular value (arXiv 1802.05957), always in float32.
+    """A dense layer whose kernel W is divided by its largest singular value (arXiv 1802.05957), in float32.
 
-    The value is |W u|, where u estimates the first right singular vector. A call in training makes one power
-    iteration, u <- normalized W'W u, and keeps u; another call uses the u that is there. So acting and
+    The singular value is |W u|, where u estimates the first right singular vector. A call in training makes
+    one power iteration, u <- W'W u / |W'W u|, and stores u; other calls use the stored u. So acting and
     training compute the same function of the same variables.
     """
 
     def __init__(self, *args, **kwargs):
-        # Eight bits are too few to iterate with.
+        # The power iteration does not converge with the eight bits of bfloat16.
         super().__init__(*args, dtype="float32", **kwargs)
 
     def build(self, input_shape):
         super().build(input_shape)
         rows, columns = self.kernel.shape
         self._vector = self.add_weight("singular_vector", (columns,), initializer="zeros", trainable=False)
-        # In the span of the kernel's rows: else |W u| could start far below the singular values.
+        # u starts in the span of the kernel's rows, or |W u| could be far below the singular values.
         start = tf.linalg.matvec(self.kernel, tf.ones(rows), transpose_a=True)
         self._vector.assign(tf.math.l2_normalize(start))
 

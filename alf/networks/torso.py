@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What is below the heads of every network."""
+"""Torso: the part of a network below its heads."""
 
 import tensorflow as tf
 
@@ -11,31 +11,32 @@ from alf.networks.recurrent import Rnn
 
 
 class Torso(CopyableModule):
-    """An encoder, hidden layers, and a recurrent layer if wanted; each is built at once.
+    """An encoder, hidden layers and an optional recurrent layer.
 
     Args:
-        owner: name of the network's class, for errors.
+        owner: text, the name of the network's class for errors.
         observation_spec: nest of unbatched tensor specs.
-        encoder_ctor: callable (observation_spec, seed=) -> encoder: `ObservationEncoder`, `NatureEncoder`,
-            `ImpalaResEncoder`, `KerasEncoder`, or another, see `encoders`.
-        rnn_ctor: callable (input_size, seed=) -> `recurrent.Rnn`, such as `GRU` or `LSTM`: the recurrent
-            layer after the hidden layers. None for no recurrent layer.
-        compute_dtype: "float32", "bfloat16" or "auto", see `compute_dtype`: the dtype of all layers but the
-            heads and those with `spectral_norm`. An encoder with a dtype of its own keeps it. Variables and
-            outputs are float32.
-        seed: int or None, of the initializers; None draws one.
-        fc_layer_params: tuple or list of the units of each hidden layer after the encoder; () for none, as
-            after `NatureEncoder` and `ImpalaResEncoder`, which end in one of their own.
-        activation: text, a name that Keras knows: the activation of the hidden layers.
-        layer_norm: whether the hidden layers are normalized before their activation (arXiv 1607.06450).
-        spectral_norm: whether the kernels of the hidden layers are divided by their largest singular value
-            (arXiv 1802.05957). `unroll` in training improves an estimate of it, `step` only uses it.
+        encoder_ctor: callable (observation_spec, seed=) -> encoder, such as `ObservationEncoder`,
+            `NatureEncoder`, `ImpalaResEncoder`, `KerasEncoder`, or one of your own with a `size` and a call
+            (observation, training).
+        rnn_ctor: callable (input_size, seed=) -> `Rnn`, such as `GRU` or `LSTM`, the recurrent layer after
+            the hidden layers; None for none.
+        compute_dtype: "float32", "bfloat16" or "auto" (bfloat16 if the machine is fast at it), the dtype of
+            all layers except the heads and layers with `spectral_norm`. An encoder may have another one.
+            Variables and outputs are float32.
+        seed: int, the seed of the initializers; None draws one.
+        fc_layer_params: tuple or list of ints, the units of each hidden layer after the encoder; () for none.
+            `NatureEncoder` and `ImpalaResEncoder` already end in a hidden layer.
+        activation: text, the Keras name of the activation of the hidden layers.
+        layer_norm: bool, whether hidden layers are normalized before their activation (arXiv 1607.06450).
+        spectral_norm: bool, whether the kernels of the hidden layers are divided by their largest singular
+            value (arXiv 1802.05957). `unroll` in training improves the estimate of it, `step` only uses it.
 
     Attributes:
-        size: of the features.
+        size: int, the size of the features.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         encoder_has_weights: bool.
-        head_seed: the seed for what is above.
+        head_seed: int or None, the seed for the heads.
 
     Raises:
         ConfigError: if a setting is wrong.
@@ -55,6 +56,7 @@ class Torso(CopyableModule):
         spectral_norm=False,
     ):
         super().__init__(name="torso")
+        # Each part has a seed of its own, so that its weights do not depend on the settings of other parts.
         seed, rnn_seed, self.head_seed = split_seed(seed, 3)
         encoder_seed, seed = split_seed(seed, 2)
         with compute_in(compute_dtype):
@@ -70,13 +72,20 @@ class Torso(CopyableModule):
             self.size, self._rnn, self.state_spec = self._layers.size, None, ()
             if rnn_ctor is not None:
                 self._rnn = rnn_ctor(self.size, seed=rnn_seed)
-                check_type(f"what {owner}.rnn_ctor makes", self._rnn, Rnn)
+                check_type(f"the result of {owner}.rnn_ctor", self._rnn, Rnn)
                 self.size, self.state_spec = self._rnn.size, self._rnn.state_spec
 
     def unroll(self, observation, state, is_first, training=True):
-        """A whole unroll: nest of [T * B, *shape], row by row -> features float32 [T * B, size], final state.
+        """Computes the features of a whole unroll.
 
-        The arguments are as in a call of `PolicyNetwork`, but for the shape of the observation.
+        Args:
+            observation: nest of [T * B, *shape], row by row.
+            state: nest of [B, ...] like `state_spec`, the state at row 0.
+            is_first: bool [T, B], True where the state becomes zeros before the step.
+            training: bool, for layers that behave differently in training.
+
+        Returns:
+            float32 [T * B, size] and the final state.
         """
         x = self._layers(self._encoder(observation, training=training), training)
         if self._rnn is None:
@@ -87,7 +96,7 @@ class Torso(CopyableModule):
         return self._rnn.unroll(x, state, is_first)
 
     def step(self, observation, state):
-        """One step, to act: nest of [B, *shape] -> features float32 [B, size], the new state."""
+        """Computes one step, not in training. Returns features float32 [B, size] and the new state."""
         x = self._layers(self._encoder(observation, training=False), training=False)
         if self._rnn is None:
             return x, ()

@@ -1,19 +1,20 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Returns, advantages and V-trace: pure functions of time-major tensors with one convention.
+"""Returns, advantages and V-trace, as pure functions of time-major tensors.
 
-An unroll has T + 1 time steps, hence T rows of transitions; row t goes from time step t to time step t + 1:
+All functions share these conventions. An unroll has T + 1 time steps, hence T rows of transitions; row t goes
+from time step t to time step t + 1:
 
 * `values`, float32 [T + 1, B]: V of all observations. `v_tm1` is `values[:-1]`, `v_t` is `values[1:]`.
 * `r_t`, float32 [T, B]: the reward that arrived with time step t + 1.
 * `discount_t`, float32 [T, B]: gamma times the environment's discount of time step t + 1. It is 0 only on
-  termination. A truncated episode keeps gamma: V of its final observation, which is in `v_t`, bootstraps it.
-* `is_first`, bool [T + 1, B]: the time step starts an episode. A row that leads to such a time step is no
-  transition. The episode before it ended (LAST) or was broken off. All outputs of this row are 0, even if its
-  inputs are NaN, and nothing crosses it. Mask the losses with `transitions(is_first).valid`.
+  termination. A truncated episode keeps gamma, and V of its final observation, which is in `v_t`, bootstraps.
+* `is_first`, bool [T + 1, B]: the time step begins an episode. A row that leads to such a time step is not a
+  transition: the episode before it ended (LAST) or was interrupted. All outputs of this row are 0, even if
+  its inputs are NaN, and nothing propagates across it. Mask losses with `transitions(is_first).valid`.
 * `lambda_`: float in [0, 1].
 
-Outputs are float32 [T, B], where nothing else is said, and pass no gradient. An argument of another dtype or
-shape is a `ValueError`.
+Outputs are float32 [T, B] unless a docstring says otherwise, and no gradient flows through them. Arguments of
+other dtypes or shapes raise `ValueError`.
 """
 
 import numbers
@@ -26,12 +27,12 @@ from alf.core.annotations import Array
 
 
 class Transitions(NamedTuple):
-    """Which rows of an unroll are transitions, and where the recursion continues.
+    """The rows of an unroll that are transitions, and the rows from which a recursion continues.
 
     Attributes:
-        valid: bool [T, B]; row t is a transition: time step t + 1 is not FIRST.
-        trace: bool [T, B]; row t + 1 is in the unroll and belongs to the same episode, so row t may use its
-            result.
+        valid: bool [T, B], True if row t is a transition, because time step t + 1 is not FIRST.
+        trace: bool [T, B], True if row t may use the result of row t + 1, because that is in the unroll and
+            belongs to the same episode.
     """
 
     valid: tf.Tensor
@@ -39,12 +40,12 @@ class Transitions(NamedTuple):
 
 
 class NStepTransitions(NamedTuple):
-    """What `n_step_transitions` returns, [T, B].
+    """Transitions over several steps.
 
     Attributes:
-        reward: float32, the discounted sum of the rewards.
-        discount: float32, of the value that bootstraps.
-        end: int32, the time step of the unroll whose value bootstraps.
+        reward: float32 [T, B], the discounted sum of the rewards.
+        discount: float32 [T, B], the discount of the value that bootstraps.
+        end: int32 [T, B], the time step of the unroll whose value bootstraps.
     """
 
     reward: tf.Tensor
@@ -53,14 +54,14 @@ class NStepTransitions(NamedTuple):
 
 
 class GAEReturns(NamedTuple):
-    """What `generalized_advantage` returns, float32 [T, B]."""
+    """Results of `generalized_advantage`, float32 [T, B]."""
 
     advantages: tf.Tensor
     value_targets: tf.Tensor
 
 
 class VTraceReturns(NamedTuple):
-    """What `vtrace` returns, float32 [T, B]."""
+    """Results of `vtrace`, float32 [T, B]."""
 
     value_targets: tf.Tensor
     advantages: tf.Tensor
@@ -70,10 +71,14 @@ class VTraceReturns(NamedTuple):
 def check_time_major(
     shape: Sequence[int | None] = (None, None), dtype: tf.DType = tf.float32, **tensors: Array
 ) -> list[Array]:
-    """Checks that all `tensors`, by name of the argument, are [rows, B], of one shape and dtype; lists them.
+    """Checks that tensors are [rows, B], of one shape and dtype. Returns them as a list.
 
-    The number of rows must be known when the graph is built, because the recursion is unrolled; B may be
-    unknown. `shape`, pair of int or None, is what is known of the shape before.
+    The number of rows must be known while tracing, because the recursions are unrolled; B may be unknown.
+
+    Args:
+        shape: pair of int or None, the known part of the shape.
+        dtype: the expected dtype.
+        **tensors: the tensors by the names of the arguments.
 
     Raises:
         ValueError: names the first argument that does not fit.
@@ -100,6 +105,7 @@ def transitions(is_first: Array) -> Transitions:
     """Finds the `Transitions` of an unroll."""
     (is_first,) = check_time_major(dtype=tf.bool, is_first=is_first)
     valid = tf.logical_not(is_first[1:])
+    # The last row has no next row in the unroll, so its recursion always starts from the value.
     next_row_valid = tf.concat([valid[1:], tf.zeros_like(valid[:1])], axis=0)
     return Transitions(valid, tf.logical_and(valid, next_row_valid))
 
@@ -107,8 +113,8 @@ def transitions(is_first: Array) -> Transitions:
 def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -> NStepTransitions:
     """Summarizes the next n steps of each row as one transition.
 
-    There are fewer than n steps where the episode ends (by termination or truncation) or the unroll ends. The
-    last time step that the steps reach bootstraps. With m steps:
+    A transition has m <= n steps: fewer if the episode ends (by termination or truncation) or the unroll
+    ends. The value of the time step after them bootstraps:
 
     `reward_t = r_t + discount_t * r_{t+1} + ... + discount_t * ... * discount_{t+m-2} * r_{t+m-1}`
     `discount_t = discount_t * ... * discount_{t+m-1}` and `end_t = t + m`.
@@ -117,11 +123,12 @@ def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -
     Learning, 2nd ed., section 7.1).
 
     Args:
-        r_t, discount_t, is_first: see the module.
+        r_t, discount_t: float32 [T, B].
+        is_first: bool [T + 1, B].
         n: int, at least 1.
 
     Returns:
-        `NStepTransitions`. Rows that are no transitions have reward and discount 0.
+        `NStepTransitions`. Rows that are not transitions have reward and discount 0.
     """
     if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n must be an integer of at least 1, not {n!r}")
@@ -131,11 +138,14 @@ def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -
     valid = transitions(is_first).valid
     reward, discount = _zero_unless(valid, r_t), _zero_unless(valid, discount_t)
     end = tf.range(1, num_rows + 1)[:, tf.newaxis] + tf.zeros_like(tf.cast(valid, tf.int32))
+    # Step k of the loop adds the (k + 1)-th reward to all rows at the same time. A row that has met the end
+    # of its episode keeps its reward, discount and end from then on.
     continues = valid
     for k in range(1, min(n, num_rows)):
-        # Of rows 0 .. T - 1 - k: whether the k rows after this one belong to the same episode.
+        # For rows 0 .. T - 1 - k: whether the k rows after the row belong to the same episode.
         continues = tf.logical_and(continues[:-1], valid[k:])
         last_rows = [[0, k], [0, 0]]
+        # `discount` still is the product of k discounts here; the line after extends it.
         reward += tf.pad(_zero_unless(continues, discount[:-k] * r_t[k:]), last_rows)
         discount *= tf.pad(tf.where(continues, discount_t[k:], 1.0), last_rows, constant_values=1.0)
         end += tf.pad(tf.cast(continues, tf.int32), last_rows)
@@ -143,14 +153,15 @@ def n_step_transitions(r_t: Array, discount_t: Array, is_first: Array, n: int) -
 
 
 def take_time_steps(x: Array, index: Array) -> Array:
-    """Takes `x[index[t, b], b]`: x [T + 1, B, ...] of any dtype, int32 index [R, B] -> [R, B, ...]."""
+    """Takes `x[index[t, b], b]` from x, [T + 1, B, ...] of any dtype, at int32 index [R, B]: [R, B, ...]."""
+    # One gather of flat rows: `tf.gather` has only leading batch dimensions, so x would be transposed first.
     batch_size = tf.shape(index)[1]
     rows = tf.reshape(x, (-1, *x.shape[2:]))
     return tf.gather(rows, index * batch_size + tf.range(batch_size))
 
 
 def discounted_return(values: Array, r_t: Array, discount_t: Array, is_first: Array) -> Array:
-    """Discounted return that bootstraps at truncations and at the end of the unroll.
+    """Computes the discounted return, which bootstraps at truncations and at the end of the unroll.
 
     `G_t = r_t + discount_t * (G_{t+1} if trace_t else v_t)`
     """
@@ -160,12 +171,13 @@ def discounted_return(values: Array, r_t: Array, discount_t: Array, is_first: Ar
 def lambda_return(
     values: Array, r_t: Array, discount_t: Array, is_first: Array, lambda_: float = 1.0
 ) -> Array:
-    """TD(lambda) return.
+    """Computes the TD(lambda) return (Sutton & Barto, Reinforcement Learning, 2nd ed., section 12.1).
 
     `G_t = r_t + discount_t * ((1 - lambda) * v_t + lambda * G_{t+1})`, with v_t instead of the mixture where
-    `trace_t` is false. Sutton & Barto, Reinforcement Learning, 2nd ed., section 12.1.
+    `trace_t` is false.
     """
     _, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
+    # Where nothing continues the recursion, the value replaces all of the rest, not only its part 1 - lambda.
     bootstrap = tf.where(trace, (1.0 - lambda_) * v_t, v_t)
     returns = _scan_backward(
         delta=_zero_unless(valid, r_t + discount_t * bootstrap),
@@ -177,7 +189,7 @@ def lambda_return(
 def generalized_advantage(
     values: Array, r_t: Array, discount_t: Array, is_first: Array, lambda_: float = 1.0
 ) -> GAEReturns:
-    """Generalized advantage estimation (arXiv 1506.02438, eq. 16).
+    """Computes generalized advantage estimates (arXiv 1506.02438, eq. 16).
 
     `A_t = delta_t + discount_t * lambda * A_{t+1}` within the episode, with
     `delta_t = r_t + discount_t * v_t - v_tm1`. The value targets `A + v_tm1` are the lambda returns.
@@ -204,7 +216,7 @@ def vtrace(
     clip_pg_rho_threshold: float = 1.0,
     clip_c_threshold: float = 1.0,
 ) -> VTraceReturns:
-    """V-trace targets and advantages (IMPALA, arXiv 1802.01561).
+    """Computes V-trace targets and advantages (IMPALA, arXiv 1802.01561).
 
     With `rho = exp(log_rho_tm1)`, equation (1) and remark 2 of the paper:
 
@@ -213,33 +225,36 @@ def vtrace(
     `c_t = lambda * min(clip_c, rho)`
 
     and section 4.2: `pg_t = min(clip_pg_rho, rho) * (q_t - v_tm1)` where
-    `q_t = r_t + discount_t * (lambda * vs_{t+1} + (1 - lambda) * v_t)`, the mixture as in rlax. `vs_{t+1}` is
-    that of the next row of the same episode. Where there is no such row, at the end of the unroll or of the
-    episode, v_t replaces it; at the end of an episode v_t is the value of the final observation.
+    `q_t = r_t + discount_t * (lambda * vs_{t+1} + (1 - lambda) * v_t)`, the mixture of rlax. `vs_{t+1}` is
+    taken from the next row of the same episode. If there is none, at the end of the unroll or of the episode,
+    v_t takes its place; at the end of an episode, v_t is the value of the final observation.
 
     Args:
         log_rho_tm1: float32 [T, B], log-probability of the action taken, under the target policy *minus*
-            under the behavior policy. For a composite action, of the sum over its parts.
-        values, r_t, discount_t, is_first, lambda_: see the module; the values are the target policy's.
-        clip_rho_threshold: float, rho-bar of the value targets: it determines which policy's values are the
-            fixed point.
+            under the behavior policy; for a composite action, the sum over its parts.
+        values: float32 [T + 1, B] of the target policy.
+        r_t, discount_t: float32 [T, B].
+        is_first: bool [T + 1, B].
+        lambda_: float in [0, 1].
+        clip_rho_threshold: float, rho-bar of the value targets. It determines whose values are the fixed
+            point: the target policy's if it is large, the behavior policy's if it is near 0.
         clip_pg_rho_threshold: float, rho-bar of the policy gradient.
-        clip_c_threshold: float, c-bar: affects the speed of contraction only. The paper wants it at most
-            clip_rho_threshold.
+        clip_c_threshold: float, c-bar, which only affects the speed of contraction. The paper assumes that it
+            is at most clip_rho_threshold.
 
     Returns:
-        `VTraceReturns`: vs, q - v, and the policy gradient's advantages, which include their importance
-        weight.
+        `VTraceReturns`: vs, q - v, and the advantages of the policy gradient with their importance weight.
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
     rho = tf.exp(log_rho_tm1)
     td_error = r_t + discount_t * v_t - v_tm1
+    # The recursion is written for vs_t - v_tm1, which is 0 in rows that are not transitions.
     errors = _scan_backward(
         delta=_zero_unless(valid, tf.minimum(clip_rho_threshold, rho) * td_error),
         decay=_zero_unless(trace, discount_t * lambda_ * tf.minimum(clip_c_threshold, rho)),
     )
-    # vs_{t+1} - v_t, the next row's error; 0 where the episode has no next row.
+    # vs_{t+1} - v_t, the error of the next row; 0 if row t + 1 is not a transition or not in the unroll.
     next_errors = tf.concat([errors[1:], tf.zeros_like(errors[:1])], axis=0)
     pg_rho = tf.minimum(clip_pg_rho_threshold, rho)
     advantages = td_error + discount_t * lambda_ * next_errors
@@ -251,7 +266,7 @@ def vtrace(
 
 
 def _check_unroll(values, r_t, discount_t, is_first):
-    """Checks the shapes; returns v_tm1, v_t, r_t, discount_t, Transitions."""
+    """Checks the shapes. Returns v_tm1, v_t, r_t, discount_t, Transitions."""
     r_t, discount_t = check_time_major(r_t=r_t, discount_t=discount_t)
     time_steps = (r_t.shape[0] + 1, r_t.shape[1])
     (values,) = check_time_major(time_steps, values=values)
@@ -267,9 +282,9 @@ def _zero_unless(mask, x):
 def _scan_backward(delta, decay):
     """Solves `x_t = delta_t + decay_t * x_{t+1}`, starting from zeros.
 
-    The loop is unrolled at tracing time: two small ops per row cost less than a loop's bookkeeping or the
-    memory traffic of a log-depth scan. Medians in microseconds, in a graph that the single-threaded executor
-    runs on one core:
+    The loop is unrolled while tracing: two small ops for each row cost less than the bookkeeping of a loop or
+    the memory traffic of a log-depth scan. Medians in microseconds, in a graph that the single-threaded
+    executor runs on one core:
 
     ========================  ==========  ============
     [T, B]                      [8, 64]     [32, 512]

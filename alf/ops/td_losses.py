@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Targets and losses of action values, and SAC's: pure functions of tensors.
+"""Targets and losses of action values and of SAC, as pure functions of tensors.
 
-Arguments and results are float32 [T, B], where nothing else is said. Losses are to be minimized, and have no
+Arguments and results are float32 [T, B] unless a docstring says otherwise. Losses are minimized and have no
 coefficients; reduce them with `losses.weighted_mean`. n is the number of actions, C the number of critics.
 """
 
@@ -12,18 +12,19 @@ from alf.ops.returns import check_time_major
 
 
 def value_of_action(q: Array, action: Nest) -> Array:
-    """Q of the action that was taken: float32 q [..., T, B, n], int action [T, B] -> float32 [..., T, B]."""
+    """Selects Q of the action taken, int [T, B], from q, float32 [..., T, B, n]. Returns [..., T, B]."""
     return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)
 
 
 def greedy_value(target_q: Array, q: Array = None) -> Array:
-    """The target network's value of the greedy action.
+    """Computes the target network's value of the greedy action.
 
-    `max_a target_q(a)`, or with `q` the double estimate (arXiv 1509.06461): `target_q(argmax_a q(a))`.
+    `max_a target_q(a)`, or with `q` the double estimate (arXiv 1509.06461), `target_q(argmax_a q(a))`.
 
     Args:
         target_q: float32 [T, B, n].
-        q: float32 [T, B, n] of the network that learns, or None for the target network's own choice.
+        q: float32 [T, B, n] of the network that learns and chooses the action; None if the target network
+            chooses it.
     """
     if q is None:
         return tf.reduce_max(target_q, axis=-1)
@@ -31,10 +32,10 @@ def greedy_value(target_q: Array, q: Array = None) -> Array:
 
 
 def soft_value(prob: Array, log_prob: Array, q: Array, alpha: Array) -> Array:
-    """Value of a state with the bonus for entropy (arXiv 1812.05905, eq. 3).
+    """Computes the value of a state with the entropy bonus (arXiv 1812.05905, eq. 3).
 
-    `sum_n prob * (q - alpha * log_prob)`: over all actions (arXiv 1910.07207, eq. 10), or over samples, each
-    weighted with `prob`.
+    `sum_n prob * (q - alpha * log_prob)`, over all actions (arXiv 1910.07207, eq. 10) or over samples with
+    the weights `prob`.
 
     Args:
         prob, log_prob, q: float32 [T, B, n].
@@ -44,21 +45,24 @@ def soft_value(prob: Array, log_prob: Array, q: Array, alpha: Array) -> Array:
 
 
 def td_target(reward: Array, discount: Array, value: Array) -> Array:
-    """`reward + discount * value`; passes no gradient.
+    """Computes `reward + discount * value`. No gradient flows through it.
 
     Args:
-        reward, discount: e.g. of `returns.n_step_transitions`.
-        value: of the time steps that bootstrap; where the discount is 0 it may be infinite or NaN.
+        reward, discount: for example from `returns.n_step_transitions`.
+        value: of the time steps that bootstrap; it may be infinite or NaN where the discount is 0.
     """
     reward, discount, value = check_time_major(reward=reward, discount=discount, value=value)
     return tf.stop_gradient(reward + tf.math.multiply_no_nan(value, discount))
 
 
 def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
-    """`0.5 * td_error ** 2`, or Huber's loss, which is linear beyond delta.
+    """Computes `0.5 * td_error ** 2`, or Huber's loss.
 
-    Huber's loss is `delta * (|td_error| - 0.5 * delta)` where `|td_error| > delta`. `huber_delta` is a float
-    above 0; None is for the square everywhere.
+    Huber's loss is `delta * (|td_error| - 0.5 * delta)` where `|td_error| > delta`.
+
+    Args:
+        td_error: may have a gradient.
+        huber_delta: float above 0; None computes the square everywhere.
     """
     (td_error,) = check_time_major(td_error=td_error)
     if huber_delta is None:
@@ -69,10 +73,10 @@ def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
 
 
 def sac_critic_loss(q: Array, target: Array) -> Array:
-    """`0.5 * (q - target) ** 2`, summed over the critics (arXiv 1812.05905, eq. 5).
+    """Computes `0.5 * (q - target) ** 2`, summed over the critics (arXiv 1812.05905, eq. 5).
 
     Args:
-        q: float32 [C, T, B], of the action taken.
+        q: float32 [C, T, B], Q of the action taken.
         target: no gradient flows into it.
     """
     (target,) = check_time_major(target=target)
@@ -80,22 +84,22 @@ def sac_critic_loss(q: Array, target: Array) -> Array:
 
 
 def sac_actor_loss(prob: Array, log_prob: Array, q: Array, alpha: Array) -> Array:
-    """`alpha * log_prob - q`, of the policy's own actions (arXiv 1812.05905, eq. 9; 1910.07207, eq. 12).
+    """Computes `alpha * log_prob - q` for the policy's actions (arXiv 1812.05905, eq. 9; 1910.07207, eq. 12).
 
     Args:
-        prob, log_prob: float32 [T, B, n], as in `soft_value`.
-        q: float32 [T, B, n], the smallest of the critics. Its gradient reaches the policy's action alone; it
-            has none if n runs over all actions.
+        prob, log_prob: float32 [T, B, n] of all actions, or of samples with the weights `prob`.
+        q: float32 [T, B, n], the smallest of the critics' values. For samples, its gradient must reach only
+            the action, not the critics; for all actions it must have none.
         alpha: float32 scalar; no gradient flows into it.
     """
     return -soft_value(prob, log_prob, q, tf.stop_gradient(alpha))
 
 
 def sac_alpha_loss(log_alpha: Array, entropy: Array, target_entropy: Array) -> Array:
-    """`log_alpha * (entropy - target_entropy)`: alpha grows where there is too little entropy.
+    """Computes `log_alpha * (entropy - target_entropy)`. Alpha grows if there is too little entropy.
 
-    This is arXiv 1812.05905, eq. 18, with log alpha instead of alpha: so a small alpha moves as easily as a
-    large one.
+    This is arXiv 1812.05905, eq. 18, with log alpha instead of alpha, so that a small alpha moves as easily
+    as a large one.
 
     Args:
         log_alpha: float32 scalar.
@@ -107,14 +111,14 @@ def sac_alpha_loss(log_alpha: Array, entropy: Array, target_entropy: Array) -> A
 
 
 def mean_priority(td_error: Array, weight: Array) -> Array:
-    """Priority of each sequence: the mean of `|td_error|` over its transitions that train.
+    """Computes the priority of each sequence, the mean of `|td_error|` over its transitions with weight > 0.
 
     Args:
         td_error: may be infinite or NaN where the weight is 0.
         weight: at least 0, such as `Experience.weight`.
 
     Returns:
-        float32 [B], without a gradient; 0 where a sequence trains nothing.
+        float32 [B], without a gradient; 0 for a sequence without such transitions.
     """
     td_error, weight = check_time_major(td_error=td_error, weight=weight)
     counts = weight > 0

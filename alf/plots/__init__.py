@@ -1,2 +1,2 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Pictures of runs that have been trained."""
+"""Plots of learning curves."""

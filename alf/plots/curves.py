@@ -1,16 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Arithmetic of learning curves: smoothing, common x values, mean and bootstrap interval over runs."""
+"""Computations on learning curves: smoothing, common x values, mean and bootstrap interval over runs."""
 
 import numpy as np
 
-from alf.core.statistics import bootstrap_interval
+from alf.core.randomness import bootstrap_interval
 
-_POINTS = 400  # of the mean of several runs
+_POINTS = 400  # x values of the mean of several runs
 _RESAMPLES = 1000
 
 
 def smooth(x, y, window):
-    """Averages y over the last `window` of x: point i becomes the mean of all j <= i with x_j > x_i - window.
+    """Averages y over the last `window` of x: y_i becomes the mean of all y_j with x_i - window < x_j <= x_i.
 
     Args:
         x: array [N] that does not decrease.
@@ -27,13 +27,13 @@ def smooth(x, y, window):
 
 
 def join(xs, ys, points=_POINTS):
-    """Interpolates several runs linearly at common x values, from the first x of all runs to the last one.
+    """Interpolates several runs linearly at common x values, from the smallest x of all runs to the largest.
 
-    A run has no value before its first point. One that has ended keeps its last value.
+    A run has no value before its first point, and keeps its last value after its last point.
 
     Args:
         xs, ys: lists of arrays [N], one for each run; N may differ. x does not decrease.
-        points: M.
+        points: int, M.
 
     Returns:
         x: array [M].
@@ -44,18 +44,19 @@ def join(xs, ys, points=_POINTS):
 
 
 def mean_and_interval(y, seed=0):
-    """Mean over runs, and its 95 % interval by bootstrap percentiles (Efron 1979), of the runs with a value.
+    """Computes the mean over runs and its 95 % interval by bootstrap percentiles (Efron 1979).
 
     Args:
-        y: array [R, M], NaN where a run has no value; each column has at least one.
-        seed: of the resampling.
+        y: array [R, M], NaN where a run has no value; each column has at least one value.
+        seed: int, the seed of the resampling.
 
     Returns:
         mean, low, high: arrays [M].
     """
     result = np.empty([3, y.shape[1]])
     there = ~np.isnan(y)
-    for runs in np.unique(there, axis=1).T:  # as many kinds of columns as runs that begin apart
+    # All columns in which the same runs have values are computed together.
+    for runs in np.unique(there, axis=1).T:
         columns = (there == runs[:, None]).all(0)
         values = y[runs][:, columns]
         result[:, columns] = [values.mean(0), *bootstrap_interval(values, _RESAMPLES, seed)]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Which runs are one curve: those that differ in their seeds alone; and the names of the curves."""
+"""Groups runs into curves, for example runs that only differ in their seeds, and names the curves."""
 
 import re
 from typing import NamedTuple
@@ -9,28 +9,31 @@ from alf.config.registry import complete, find, shorten
 from alf.config.settings import find_role
 
 _NAMES = {"Impala": "IMPALA", "Dqn": "DQN", "Sac": "SAC"}
-# Which stop criterion is the target of a column.
+# From a column of `progress.csv` to the stop criterion that is its target.
 _TARGETS = {"metrics/AverageReturn": "target_return", "eval/return_mean": "target_eval_return"}
-_MAX_VALUE = 40  # characters that a label shows of a value
+_MAX_VALUE = 40  # the length to which labels shorten values
 
 
 class Group(NamedTuple):
-    """Runs that are one curve."""
+    """The runs of one curve."""
 
     label: str
-    algorithm: str  # "PPO", for example; "" if the configuration names none
-    runs: list
+    algorithm: str  # such as "PPO"; "" if the configuration names none
+    runs: list  # of `Run`s
 
 
 def group_runs(runs):
-    """Makes `Group`s of runs, in the order of their first runs.
+    """Groups runs, in the order of the first run of each group.
 
-    Runs are in one group if they differ only in settings whose `Role` does not tell experiments apart, such
-    as seeds, stop criteria and time-outs. A setting that a run does not have has its default. The label has
-    the algorithm, if there are several, and the settings that differ between the groups of that algorithm.
+    Runs are in one group if they only differ in settings whose `Role` does not tell experiments apart, such
+    as seeds, stop criteria and time-outs. A setting that a run lacks has its default. The label has the name
+    of the algorithm, if there are several, and the settings in which the groups of this algorithm differ.
 
     Args:
         runs: list of `Run`s.
+
+    Returns:
+        list of `Group`s.
     """
     found = {}
     for run in runs:
@@ -46,24 +49,24 @@ def group_runs(runs):
         parts = [algorithm] if len(set(algorithms)) > 1 and algorithm else []
         label = ", ".join(parts + _differences(own, rivals)) or algorithm
         count = sum(re.sub(r" \(\d+\)$", "", other) == label for other in labels)
-        labels.append(f"{label} ({count + 1})" if count else label)  # long values may be cut off alike
+        labels.append(f"{label} ({count + 1})" if count else label)  # shortened values may be equal
     return [
         Group(*parts) for parts in zip(labels, algorithms, (runs for _, runs in found.values()), strict=True)
     ]
 
 
 def find_algorithm(settings):
-    """The name of the algorithm in the settings of a run; with several policies all their names."""
+    """Returns the name of the algorithm in the settings of a run; all names if there are several."""
     names = [name.removesuffix("Algorithm") for name in find_algorithms(settings)]
     return " + ".join(sorted(_NAMES.get(name, name) for name in names))
 
 
 def find_target(all_settings, metric):
-    """The target of a metric in the stop criteria of runs, a float; None unless all have the same one.
+    """Returns the target of a metric in the stop criteria of runs, a float; None unless all have the same.
 
     Args:
-        all_settings: list of the runs' settings.
-        metric: column of `progress.csv`, with or without "metrics/".
+        all_settings: list of the settings of the runs.
+        metric: text, a column of `progress.csv`, with or without "metrics/".
     """
     name = _TARGETS.get(metric, _TARGETS.get(f"metrics/{metric}"))
     texts = {_find_value(settings, f"StopCriteria.{name}") for settings in all_settings}
@@ -72,13 +75,13 @@ def find_target(all_settings, metric):
 
 
 def _find_value(settings, name):
-    """The text of a binding, "None" if there is none; of a macro, what it stands for."""
+    """Returns the text of a binding, or of the macro that it names; "None" if there is none."""
     text = settings.get(name, "None")
     return _find_value(settings, text[1:]) if text.startswith("%") else text
 
 
 def _select(settings):
-    """The bindings that say which experiment a run is, by their full names, and the macros that these use."""
+    """Selects the bindings that tell experiments apart, by their full names, and the macros that they use."""
     found = {
         complete(name): value
         for name, value in settings.items()
@@ -89,10 +92,10 @@ def _select(settings):
 
 
 def _differences(own, all_settings):
-    """Texts NAME=VALUE of the bindings in `own` that are not the same in all of the dicts."""
+    """Returns texts NAME=VALUE of the bindings in `own` that are not equal in all of `all_settings`."""
     values = {name: [settings.get(name, find_default(name)) for settings in all_settings] for name in own}
     names = [name for name in sorted(own, key=_name) if len(set(values[name])) > 1]
-    # Where every group has the binding, its value says more than that another one lacks it.
+    # If bindings that all groups have are enough to tell them apart, the others are left out.
     everywhere = [name for name in names if all(name in settings for settings in all_settings)]
     if len({tuple(settings[name] for name in everywhere) for settings in all_settings}) == len(all_settings):
         names = everywhere
@@ -100,7 +103,7 @@ def _differences(own, all_settings):
 
 
 def _name(name):
-    """The short name of a setting, with its scope."""
+    """Returns the short name of a setting, with its scope."""
     scope, slash, target = name.rpartition("/")
     owner, dot, parameter = target.rpartition(".")
     return f"{scope}{slash}{shorten(owner) if find(owner) else owner}{dot}{parameter}"

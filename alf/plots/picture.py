@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The picture of learning curves: by environment steps and by wall time, side by side."""
+"""Draws learning curves over environment steps and over wall time, side by side."""
 
 import os
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from alf.core.files import replace_file
 from alf.errors import SaveError
 from alf.plots.curves import join, mean_and_interval
 
-FORMATS = ("pdf", "png", "svg")  # file name extensions of the pictures that can be written
+FORMATS = ("pdf", "png", "svg")  # the file name extensions of pictures
 # One colour for each algorithm, the same in every picture.
 _COLORS = {"PPO": "tab:blue", "IMPALA": "tab:orange", "DQN": "tab:green", "SAC": "tab:red"}
 _OTHER_COLORS = ("tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "tab:gray")
@@ -17,22 +17,22 @@ _TIMES = ((300.0, 1.0, "seconds"), (3 * 3600.0, 60.0, "minutes"), (float("inf"),
 
 
 class Line(NamedTuple):
-    """One entry of the legend: the runs of a group."""
+    """The curves of a group of runs, one entry of the legend."""
 
     label: str
-    algorithm: str  # which gives the colour
+    algorithm: str  # it decides the colour
     curves: list  # of `Curve`s
 
 
 def draw(lines, metric, target=None, title=""):
-    """Draws a picture; returns Matplotlib's figure, for `savefig`.
+    """Draws a picture. Returns Matplotlib's figure.
 
-    A group of one run is drawn as it is, several as their mean, with its 95 % interval as a band.
+    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band.
 
     Args:
         lines: list of `Line`s.
-        metric: what the y axis is called.
-        target: of a labelled horizontal line, or None.
+        metric: text, the label of the y axis.
+        target: float, the y of a labelled horizontal line, or None.
         title: text above the picture.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -55,14 +55,14 @@ def draw(lines, metric, target=None, title=""):
     by_steps.set(xlabel="environment steps", ylabel=metric)
     by_steps.xaxis.set_major_formatter(EngFormatter(sep=""))
     by_time.set(xlabel=f"wall time, {unit}")
-    # Below the axes, where it covers no curve.
+    # Below the axes, where it does not cover curves.
     figure.legend(loc="outside lower center", frameon=False, ncols=columns)
     figure.suptitle(title)
     return figure
 
 
 def save_picture(figure, path):
-    """Writes Matplotlib's figure to a file, which is replaced; SaveError is raised if that fails."""
+    """Writes Matplotlib's figure to a file, which is replaced. Raises SaveError if that fails."""
     try:
         with replace_file(path) as file:
             figure.savefig(file, format=format_of(path))
@@ -71,18 +71,18 @@ def save_picture(figure, path):
 
 
 def format_of(path):
-    """The end of a file's name, without its dot: "png"."""
+    """Returns the extension of a file name without the dot, such as "png"."""
     return os.path.splitext(path)[1].removeprefix(".").lower()
 
 
 def draw_line(axes, xs, ys, label, style):
-    """Draws one run as it is, several as their mean, with its 95 % interval as a band.
+    """Draws one run as it is, or the mean of several runs with its 95 % interval as a band.
 
     Args:
-        axes: Matplotlib's.
+        axes: Matplotlib's axes.
         xs, ys: lists of arrays [N], one for each run.
-        label: of the line; None: it is not in the legend.
-        style: dict of `color` and what else Matplotlib's lines take.
+        label: text for the legend, or None.
+        style: dict of keyword arguments for Matplotlib's lines, with `color`.
     """
     if len(xs) == 1:
         marker = "o" if len(xs[0]) == 1 else ""
@@ -95,23 +95,23 @@ def draw_line(axes, xs, ys, label, style):
 
 
 def finish_axes(axes, target=None):
-    """Draws the grid of Matplotlib's axes from x = 0 on, and a labelled line at a target that is not None."""
+    """Draws the grid of Matplotlib's axes from x = 0, and a labelled line at `target` unless it is None."""
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if target is None:
         return
     axes.axhline(target, color="0.4", linestyle=(0, (2, 2)), linewidth=1, zorder=1)
-    # On the left, where most curves are far below it.
+    # On the left, where most curves are far below the target.
     place = dict(xycoords=axes.get_yaxis_transform(), xytext=(3, 2), textcoords="offset points")
     axes.annotate(f"target {target:g}", (0, target), va="bottom", color="0.3", fontsize=9, **place)
 
 
 def _choose_styles(lines):
-    """A dict of colour and line style for each line.
+    """Returns a list of dicts with colour and line style, one for each line.
 
-    The colour is that of the algorithm, and the lines of one algorithm differ in their dashes. If there is
-    one algorithm only, each line has a colour of its own.
+    Each algorithm has a colour, and lines of the same algorithm differ in their dashes. If there is only one
+    algorithm, each line has a colour.
     """
     from matplotlib import colormaps
 
@@ -136,6 +136,6 @@ def _describe(line):
 
 
 def _count_columns(lines):
-    """As many columns of the legend as fit side by side, in about 120 characters."""
+    """Returns how many columns of the legend fit side by side, in about 120 characters."""
     widest = max(len(_describe(line)) for line in lines) + 8
     return max(1, min(len(lines), 120 // widest))

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Runs to draw: where they are, their settings, and their curves from `progress.csv`."""
+"""Finds runs and reads their settings and their curves."""
 
 import os
 from typing import NamedTuple
@@ -13,22 +13,22 @@ from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS, read_rows
 
 
 class Curve(NamedTuple):
-    """How a metric of one run went, arrays [N]."""
+    """A metric of one run over time, arrays [N]."""
 
-    env_steps: np.ndarray  # learned from, over all runs in the root_dir; they do not decrease
-    seconds: np.ndarray  # since the first train step, without pauses between runs
+    env_steps: np.ndarray  # environment steps learned from; they do not decrease
+    seconds: np.ndarray  # since the first train step, without the time between an end and a continuation
     values: np.ndarray
 
 
 class Run(NamedTuple):
-    """What the files of a run say."""
+    """The content of the files of a run."""
 
     path: str
-    settings: dict  # the operative configuration: texts by the names of bindings
-    columns: dict  # of `progress.csv`: arrays [N] by name, NaN where a row has no value
+    settings: dict  # the operative configuration, from the names of bindings to texts
+    columns: dict  # from the columns of `progress.csv` to arrays [N], NaN where a row has no value
 
     def curve(self, metric):
-        """The `Curve` of a column's name, which may lack "metrics/"; None if the run has no value of it."""
+        """Returns the `Curve` of a column, with or without "metrics/"; None if it has no values."""
         name = metric if metric in self.columns else f"metrics/{metric}"
         values = self.columns.get(name, np.empty(0))
         shown = np.flatnonzero(~np.isnan(values))
@@ -38,23 +38,23 @@ class Run(NamedTuple):
 
 
 def find_runs(path):
-    """Lists the runs in a folder.
+    """Lists the runs in a folder, at any depth.
 
     Returns:
-        the paths of the runs, sorted: `path` itself if it is a run, else the runs in it, at any depth; and
-        the paths of those that have no `progress.csv`.
+        the sorted paths of the runs, which is `path` itself if it is a run; and the paths of runs without
+        `progress.csv`.
     """
     runs, without = [], []
     for folder, names, files in os.walk(path):
         names.sort()
         if PROGRESS_FILE in files or CONFIG_FILE in files:
             (runs if PROGRESS_FILE in files else without).append(folder)
-            names.clear()  # a run's own folders hold no other runs
+            names.clear()  # do not look for runs inside a run
     return runs, without
 
 
 def read_run(path):
-    """Reads the `Run` in a folder; raises ConfigError if one of its files cannot be read."""
+    """Reads the `Run` in a folder. Raises ConfigError if one of its files cannot be read."""
     try:
         columns, rows = read_rows(os.path.join(path, PROGRESS_FILE))
         numbers = [[float(field) if field else np.nan for field in row] for row in rows]

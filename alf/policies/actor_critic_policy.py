@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ActorCriticPolicy: a network and the distribution of the actions, as actor-critic algorithms use them."""
+"""ActorCriticPolicy: the policy of actor-critic algorithms."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,23 +18,28 @@ from alf.policies.policy import Policy
 
 
 class ActorCriticInfo(NamedTuple):
-    """Of an unroll: parameters of the distributions, nest of [T+1, B, ...], and value, float32 [T+1, B]."""
+    """The network's outputs for an unroll."""
 
-    params: Any
-    value: Any
+    params: Any  # nest of [T+1, B, ...]: parameters of the action distributions
+    value: Any  # float32 [T+1, B]
 
 
 @configurable("alf.policies")
 class ActorCriticPolicy(Policy):
-    """Draws actions from a distribution whose parameters a network computes, together with the value.
+    """Draws actions from a distribution. One network computes its parameters and the value.
 
     Args:
-        observation_spec, action_spec, data_transformer: as in `Policy`.
+        observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
+        action_spec: nest of unbatched tensor specs of the actions, with bounds if there are any.
         network_ctor: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
-        action_ctor: callable (action_spec) -> `ActionDistribution`, the attribute `actions`.
-        action_mask_key: text, which entry of the observation, a dict then, is the mask of the allowed
-            actions. The network gets the other entries, or the entry itself if one is left. None: all actions
-            are allowed.
+        action_ctor: callable (action_spec) -> `ActionDistribution`.
+        action_mask_key: text, the key of the action mask in the observation, which must be a dict. The
+            network gets the other entries; if only one is left, it gets that entry itself. None means that
+            all actions are allowed.
+        data_transformer: `Pipeline`, or None.
+
+    Attributes:
+        actions: the `ActionDistribution`.
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class ActorCriticPolicy(Policy):
     ) -> None:
         actions = action_ctor(action_spec)
         network_spec, mask_spec = split_mask(observation_spec, action_mask_key)
-        if mask_spec is not None:  # A mask that does not fit is an error here rather than in an actor thread.
+        if mask_spec is not None:  # fail here, in the main thread, if the mask does not fit
             actions.params(tf.zeros((actions.num_outputs,)), zeros_from_spec(mask_spec))
         network = network_ctor(network_spec, actions.num_outputs)
         check_network("ActorCriticPolicy.network_ctor", network, like=ActorCriticNetwork)
@@ -60,7 +65,7 @@ class ActorCriticPolicy(Policy):
 
     @property
     def value_variables(self) -> Sequence[tf.Variable]:
-        """The trainable variables that only the value depends on; () where all layers are shared."""
+        """The trainable variables that only the value depends on; () if all layers are shared."""
         return self._network.value_variables
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
@@ -77,11 +82,15 @@ class ActorCriticPolicy(Policy):
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
 
     def first_value(self, time_step: TimeStep) -> Array:
-        """Computes the value of the observations with which episodes begin.
+        """Computes the value of observations as if an episode began with each of them.
 
-        `time_step` is a `TimeStep` of [B, ...] as the environment gave it, taken to be FIRST in every row.
-        Returns float32 [B].
+        Args:
+            time_step: `TimeStep` of [B, ...] from the environment, not transformed. Its step type is ignored.
+
+        Returns:
+            float32 [B].
         """
+        # With FIRST steps and zero states, so that transformers and recurrent layers do as at a beginning.
         time_step = time_step._replace(step_type=tf.fill(time_step.step_type.shape, FIRST))
         state = zeros_from_spec(self.policy_step_spec.state, time_step.step_type.shape[0])
         time_step, _ = self.data_transformer.step(time_step, state.transformer)
@@ -89,14 +98,25 @@ class ActorCriticPolicy(Policy):
         return self._network.value(observation, state.train)
 
     def unroll(self, experience: Experience, state: Nest) -> ActorCriticInfo:
-        """Computes the `ActorCriticInfo` of an `Experience` [T+1, B, ...]; `state` [B, ...] entered row 0."""
+        """Computes the outputs of the network for an unroll.
+
+        Args:
+            experience: `Experience` of [T+1, B, ...], transformed.
+            state: nest of [B, ...] like `state_spec`, the recurrent state at row 0.
+
+        Returns:
+            `ActorCriticInfo`.
+        """
         observation, mask = split_mask(experience.observation, self._action_mask_key)
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, state, is_first)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
 
     def final_state(self, experience: Experience, state: Nest) -> Nest:
-        """Computes the recurrent state after the last row; arguments as in `unroll`. It does not train."""
+        """Computes the recurrent state after the last row, without gradients or training behavior of layers.
+
+        Arguments are the same as for `unroll`. Returns a nest of [B, ...] like `state_spec`.
+        """
         observation, _ = split_mask(experience.observation, self._action_mask_key)
         is_first = tf.equal(experience.step_type, FIRST)
         return self._network(observation, state, is_first, training=False)[2]

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Agent: a policy that is called from Python, with NumPy arrays, outside of a driver."""
+"""Agent: calls a policy from Python with NumPy arrays, without a driver."""
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,46 +26,49 @@ from alf.workers.arrays import MisfitError, fit
 
 
 class AgentState(NamedTuple):
-    """What an agent keeps of each environment between two of its steps: nests of tensors [B, ...]."""
+    """The state of each environment between two of its steps: nests of tensors [B, ...]."""
 
     policy: Any  # `PolicyState`
-    prev_action: Any  # as the policy gave it, before it was clipped
+    prev_action: Any  # as the policy chose it, before it was clipped
 
 
 def agent_state_spec(policy, deterministic):
-    """The `AgentState` of unbatched tensor specs for `Policy.predict`, or, not `deterministic`, `rollout`."""
+    """Returns an `AgentState` of unbatched tensor specs: for `predict` if `deterministic`, else `rollout`."""
     spec = policy.predict_step_spec if deterministic else policy.policy_step_spec
     return AgentState(spec.state, policy.action_spec)
 
 
 def choose_action(choose, action_spec, step_type, reward, discount, observation, state):
-    """Chooses actions in a graph, for a time step whose fields are as in `TimeStep`.
+    """Chooses actions, in a graph.
 
     Args:
         choose: `Policy.predict` or `Policy.rollout`.
-        action_spec: of the policy.
-        step_type, reward, discount, observation: of [B, ...].
-        state: `AgentState` of [B, ...]; it becomes zeros where `step_type` is FIRST.
+        action_spec: nest of unbatched tensor specs, the policy's.
+        step_type, reward, discount, observation: the fields of a `TimeStep` of [B, ...].
+        state: `AgentState` of [B, ...]; rows where `step_type` is FIRST count as zeros.
 
     Returns:
         the action, clipped to the bounds of its spec, and the next `AgentState`.
     """
+    # `choose` resets the policy's own state; the previous action is the agent's.
     prev_action = zero_where(tf.equal(step_type, FIRST), state.prev_action)
     env_id = tf.range(tf.size(step_type))
     time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id)
     policy_step = choose(time_step, state.policy)
+    # The environment gets the clipped action. The next observation contains the action as it was chosen, like
+    # in training, where drivers do not clip.
     action = tf.nest.map_structure(_clip, policy_step.action, action_spec)
     return action, AgentState(policy_step.state, policy_step.action)
 
 
 class Agent:
-    """Chooses actions for observations.
+    """A trained policy that chooses actions for NumPy observations.
 
     Args:
-        policy: `Policy`.
+        policy: `Policy` or `PolicyGroup`.
 
     Attributes:
-        policy: as above.
+        policy: the same object.
         observation_spec, action_spec: nests of unbatched tensor specs, with bounds if there are any.
     """
 
@@ -76,9 +80,11 @@ class Agent:
         self.action_spec = policy.action_spec
         signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)[:4]
         self._state_specs = {is_greedy: agent_state_spec(policy, is_greedy) for is_greedy in (True, False)}
+        # Traced for any batch size and with the exact dtypes, so that a call never traces again.
         self._functions = {}
-        for is_greedy, act in ((True, self._act_greedily), (False, self._act_as_in_training)):
+        for is_greedy, choose in ((True, policy.predict), (False, policy.rollout)):
             specs = (*signature, add_leading_dims(self._state_specs[is_greedy], None))
+            act = functools.partial(choose_action, choose, policy.action_spec)
             self._functions[is_greedy] = tf.function(act, input_signature=specs, autograph=False)
 
     def predict(
@@ -91,21 +97,21 @@ class Agent:
         """Chooses actions for one observation, or for a batch of them.
 
         Args:
-            observation: nest of arrays like `observation_spec`, of one environment or, with one more leading
-                dimension, of B environments. Any dtype that holds the same numbers will do.
-            state: what the last call returned for the same environments. None where all episodes begin. A
-                state of calls with another `deterministic` may not fit, see `Policy.predict_state_spec`.
-            deterministic: whether the agent acts as well as it can (`Policy.predict`, for example greedily),
-                or explores as in training (`Policy.rollout`).
-            episode_start: bool, or bools [B]: whether an episode begins with this observation. None: with the
-                first call, the one without a state.
+            observation: nest of arrays like `observation_spec` for one environment, or with a leading
+                dimension B for a batch. Any dtype that can hold the same numbers is accepted.
+            state: the state that the previous call for the same environments returned; None if all episodes
+                begin. Some policies cannot continue from a call with the other value of `deterministic`.
+            deterministic: True acts as well as it can (`Policy.predict`, for example greedily), False
+                explores as in training (`Policy.rollout`).
+            episode_start: bool or bools [B], True where an episode begins with this observation. None means
+                that all episodes begin if `state` is None, else none.
 
         Returns:
-            the action, nest of NumPy arrays like `action_spec`, with a leading dimension B for a batch, and
-            clipped to the bounds of the spec; and the state for the next call, which is opaque.
+            the action, a nest of NumPy arrays like `action_spec`, clipped to its bounds, with a leading
+            dimension B for a batch; and the state for the next call. The policy sees rewards of 0.
 
         Raises:
-            ValueError: if an argument does not fit. The policy sees rewards of 0.
+            ValueError: if an argument does not fit.
         """
         observation, is_batch = self._to_batch(observation)
         batch_size = len(tf.nest.flatten(observation)[0])
@@ -127,10 +133,21 @@ class Agent:
         state: AgentState | None = None,
         deterministic: bool = True,
     ) -> tuple[Nest, AgentState]:
-        """Chooses actions for a time step of B environments, whose fields are as in `TimeStep`.
+        """Chooses actions for a time step of B environments.
 
-        `state` and `deterministic`, and what is returned, are as in `predict`; `reward` is what came with the
-        observation, and the state is zero where `step_type` is FIRST.
+        Args:
+            step_type: int32 [B]; rows of `state` where it is FIRST count as zeros.
+            reward: float32 [B], or [B, R], the reward that came with the observation.
+            discount: float32 [B].
+            observation: nest of arrays [B, ...] like `observation_spec`, with the same dtypes.
+            state, deterministic: the same as for `predict`.
+
+        Returns:
+            the action, a nest of NumPy arrays [B, ...] like `action_spec`, clipped to its bounds; and the
+            next state.
+
+        Raises:
+            ValueError: if the state does not fit.
         """
         if state is None:
             state = self.initial_state(len(step_type), deterministic)
@@ -140,18 +157,18 @@ class Agent:
                 f"the state is not one of this agent for {len(step_type)} environments: {mismatch}"
             )
         signals = step_type, np.asarray(reward, np.float32), np.asarray(discount, np.float32)
-        with single_threaded():
+        with single_threaded():  # such small batches gain nothing from TensorFlow's thread pools
             action, next_state = self._functions[deterministic](*signals, observation, state)
         return tf.nest.map_structure(lambda x: x.numpy(), action), next_state
 
     def initial_state(self, batch_size: int, deterministic: bool = True) -> AgentState:
-        """Returns the state with which episodes begin, of `batch_size` environments; see `predict`."""
+        """Returns the state for `predict` of `batch_size` environments whose episodes begin."""
         return zeros_from_spec(self._state_specs[deterministic], batch_size)
 
     def _to_batch(self, observation):
         """Returns an observation as arrays [B, ...], and whether it was a batch."""
         specs = tf.nest.flatten(self.observation_spec)
-        try:  # A list may be an array.
+        try:  # `flatten_up_to` keeps a list as one leaf where the spec has an array; `flatten` would not
             leaves = flatten_up_to(self.observation_spec, observation, check_types=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"the observation does not fit the observation_spec: {error}") from None
@@ -167,15 +184,9 @@ class Agent:
             raise ValueError(str(error)) from None
         return tf.nest.pack_sequence_as(self.observation_spec, leaves), is_batch
 
-    def _act_greedily(self, *args):
-        return choose_action(self.policy.predict, self.action_spec, *args)
-
-    def _act_as_in_training(self, *args):
-        return choose_action(self.policy.rollout, self.action_spec, *args)
-
 
 def _to_starts(episode_start, batch_size):
-    """Returns a bool, or bools [B], as an array [B]; numbers 0 and 1 will do. Else raises ValueError."""
+    """Returns `episode_start` as bools [B]. Numbers 0 and 1 are accepted; others raise ValueError."""
     starts = np.asarray(episode_start)
     is_flag = starts.dtype == bool or (starts.dtype.kind in "iuf" and np.isin(starts, (0, 1)).all())
     if not is_flag or starts.shape not in ((), (batch_size,)):
@@ -186,7 +197,7 @@ def _to_starts(episode_start, batch_size):
 
 
 def _clip(action, spec):
-    """Limits an action of floats to its bounds, as environments do; they refuse integers out of range."""
+    """Clips an action of floats to its bounds, as environments do. They refuse integers out of range."""
     if not (isinstance(spec, BoundedTensorSpec) and spec.dtype.is_floating):
         return action
     return tf.clip_by_value(action, spec.minimum, spec.maximum)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""FlatPolicy: a policy as one function of named tensors, for file formats that know no nests."""
+"""FlatPolicy: a policy as one function of named tensors, for file formats without nests."""
 
 import itertools
 
@@ -13,24 +13,25 @@ _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 
 class FlatPolicy:
-    """A function from named tensors to named tensors that acts as a `Policy` does.
+    """A `Policy` as a function from named tensors to named tensors.
 
-    Inputs are "observation", "step_type", "reward", "discount" as in `TimeStep`, and "state_0", "state_1" and
-    so on; outputs are "action" and "next_state_0" and so on, which are the states of the next call. Each part
-    of a nest has its path in its name, such as "observation_image". With step_type 0 an episode begins,
-    whatever the states are then.
+    The inputs are the fields "observation", "step_type", "reward" and "discount" of a `TimeStep`, and the
+    states "state_0", "state_1", ... The outputs are "action" and "next_state_0", ..., the states of the next
+    call. A leaf of a nest has its path in its name, such as "observation_image". At a step_type of 0 an
+    episode begins, and the states are ignored.
 
-    An input besides the observation is left out if no action depends on it, now or later.
+    Inputs on which no action depends, neither of this step nor of a later one, are left out, except
+    observations.
 
     Args:
         policy: `Policy`; its variables are used, not copied.
-        deterministic: whether it acts as well as it can, or explores, as in `TFAgentsPolicy`.
+        deterministic: True acts as well as it can (`Policy.predict`), False explores (`Policy.rollout`).
 
     Attributes:
         inputs, outputs: dicts from names to unbatched tensor specs.
 
     Raises:
-        ConfigError: if the policy calls Python from its graph, which no file can hold.
+        ConfigError: if the policy calls Python from its graph, which a file cannot hold.
     """
 
     def __init__(self, policy, deterministic=True):
@@ -48,7 +49,10 @@ class FlatPolicy:
         self._leave_out()
 
     def trace(self, batch_size=None):
-        """Makes a concrete function from keyword arguments to a dict; None is for any batch size."""
+        """Traces a concrete function with the `inputs` as keyword arguments; it returns a dict of `outputs`.
+
+        `batch_size` is an int, or None for any.
+        """
         specs = {k: tf.TensorSpec((batch_size, *s.shape), s.dtype, k) for k, s in self.inputs.items()}
         return tf.function(self._act, autograph=False).get_concrete_function(**specs)
 
@@ -56,16 +60,20 @@ class FlatPolicy:
         batch_size = tf.shape(next(iter(tensors.values())))[0]
         missing = {k: s for k, s in self._all_inputs.items() if k not in tensors}  # no action depends on them
         tensors = {**tensors, **zeros_from_spec(missing, batch_size)}
+        # The order of `_all_inputs` is the order of `tf.nest`; the order of keyword arguments is not.
         leaves = [tensors[name] for name in self._all_inputs]
         arguments = tf.nest.pack_sequence_as(self._arguments, leaves)
         results = tf.nest.flatten(choose_action(self._choose, self._policy.action_spec, *arguments))
         results = dict(zip([*self._actions, *self._next_states], results, strict=True))
+        # An output needs an operation of its own name, also if it is an input or another output.
         return {name: tf.identity(results[name], name) for name in self.outputs}
 
     def _leave_out(self):
-        """Keeps those inputs and outputs on which an action depends, now or later, and all observations."""
+        """Removes inputs and outputs on which no action depends, now or later. Observations stay."""
         graph = self.trace().graph
         _check_no_python(graph)
+        # A state is needed if an action reads it, or if another needed state is computed from it: add states
+        # until nothing changes.
         needed = list(self._actions)
         while True:
             operations = _find_ancestors(graph.structured_outputs[name].op for name in needed)
@@ -79,7 +87,7 @@ class FlatPolicy:
 
 
 def _find_ancestors(operations):
-    """Returns the set of the operations on which some operations depend, and of these themselves."""
+    """Returns the set of all operations on which `operations` depend, including themselves."""
     found, waiting = set(), list(operations)
     while waiting:
         operation = waiting.pop()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Policies of algorithms that learn from replay: epsilon-greedy on action values, and SAC's actor."""
+"""Policies of algorithms with replay: epsilon-greedy on action values, and SAC's actor."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,13 +24,17 @@ from alf.schedules import ScheduledFraction, as_schedule
 
 @configurable("alf", claims_name=True)
 class EpsilonGreedyPolicy(Policy):
-    """Takes the action of the highest value, or, with probability epsilon, a random one.
+    """Takes the action with the highest value, or with probability epsilon a random one.
 
     Args:
-        observation_spec, data_transformer: as in `Policy`.
+        observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: unbatched tensor spec of one integer with bounds, else `ConfigError`.
-        network_ctor: callable (observation_spec, number of actions) -> `network`, like `QValueNetwork`.
-        epsilon: probability of a random action in `rollout_step`, in [0, 1]. Number or schedule.
+        network_ctor: callable (observation_spec, num_actions) -> network like `QValueNetwork`.
+        epsilon: number or `Schedule` in [0, 1], the probability of a random action in `rollout_step`.
+        data_transformer: `Pipeline`, or None.
+
+    Attributes:
+        network: the network that `network_ctor` made.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class EpsilonGreedyPolicy(Policy):
         self._epsilon = as_schedule(epsilon)
 
     def epsilon(self) -> Array:
-        """The probability of a random action now, float32 scalar."""
+        """Returns the current probability of a random action, float32 scalar."""
         return self._epsilon(self.progress)
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
@@ -61,28 +65,33 @@ class EpsilonGreedyPolicy(Policy):
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         q, state = self.network.policy(time_step.observation, state)
+        # Each of the B environments explores independently.
         is_random = tf.random.uniform(tf.shape(q)[:1]) < self.epsilon()
+        # Equal logits, here zeros, draw from all actions with the same probability.
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
         return PolicyStep(self._actions.action(index), state)
 
 
 @configurable("alf.policies")
 class SacPolicy(Policy):
-    """SAC's actor: a tanh-Gaussian on one box of floats with finite bounds, or a categorical on one integer.
+    """SAC's actor: a tanh-Gaussian over one box of floats, or a categorical over one integer.
 
-    The settings of the standard deviation are those of `make_action_distribution`.
+    The standard deviation is set by the arguments of `make_action_distribution`.
 
     Args:
-        observation_spec, data_transformer: as in `Policy`.
-        action_spec: as in `Policy`; other actions are a `ConfigError`.
+        observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
+        action_spec: unbatched tensor spec of one integer with bounds, or of one box of floats with finite
+            bounds; others are a `ConfigError`.
         network_ctor: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
         recurrent_critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like
-            `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the recurrent state of the
-            critics, so the policy carries that along in rollout; prediction goes without. None if the critics
-            are not recurrent: then they belong to `SacAlgorithm` alone.
+            `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the critics' recurrent
+            state, so the policy computes it in `rollout`; `predict` does not need it. None if the critics are
+            not recurrent; then `SacAlgorithm` makes them.
+        data_transformer: `Pipeline`, or None.
 
     Attributes:
-        network, recurrent_critic: what the callables made, or None.
+        network: the network that `network_ctor` made.
+        recurrent_critic: the network that `recurrent_critic_ctor` made, or None.
         actions: the `ActionDistribution`.
         critic_sizes: (action_size, num_outputs) of critics for these actions.
     """
@@ -124,6 +133,8 @@ class SacPolicy(Policy):
         return PolicyStep(*self._choose(self.actions.mode, time_step, state))
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+        # The critics do not choose the action. Their state is computed because it goes into the replay
+        # buffer.
         actor_state, critic_state = self.split_state(state)
         action, actor_state = self._choose(self.actions.sample, time_step, actor_state)
         if self.recurrent_critic is not None:
@@ -131,7 +142,7 @@ class SacPolicy(Policy):
         return PolicyStep(action, (actor_state, critic_state) if state else ())
 
     def split_state(self, state: Nest) -> tuple[Nest, Nest]:
-        """The recurrent states of the actor and of the critics."""
+        """Splits the policy's recurrent state into the states of the actor and of the critics."""
         return state or ((), ())
 
     def _choose(self, choose, time_step, actor_state):
@@ -144,7 +155,7 @@ def _is_one_integer(spec):
 
 
 def _make_actions(spec):
-    """The distribution of one integer or of one bounded box."""
+    """Makes the distribution for one integer or one box of floats."""
     if _is_one_integer(spec):
         return CategoricalActions(spec)
     if isinstance(spec, tf.TensorSpec) and spec.dtype.is_floating and _has_finite_bounds(spec):

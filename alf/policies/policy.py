@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Policy: what acts. Actor threads, evaluators and exporters get a policy and never an algorithm."""
+"""The interface of policies. Actor threads, evaluators and exporters get a policy, never an algorithm."""
 
 import abc
 
@@ -17,27 +17,31 @@ ONLY_POLICY = "policy"  # the name of the policy where there is one
 
 
 class Policy(CopyableModule, abc.ABC):
-    """Chooses actions: data transformer, acting networks, action distribution and the specs of its state.
+    """Base class of policies, which choose actions.
 
-    A subclass makes its networks in `__init__` and implements `rollout_step`. It holds what acting needs:
-    critics, target networks and optimizers belong to the algorithm and the learner. `copy.deepcopy` must be
-    able to copy every attribute, so none may be a function that has captured a variable.
+    A policy owns everything that acting needs: the data transformer, the acting networks, the action
+    distribution and the specs of its state. Critics, target networks and optimizers belong to the algorithm
+    and the learner.
+
+    Subclasses make their networks in `__init__` and implement `rollout_step`. `copy.deepcopy` must be able to
+    copy every attribute, so no attribute may be a function that has captured a variable.
 
     Args:
-        observation_spec: nest of unbatched tensor specs of what the data transformer returns.
+        observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
         state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
         info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
         data_transformer: `Pipeline` for the environment's time steps; None changes nothing. It must
             return observations like `observation_spec`, else `ConfigError`.
-        name: of the module.
-        predict_state_spec: like `state_spec`, of the recurrent state that `predict_step` gets and returns.
-            None: the same. Prediction may need less, if a part of the state is for training alone.
+        name: text, the name of the module.
+        predict_state_spec: nest of unbatched tensor specs of the recurrent state of `predict_step`. None
+            means `state_spec`. It is smaller if only training needs a part of the state.
 
     Attributes:
-        observation_spec, action_spec, state_spec, info_spec, data_transformer: as above.
-        predict_state_spec: as above, never None.
-        progress: `Progress` of int64 variables; the learner counts. `updates` is the version of the weights.
+        observation_spec, action_spec, state_spec, info_spec, data_transformer: the arguments.
+        predict_state_spec: the argument, or `state_spec`; never None.
+        progress: `Progress` of int64 variables, in which the learner counts. `progress.updates` is the
+            version of the weights.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class Policy(CopyableModule, abc.ABC):
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
         if mismatch:
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
+        # The learner counts in these variables. They are part of the policy, so that copies and checkpoints
+        # have the version of their weights, and schedules in the policy see the progress.
         counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
         self.progress = Progress(*counts)
         self.data_transformer.use_progress(self.progress)
@@ -71,7 +77,7 @@ class Policy(CopyableModule, abc.ABC):
 
     @property
     def time_step_spec(self) -> TimeStep:
-        """`TimeStep` of unbatched tensor specs: what the environment gives, before the data transformer."""
+        """`TimeStep` of unbatched tensor specs of the environment, before the data transformer."""
         transformer, index = self.data_transformer, tf.TensorSpec((), tf.int32)
         reward, discount = transformer.input_reward_spec, tf.TensorSpec((), tf.float32)
         return TimeStep(
@@ -80,13 +86,13 @@ class Policy(CopyableModule, abc.ABC):
 
     @property
     def policy_step_spec(self) -> PolicyStep:
-        """`PolicyStep` of unbatched tensor specs, whose state is a `PolicyState`: what `rollout` returns."""
+        """`PolicyStep` of unbatched tensor specs that `rollout` returns; its state is a `PolicyState`."""
         state = PolicyState(self.data_transformer.state_spec, self.state_spec)
         return PolicyStep(self.action_spec, state, self.info_spec)
 
     @property
     def predict_step_spec(self) -> PolicyStep:
-        """As `policy_step_spec`, of what `predict` returns."""
+        """`PolicyStep` of unbatched tensor specs that `predict` returns; its info is ()."""
         state = PolicyState(self.data_transformer.state_spec, self.predict_state_spec)
         return PolicyStep(self.action_spec, state)
 
@@ -96,29 +102,39 @@ class Policy(CopyableModule, abc.ABC):
         return self.data_transformer.info_keys
 
     def version_spec(self, batch_size: int) -> tf.TensorSpec:
-        """Describes what `read_version` returns for so many rows."""
+        """Returns the tensor spec of the result of `read_version` for `batch_size` rows."""
         return tf.TensorSpec((), tf.int64)
 
     def read_version(self, time_step: TimeStep) -> Array:
-        """How many updates the weights have seen that answer a `TimeStep` of [B, ...], int64 scalar."""
+        """Reads the version of the weights, int64 scalar: the number of updates so far.
+
+        `time_step`, of [B, ...], is for policies whose rows have different weights (`PolicyGroup`).
+        """
+        # Read before acting. The learner may update the weights meanwhile, so the weights that act can be
+        # newer than this version, never older.
         return self.progress.updates.read_value()
 
     def rollout(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        """Acts to collect experience: `rollout_step` of the transformed time step.
-
-        It returns a `PolicyStep` of [B, ...] like `policy_step_spec`, or raises `ConfigError` while tracing.
+        """Acts to collect experience: transforms the time step and calls `rollout_step`.
 
         Args:
-            time_step: `TimeStep` of [B, ...] as the environment gave it.
-            state: `PolicyState` of [B, ...]; it becomes zeros where `time_step` is FIRST.
+            time_step: `TimeStep` of [B, ...] from the environment.
+            state: `PolicyState` of [B, ...]; rows where `time_step` is FIRST count as zeros.
+
+        Returns:
+            `PolicyStep` of [B, ...] like `policy_step_spec`.
+
+        Raises:
+            ConfigError: while tracing, if `rollout_step` does not return what the specs say.
         """
         return self._act(self.rollout_step, time_step, state, self.policy_step_spec)
 
     def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        """Acts as well as it can: like `rollout`, with `predict_step` and `predict_step_spec`."""
+        """Acts as well as it can: like `rollout`, but with `predict_step` and `predict_step_spec`."""
         return self._act(self.predict_step, time_step, state, self.predict_step_spec, drops_info=True)
 
     def _act(self, step, time_step, state, spec, drops_info=False):
+        # The driver hands on the state across the end of an episode. Here is the only place that resets it.
         state = zero_where(time_step.is_first(), state)
         transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
         policy_step = step(transformed, state.train)
@@ -126,6 +142,7 @@ class Policy(CopyableModule, abc.ABC):
             policy_step = policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
             if drops_info:  # only training needs it
                 policy_step = policy_step._replace(info=())
+        # This runs while tracing, so it costs nothing later. Queues would report a mismatch without a name.
         spec = add_leading_dims(spec, time_step.step_type.shape[0])
         mismatch = find_mismatch(policy_step, spec)
         if mismatch:
@@ -134,7 +151,9 @@ class Policy(CopyableModule, abc.ABC):
 
     @abc.abstractmethod
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        """Acts to collect experience. Runs inside a `tf.function`, in actor threads while the learner trains.
+        """Acts to collect experience.
+
+        It runs inside a `tf.function`, in actor threads, while the learner trains.
 
         Args:
             time_step: `TimeStep` of [B, ...], transformed.
@@ -145,8 +164,9 @@ class Policy(CopyableModule, abc.ABC):
         """
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        """Acts as well as it can, for example greedily; otherwise as `rollout_step`, which is the default.
+        """Acts as well as it can, for example greedily. The default calls `rollout_step`.
 
-        The state is like `predict_state_spec`. A subclass must override this where that is not `state_spec`.
+        Arguments and result are the same as for `rollout_step`, except that the state is like
+        `predict_state_spec`. A subclass with a `predict_state_spec` of its own must override this.
         """
         return self.rollout_step(time_step, state)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""RandomPolicy: an opponent that knows nothing."""
+"""RandomPolicy: an opponent that acts at random."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,14 +10,14 @@ from alf.policies.action_distributions import has_mask, make_action_distribution
 from alf.policies.policy import Policy
 from alf.workers.games import ACTION_MASK
 
-_LARGEST = 10.0  # of numbers without bounds
+_LARGEST = 10.0  # limit of random numbers where the spec has no bounds
 
 
 class RandomPolicy(Policy):
-    """Chooses each allowed action with the same probability, an action of floats uniformly within its bounds.
+    """Draws integers uniformly from the allowed actions and floats uniformly within their bounds.
 
-    If the observation is a dict with an entry "action_mask", that says which integers are allowed; so it does
-    in each entry of agents with different spaces.
+    An entry "action_mask" of the observation, if it is a dict, says which integers are allowed. Agents with
+    different spaces have one such entry each.
     """
 
     def __init__(self, observation_spec, action_spec):
@@ -36,12 +36,13 @@ class RandomPolicy(Policy):
 
 
 def _draw(spec, num_rows):
-    """Random numbers within the bounds of a spec, [num_rows, ...]."""
+    """Draws random numbers within the bounds of a spec, [num_rows, ...]."""
     low, high = -_LARGEST, _LARGEST
     if isinstance(spec, BoundedTensorSpec):
         low, high = np.asarray(spec.minimum, np.float64), np.asarray(spec.maximum, np.float64)
     if spec.dtype.is_floating:
         low, high = np.maximum(low, -_LARGEST), np.minimum(high, _LARGEST)
+    # In float64, which holds all bounds of int32 exactly.
     x = tf.random.uniform((num_rows, *spec.shape), dtype=tf.float64)
     if spec.dtype.is_integer:
         return tf.cast(low + tf.floor(x * (high - low + 1)), spec.dtype)

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What keeps the newest time steps of every environment, and sequences drawn uniformly from them."""
+"""Replay buffers of time steps, and uniform draws of sequences from them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -15,7 +14,6 @@ from alf.errors import ConfigError
 from alf.replay import buffer_file
 from alf.replay.replayer import SequenceReplayer, Sequences
 from alf.replay.storage import (
-    TooLittleMemory,
     allocate,
     check_experience,
     check_unroll_spec,
@@ -26,7 +24,9 @@ from alf.schedules import Progress
 
 
 class BufferReplayer(SequenceReplayer):
-    """Keeps the newest time steps of every environment, each stored once, in memory that does not grow.
+    """Base class of replayers that keep the newest time steps of every environment, each stored once.
+
+    The memory is allocated once and does not grow.
 
     Positions: the time steps of an environment have positions, which count from 0 and never start again. The
     last time step of an unroll and the first one of the next unroll have the same position; the later write
@@ -39,29 +39,31 @@ class BufferReplayer(SequenceReplayer):
     The recurrent state is stored once for each unroll, so sequences start where unrolls did. `env_id` is not
     stored, because it follows from the row. The state of data transformers is not stored either.
 
-    Threads: one thread writes, and others may read meanwhile, without a lock. To write an unroll, the writer
-    first raises `steps_after_write`, then overwrites slots, then raises `steps`. A reader first reads `steps`
-    and what it wants, and after that `steps_after_write`. It must throw away the time steps at positions
-    below `steps_after_write - max_steps`: the writer may have overwritten them. All others are intact.
+    Threads: one thread writes while others read, without a lock. To write an unroll, the writer first
+    increases `steps_after_write`, then overwrites slots, then increases `steps`. A reader reads `steps`, then
+    time steps, then `steps_after_write`, and drops all time steps at positions below
+    `steps_after_write - max_steps`, which the writer may have overwritten. All others are intact.
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
-        num_envs: int; batched environments, whose `env_id`s are index * B + column.
-        context: int; time steps in front of a sequence that data transformers need.
-        capacity: int; environment steps of all environments together. Each one keeps its share.
+        num_envs: int, the number of batched environments. Their `env_id`s are index * B + column.
+        context: int, the number of time steps in front of a sequence that data transformers need.
+        capacity: int, the environment steps of all environments together. All have the same share.
 
     Attributes:
-        unroll_length, batch_size, num_envs, num_rows: ints; T, B, the argument, and the size of `rows`.
-        max_steps: int; environment steps kept of each environment.
-        start_stride: int; sequences start at multiples of it: T with a recurrent state, else 1.
-        steps: int64 variable [num_envs]; position of the newest time step.
-        steps_after_write: int64 variable [num_envs]; `steps` after the write that goes on now, else `steps`.
-        first: int64 variable [num_envs]; position of the first time step that is not forgotten.
+        unroll_length, batch_size, num_envs: ints, T, B and the argument.
+        num_rows: int, the size of `rows`.
+        max_steps: int, the environment steps that it keeps of each environment.
+        start_stride: int; sequences start at its multiples: T with a recurrent state, else 1.
+        steps: int64 variable [num_envs], the position of the newest time step.
+        steps_after_write: int64 variable [num_envs], the value that `steps` has after the current write;
+            `steps` if nothing is written.
+        first: int64 variable [num_envs], the position of the first time step since `clear`.
         rows: `Experience` of variables [num_rows, ...], like `row_spec` without env_id and state.
         states: nest of variables [num_envs * unrolls * B, ...] of the recurrent state.
     """
 
-    _tree: Any = None  # `SumTree` of the priorities of the sequences that start at the rows, in a subclass
+    _tree: Any = None  # in a subclass: `SumTree` of the priorities of the sequences that start at the rows
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class BufferReplayer(SequenceReplayer):
         self.unroll_length = num_time_steps - 1
         self.num_envs = num_envs
         columns = num_envs * self.batch_size
-        self.max_steps = -(-capacity // columns)
+        self.max_steps = -(-capacity // columns)  # rounded up
         self.capacity = self.max_steps * columns
         self._context = context
         self._setting = f"{kind}.capacity is {capacity}"  # for errors
@@ -87,11 +89,13 @@ class BufferReplayer(SequenceReplayer):
         self._unroll_spec = unroll_spec
         row_spec = remove_leading_dims(unroll_spec._replace(state=()), 2)
         self.row_spec = row_spec._replace(state=remove_leading_dims(unroll_spec.state, 1))
+        # One slot more than steps: n steps have n + 1 time steps.
         self.num_rows = columns * (self.max_steps + 1)
         self.rows = allocate(self._setting, self.num_rows, row_spec._replace(env_id=()))
         self._max_states = self.max_steps // self.unroll_length  # of each environment
         self.states = allocate(self._setting, columns * self._max_states, self.row_spec.state.train)
         self.start_stride = self.unroll_length if tf.nest.flatten(self.states) else 1
+        # Not trainable and not part of a `tf.Module`: they belong to no checkpoint.
         with tf.device("CPU:0"):
             self.steps, self.steps_after_write, self.first = (
                 tf.Variable(tf.zeros(num_envs, tf.int64), trainable=False) for _ in range(3)
@@ -111,6 +115,7 @@ class BufferReplayer(SequenceReplayer):
             rows = tf.reshape(self.row_of(env, column, tf.range(start, end + 1)[:, tf.newaxis]), (-1,))
             time_steps = unroll._replace(env_id=(), state=())
             time_steps = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])), time_steps)
+            # This order is what readers rely on (see the class): mark, write, publish.
             with tf.control_dependencies(write_at(self.steps_after_write, env, end)):
                 writes = write_at(self.rows, rows, time_steps)
                 writes += write_at(self.states, self.state_row_of(env, column, start), unroll.state.train)
@@ -119,17 +124,19 @@ class BufferReplayer(SequenceReplayer):
             with tf.control_dependencies(last_write):
                 return [q + 1]
 
+        # One after another: a later unroll of the same environment begins where the one before ended.
         tf.while_loop(lambda q: q < num_unrolls, write_unroll, [tf.constant(0)], parallel_iterations=1)
 
     def num_steps(self) -> Array:
         return tf.reduce_sum(self.steps - self.oldest()) * self.batch_size
 
     def oldest(self) -> Array:
-        """Position of the oldest time step that it holds, int64 [num_envs]."""
+        """Returns the position of the oldest time step that it holds, int64 [num_envs]."""
         return tf.maximum(self.first, self.steps - self.max_steps)
 
     def clear(self) -> None:
-        self.first.assign(self.steps)  # positions go on
+        # Positions go on: a `Sequences` from before must not name time steps that are written later.
+        self.first.assign(self.steps)
 
     def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
         check_unroll_spec(self.name, self._unroll_spec, unroll_spec)
@@ -142,39 +149,44 @@ class BufferReplayer(SequenceReplayer):
                 raise ConfigError(f"{made}: {argument} = {needed} is needed")
 
     def row_of(self, env: Array, column: Array, position: Array) -> Array:
-        """The row of a time step; int64 arguments, broadcast."""
+        """Returns the row of a time step. Arguments and result are int64, broadcast."""
         slot = position % (self.max_steps + 1)
         return (env * (self.max_steps + 1) + slot) * self.batch_size + column
 
     def state_row_of(self, env: Array, column: Array, position: Array) -> Array:
-        """The index in `states` of the state that entered the unroll at a position; int64, broadcast."""
+        """Returns the index in `states` of the state with which the unroll at a position begins; int64."""
         slot = position // self.unroll_length % self._max_states
         return (env * self._max_states + slot) * self.batch_size + column
 
     def sequences_at(self, rows: Array) -> Sequences:
-        """The `Sequences` that start at rows, int64 [N]."""
+        """Returns the `Sequences` that start at rows, int64 [N]: at the newest position in each row."""
         columns, slots = self.batch_size, self.max_steps + 1
+        # The inverse of `row_of`. Of all positions with this slot, the newest one that is not above `steps`.
         env = rows // (slots * columns)
         slot = rows // columns % slots
         newest = tf.gather(self.steps, env)
         return Sequences(env, rows % columns, newest - (newest - slot) % slots)
 
     def starts(self, length: int) -> tuple[Array, Array]:
-        """Says where sequences of `length` steps, an int or int64 scalar, may start: low and high.
+        """Returns where sequences of `length` steps, an int or int64 scalar, may start.
 
-        They may start at `start_stride` times low, low + 1, ... high - 1, int64 [num_envs]: nowhere if the
-        two are equal.
+        Returns:
+            low, high: int64 [num_envs]. Sequences may start at `start_stride` times low, low + 1, ...
+            high - 1; nowhere if low == high.
         """
         low = -(-(self.oldest() + self._context) // self.start_stride)
         high = (self.steps - length) // self.start_stride + 1
         return low, tf.maximum(low, high)
 
     def list_sequences(self, low: Array, high: Array, stride: int = 1) -> Sequences:
-        """Lists `Sequences` of all columns at `start_stride` times low, low + stride, ... below high.
+        """Lists the `Sequences` of all columns at `start_stride` times low, low + stride, ... below high.
 
-        `low` and `high`, int64 [num_envs], are as `starts` returns them; `stride` is an int64 scalar.
+        Args:
+            low, high: int64 [num_envs], results of `starts`.
+            stride: int or int64 scalar.
         """
-        counts = -((low - high) // stride)
+        # The environments' lists, of different lengths, one after another: `nth` counts within a list.
+        counts = -((low - high) // stride)  # rounded up
         env = tf.repeat(tf.range(self.num_envs, dtype=tf.int64), counts)
         nth = tf.range(tf.reduce_sum(counts)) - tf.gather(tf.cumsum(counts, exclusive=True), env)
         start = (tf.gather(low, env) + nth * stride) * self.start_stride
@@ -190,7 +202,7 @@ class BufferReplayer(SequenceReplayer):
         self._check_length(length)
         low, high = self.starts(length)
         stride = -(-length // self.start_stride)
-        # The last sequence ends at the newest time step. What does not fill a sequence is the oldest part.
+        # The last sequence ends at the newest time step. Steps that do not fill a sequence are the oldest.
         low = tf.where(high > low, low + (high - 1 - low) % stride, high)
         return self.list_sequences(low, high, stride)
 
@@ -198,16 +210,19 @@ class BufferReplayer(SequenceReplayer):
         return self.read(sequences, self._context, length)
 
     def read(self, sequences: Sequences, before: int, after: int) -> Experience:
-        """Reads from `before` time steps before the starts of sequences to `after` time steps after them.
+        """Reads sequences, from `before` time steps before their starts to `after` time steps after them.
 
-        Returns `Experience` of [before + 1 + after, N, ...]; `state.train` [N, ...] entered at the starts,
-        `state.transformer` is zeros.
+        Returns:
+            `Experience` of [before + 1 + after, N, ...]. `state.train` [N, ...] is the recurrent state at the
+            starts, `state.transformer` is zeros.
         """
+        # Rows are gathered time-major at once, so the batch needs no transpose.
         env, column, start = sequences
         offsets = tf.range(-before, after + 1, dtype=tf.int64)[:, tf.newaxis]
         experience = read_at(self.rows, self.row_of(env, column, start + offsets))
         count = env.shape[0] if env.shape[0] is not None else tf.shape(env)[0]
         env_id = tf.cast(env * self.batch_size + column, tf.int32)
+        # `env_id` is not stored, because it follows from the place of a row.
         return experience._replace(
             env_id=tf.ones_like(experience.step_type) * env_id,
             state=PolicyState(
@@ -227,17 +242,20 @@ class BufferReplayer(SequenceReplayer):
         if self._context + length > self.max_steps:
             held = f"{self.max_steps} steps of each environment"
             needed = f"{length} steps" + (f" and {self._context} before them" if self._context else "")
-            raise ConfigError(f"{self._setting}, {held}: too little for sequences of {needed}")
+            raise ConfigError(f"{self._setting}, {held}: it is too small for sequences of {needed}")
 
     def _assert_any(self, total, length):
-        """An operation to run before a draw: it fails unless `total` is above zero. None in eager mode."""
+        """Makes an operation, to be run before a draw, that fails if `total` is 0. None in eager mode."""
         message = f"ALF: the replay buffer holds no sequence of {length} steps yet"
         return tf.debugging.Assert(total > 0, [message])
 
 
 @configurable("alf.replay")
 class UniformReplayer(BufferReplayer):
-    """Draws all sequences of the newest experience equally often. Arguments are as in `BufferReplayer`."""
+    """A replay buffer that draws all sequences with the same probability.
+
+    Its arguments are the arguments of `BufferReplayer`.
+    """
 
     name = "uniform"
 
@@ -247,41 +265,12 @@ class UniformReplayer(BufferReplayer):
         low, high = self.starts(length)
         ends = tf.cumsum(high - low)
         with tf.control_dependencies([self._assert_any(ends[-1], length)]):
+            # Not 0, or `uniform` would fail first, with a worse message.
             total = tf.maximum(ends[-1], 1) * self.batch_size
+        # One number for (environment, start, column): environments with more sequences are drawn more often.
         drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
         nth, column = drawn // self.batch_size, drawn % self.batch_size
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
         start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
         sequences = Sequences(env, column, start)
         return self.gather(sequences, length), sequences, tf.ones(batch_size)
-
-
-def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = None) -> UniformReplayer:
-    """Makes a `UniformReplayer` that holds the experience of files. It needs no environments.
-
-    Its `row_spec` has the specs of the files, which must agree; their numbers of environments may differ. Its
-    environments are those of the first file, then those of the second, and so on. Its memory is allocated
-    once. Every `policy_version` is 0, because those of the files count the updates of other runs.
-
-    Args:
-        paths: str, or list of str.
-        context: as in `BufferReplayer`.
-        length: int; environment steps that are loaded of each sub-environment of each file, the newest ones.
-            None loads all.
-
-    Raises:
-        ConfigError: if a file is damaged or missing, or has other specs than the first one; or if the machine
-            has too little memory.
-    """
-    paths = [paths] if isinstance(paths, str) else paths
-    unroll_spec, num_envs, capacity = buffer_file.read_layout(paths, length)
-    try:
-        replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
-    except TooLittleMemory as error:
-        hint = "Experiment.offline_buffer_length can limit what is loaded"
-        raise ConfigError(f"the offline buffer is too large, {hint}: {error}") from None
-    column = 0
-    for path in paths:
-        column += buffer_file.load_part(path, replayer, column)
-    replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
-    return replayer

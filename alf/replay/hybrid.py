@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""HybridReplayer: fresh experience and that of a file, mixed."""
+"""HybridReplayer: mixes fresh experience and the experience of files."""
 
 from typing import Annotated, Any
 
@@ -17,16 +17,17 @@ from alf.schedules import Progress, Tunable
 
 @configurable("alf.replay")
 class HybridReplayer(SequenceReplayer):
-    """Draws a proportion of every batch from an offline replayer, and the rest from an online one.
+    """Draws a part of every batch from an offline replayer and the rest from an online one.
 
-    Only the online replayer observes, is counted, and is saved. `all_sequences` lists those of both.
-    `Sequences` name sequence (env, column, start) of the offline replayer as (-1 - env, column, start).
+    Only the online replayer observes, is counted and is saved; `all_sequences` lists the sequences of both.
+    A sequence (env, column, start) of the offline replayer is (-1 - env, column, start) in its `Sequences`.
 
     Args:
         online: `SequenceReplayer` that observes.
-        offline: `SequenceReplayer` that is full already, see `load_replayer`. It must have the specs of the
-            online one.
-        offline_proportion: number in (0, 1), of each batch; at least one sequence comes from each replayer.
+        offline: `SequenceReplayer` that already holds experience, for example from `load_replayer`, with the
+            specs of the online one.
+        offline_proportion: number in (0, 1), the offline part of each batch. Each replayer gives at least one
+            sequence.
     """
 
     def __init__(
@@ -37,12 +38,12 @@ class HybridReplayer(SequenceReplayer):
     ) -> None:
         if offline_proportion == 1:
             raise ConfigError(
-                "HybridReplayer.offline_proportion is 1: without fresh experience, "
+                "HybridReplayer.offline_proportion is 1: to train without fresh experience, "
                 "set Experiment.num_envs = 0"
             )
         if not isinstance(online, SequenceReplayer):
-            kinds = "'uniform' or 'prioritized' alone"
-            raise ConfigError(f"exp_replayer is {online.name!r}: an offline buffer can be mixed with {kinds}")
+            kinds = "'uniform' or 'prioritized'"
+            raise ConfigError(f"exp_replayer is {online.name!r}: with an offline buffer it must be {kinds}")
         if isinstance(online, HybridReplayer):
             raise ConfigError(
                 "exp_replayer is a HybridReplayer, which has an offline buffer: leave "
@@ -78,6 +79,8 @@ class HybridReplayer(SequenceReplayer):
         return concat([self._online.all_sequences(length), offline], axis=0)
 
     def gather(self, sequences: Sequences, length: int) -> Experience:
+        # Gathers the online sequences and the offline ones, then restores the order of `sequences`.
+        # (The sort is stable, so each replayer gets its sequences in the order of the caller.)
         order = tf.argsort(tf.cast(sequences.env < 0, tf.int32), stable=True)
         num_online = tf.math.count_nonzero(sequences.env >= 0)
         parts = order[:num_online], order[num_online:]
@@ -92,6 +95,7 @@ class HybridReplayer(SequenceReplayer):
             raise ConfigError(
                 f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
             )
+        # The same split in every batch, so that shapes are known while tracing.
         num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
         online, *online_drawn = self._online.sample(batch_size - num_offline, length, progress)
         offline, sequences, weight = self.offline.sample(num_offline, length, progress)
@@ -99,6 +103,7 @@ class HybridReplayer(SequenceReplayer):
         return _join(online, offline), *drawn
 
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
+        # The offline replayer's draws do not change.
         is_online = sequences.env >= 0
         online = Sequences(*(tf.boolean_mask(x, is_online) for x in sequences))
         self._online.update_priorities(online, tf.boolean_mask(priorities, is_online))
@@ -123,8 +128,9 @@ def check_same_rows(ours, theirs):
     """Raises ConfigError unless an offline buffer has what an algorithm needs.
 
     Args:
-        ours, theirs: `Experience` of unbatched specs, those that are needed and those of the buffer. The
-            buffer's info, env_info and recurrent state do not matter where `ours` has none.
+        ours: `Experience` of the unbatched specs that are needed.
+        theirs: `Experience` of the buffer's unbatched specs. Its info, env_info and recurrent state are
+            ignored where `ours` has none.
     """
     ours, theirs = (rows._replace(state=rows.state.train, weight=()) for rows in (ours, theirs))
     for name, needed, held in zip(ours._fields, ours, theirs, strict=True):
@@ -134,16 +140,17 @@ def check_same_rows(ours, theirs):
 
 
 def _flip_env(sequences):
-    """Turns names of offline sequences into those that `HybridReplayer` gives them, and back."""
+    """Converts `Sequences` of the offline replayer into `Sequences` of the `HybridReplayer`, and back."""
     return sequences._replace(env=-1 - sequences.env)
 
 
 def _join(online, offline):
-    """Concatenates batches, an `Experience` of [context + L + 1, B, ...] each. They keep what both have.
+    """Concatenates two batches, `Experience`s of [context + L + 1, B, ...].
 
-    Info, env_info and recurrent state of the offline batch are left out where the online batch has none. The
-    state of the data transformers is left out: those of the file's run may have been others.
+    Drops info, env_info and recurrent state of the offline batch where the online batch has none. Drops the
+    state of data transformers, because the run that wrote the file may have had other transformers.
     """
+    # Where the online batch has an empty nest, the offline batch gets it, too, so that the structures agree.
     info = offline.info if tf.nest.flatten(online.info) else online.info
     env_info = offline.env_info if tf.nest.flatten(online.env_info) else online.env_info
     train = offline.state.train if tf.nest.flatten(online.state.train) else online.state.train

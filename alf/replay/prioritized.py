@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PrioritizedReplayer: sequences from which there is more to learn are drawn more often. And its SumTree."""
+"""PrioritizedReplayer, which draws sequences with large errors more often, and its SumTree."""
 
 import tensorflow as tf
 
@@ -12,7 +12,7 @@ from alf.replay.replayer import Sequences
 from alf.replay.storage import read_at
 from alf.schedules import Progress, ScheduledFraction, Tunable, as_schedule
 
-_FANOUT = 32  # children of a node of a SumTree: few levels, so few operations
+_FANOUT = 32  # children of a node of a SumTree: with many children there are few levels, so few operations
 
 
 @configurable("alf.replay")
@@ -24,10 +24,10 @@ class PrioritizedReplayer(BufferReplayer):
     sequences get the largest priority so far, also those from a file without priorities.
 
     Args:
-        unroll_spec, num_envs, context, capacity: as in `BufferReplayer`.
-        alpha: number, at least 0; how much priorities matter. 0 draws uniformly.
-        beta: number or `Schedule`, in [0, 1]; how far weights correct the bias of the draws. 1 corrects all.
-        epsilon: number above 0; added to every priority, so that every sequence can be drawn.
+        unroll_spec, num_envs, context, capacity: passed to `BufferReplayer`.
+        alpha: number, at least 0; the influence of priorities. 0 draws uniformly.
+        beta: number or `Schedule` in [0, 1]; the part of the bias of the draws that weights correct.
+        epsilon: number above 0, added to every priority, so that every sequence can be drawn.
     """
 
     name = "prioritized"
@@ -46,11 +46,11 @@ class PrioritizedReplayer(BufferReplayer):
         super().__init__(unroll_spec, num_envs, context, capacity)
         self._alpha = alpha
         self._epsilon = epsilon
-        # At each row p^alpha of the sequence that starts there, 0 if none does.
+        # p^alpha of the sequence that starts at each row, 0 if none does.
         self._tree = SumTree(self.num_rows)
         with tf.device("CPU:0"):
             self._largest = tf.Variable(1.0, trainable=False, dtype=tf.float64)
-            # The length of the sequences in the tree, which decides where the newest of them start.
+            # The length of the sequences in the tree, from which follows where the newest of them start.
             self._length = tf.Variable(1, trainable=False, dtype=tf.int64)
 
     def list_tunables(self) -> list[Tunable]:
@@ -58,6 +58,8 @@ class PrioritizedReplayer(BufferReplayer):
 
     @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience: Experience) -> None:
+        # The tree holds exactly the sequences that may be drawn. The difference between the starts before and
+        # after: sequences that lost their oldest steps go, sequences that have become whole come.
         old_low, old_high = self.starts(self._length)
         super().observe(experience)
         low, high = self.starts(self._length)
@@ -72,6 +74,7 @@ class PrioritizedReplayer(BufferReplayer):
 
     def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
         self._check_length(length)
+        # Only a run that changes its length, or the first draw, pays for filling the tree.
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
         total = self._tree.total()
         with tf.control_dependencies([self._assert_any(total, length)]):
@@ -79,12 +82,13 @@ class PrioritizedReplayer(BufferReplayer):
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
         beta = tf.cast(self._beta(progress), tf.float64)
+        # (1 / P)^beta divided by its largest value in the batch, which belongs to the smallest probability.
         weight = (probability / tf.reduce_min(probability)) ** -beta
         sequences = self.sequences_at(rows)
         return self.gather(sequences, length), sequences, tf.cast(weight, tf.float32)
 
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
-        # Some sequences may have been overwritten since they were drawn: they are ignored.
+        # Sequences that were overwritten since they were drawn are ignored: their rows start others now.
         rows = self.row_of(*sequences)
         held = (self._tree.get(rows) > 0.0) & tf.equal(self.sequences_at(rows).start, sequences.start)
         rows = tf.boolean_mask(rows, held)
@@ -93,6 +97,7 @@ class PrioritizedReplayer(BufferReplayer):
         message = ["ALF: a priority is negative or not finite", priorities]
         with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
             values = (priorities + self._epsilon) ** self._alpha
+        # The largest priority so far, also if that sequence is gone: new sequences are tried soon.
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
@@ -100,12 +105,12 @@ class PrioritizedReplayer(BufferReplayer):
         try:
             super().load(path)
             self._largest.assign(tf.maximum(self._largest, tf.reduce_max(self._tree.numbers())))
-        finally:  # A load that breaks off leaves an empty buffer: then the tree must be empty too.
+        finally:  # a load that fails may leave an empty buffer; then the tree must be empty, too
             self._fill_tree(self._length)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _fill_tree(self, length):
-        """Makes the tree hold the sequences that may be drawn now. New ones get the largest priority."""
+        """Fills the tree with all sequences of `length`. New ones get the largest priority so far."""
         length = tf.cast(length, tf.int64)
         rows = self.row_of(*self.list_sequences(*self.starts(length)))
         values = self._tree.get(rows)
@@ -115,10 +120,14 @@ class PrioritizedReplayer(BufferReplayer):
 
 
 class SumTree:
-    """Holds `size` (int) numbers, none negative and all zero at first, and their sums.
+    """Numbers and their sums in a tree, for draws in proportion to the numbers.
 
-    Level k is a variable [n, 32]. The sum of its element i, 32 numbers, is number i of level k + 1. When a
-    number changes, the sums above it are computed anew from their children, so rounding errors do not add up.
+    Level k is a variable [n, 32]. The sum of the 32 numbers in its element i is number i of level k + 1. When
+    a number changes, the sums above it are computed again from their children, so rounding errors do not
+    accumulate.
+
+    Args:
+        size: int, how many numbers it holds. They are never negative, and zero at first.
     """
 
     def __init__(self, size):
@@ -130,21 +139,25 @@ class SumTree:
                 self._levels.append(tf.Variable(tf.zeros((size, _FANOUT), tf.float64), trainable=False))
 
     def total(self):
-        """The sum of all numbers, float64 scalar."""
+        """Returns the sum of all numbers, float64 scalar."""
         return tf.reduce_sum(self._levels[-1])
 
     def numbers(self):
-        """All numbers, float64 [size]."""
+        """Returns all numbers, float64 [size]."""
         return tf.reshape(self._levels[0], (-1,))[: self._size]
 
     def get(self, indices):
-        """Returns the numbers, float64 [...], at int64 [...]."""
+        """Returns the numbers at `indices`, int64 [...], as float64 [...]."""
         level = self._levels[0]
         return tf.raw_ops.ResourceGatherNd(resource=level.handle, indices=_split(indices), dtype=tf.float64)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def update(self, indices, values):
-        """Sets numbers, float64 [N], at int64 [N]; if an index occurs twice, either value may stay."""
+        """Sets the numbers at `indices`, int64 [N], to `values`, float64 [N].
+
+        If an index occurs twice, either value may win.
+        """
+        # Upwards: sums of level i are the values of level i + 1. Each parent is computed once.
         for i, level in enumerate(self._levels):
             tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
             if i + 1 < len(self._levels):
@@ -152,7 +165,7 @@ class SumTree:
                 values = tf.reduce_sum(read_at(level, indices), axis=1)
 
     def assign(self, values):
-        """Changes all numbers to `values`, float64 [size]."""
+        """Sets all numbers to `values`, float64 [size]."""
         for level in self._levels:
             padding = level.shape.num_elements() - values.shape[0]
             values = tf.reshape(tf.pad(values, [[0, padding]]), level.shape)
@@ -160,14 +173,19 @@ class SumTree:
             values = tf.reduce_sum(values, axis=1)
 
     def find(self, targets):
-        """Finds where the running sum of the numbers first exceeds each target: int64 [N], of no zero.
+        """Finds the index where the running sum of the numbers first exceeds each target.
 
-        `targets` is float64 [N] in [0, total). The total must not be zero.
+        Args:
+            targets: float64 [N] in [0, total). The total must not be zero.
+
+        Returns:
+            int64 [N], indices of numbers above zero.
         """
+        # Downwards: in each node the child in which the target lies, and the rest of the target within it.
         index = tf.zeros_like(targets, tf.int64)
         for level in reversed(self._levels):
             sums = tf.cumsum(read_at(level, index), axis=1)
-            # By rounding, a target may not be below the last sum. Then the last number above zero is right.
+            # Because of rounding, a target may reach the last sum. Then the last number above zero is right.
             exceeds = (sums > targets[:, tf.newaxis]) | (sums == sums[:, -1:])
             child = tf.argmax(exceeds, axis=1)
             before = tf.gather(tf.pad(sums, [[0, 0], [1, 0]]), child, batch_dims=1)

@@ -14,13 +14,18 @@ class TooLittleMemory(ConfigError):
 
 
 def allocate(setting, size, spec):
-    """Makes a nest of variables [size, *shape] in main memory, one for each spec. Their content is arbitrary.
+    """Makes a nest of variables [size, *shape] in main memory, one for each spec, with arbitrary content.
 
     The operating system provides each page of memory when it is first written. (`tf.zeros` would take all
     memory at once, and 2 seconds for 7 GB.)
 
+    Args:
+        setting: text for errors, such as "capacity is 10".
+        size: int, the first dimension.
+        spec: nest of tensor specs [*shape].
+
     Raises:
-        TooLittleMemory: a ConfigError. It begins with `setting`, "capacity is 10" say.
+        TooLittleMemory: if the machine has less memory than that.
     """
     needed = size * sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(spec))
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -36,17 +41,17 @@ def allocate(setting, size, spec):
         return tf.nest.map_structure(make, spec)
 
 
-# The methods of tf.Variable may read, and so copy, the whole variable. These operations do not.
+# Methods of tf.Variable may read, and so copy, the whole variable of several GB. These operations do not.
 
 
 def write_at(variables, indices, values):
-    """Writes a nest of values [..., *shape] to variables at int64 indices [...]; returns the operations."""
+    """Writes a nest of values [..., *shape] to variables at int64 indices [...]. Returns the operations."""
     pairs = zip(tf.nest.flatten(variables), tf.nest.flatten(values), strict=True)
     return [tf.raw_ops.ResourceScatterUpdate(resource=v.handle, indices=indices, updates=x) for v, x in pairs]
 
 
 def read_at(variables, indices):
-    """Reads a nest of variables [size, *shape] at int64 indices [...]; returns tensors [..., *shape]."""
+    """Reads a nest of variables [size, *shape] at int64 indices [...]. Returns tensors [..., *shape]."""
 
     def read(variable):
         values = tf.raw_ops.ResourceGather(resource=variable.handle, indices=indices, dtype=variable.dtype)
@@ -57,11 +62,11 @@ def read_at(variables, indices):
 
 
 def check_unroll_spec(name, ours, needed):
-    """Raises ConfigError unless the replayer `name`, made for the spec `ours`, can hold what is needed."""
+    """Raises ConfigError unless the replayer `name`, made for the spec `ours`, fits the spec `needed`."""
     mismatch = find_mismatch(needed, ours)
     if mismatch:
         made = f"exp_replayer is a {name!r} replayer that was made for another unroll_spec"
-        raise ConfigError(f"{made} than that of the environments: {mismatch}")
+        raise ConfigError(f"{made} than the environments have: {mismatch}")
 
 
 def check_experience(experience, unroll_spec):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The replayers of whole unrolls, and the memory for those that must not grow."""
+"""The replayers that hand out whole unrolls."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _NOTHING_OBSERVED = "there is nothing to train on: observe() must come before tr
 
 @configurable("alf.replay")
 class OneTimeReplayer(UnrollReplayer):
-    """Keeps what it observes until `replay_all` hands it out, once."""
+    """Hands out each unroll once."""
 
     name = "one_time"
 
@@ -33,6 +33,7 @@ class OneTimeReplayer(UnrollReplayer):
         if not self._observed:
             raise RuntimeError(_NOTHING_OBSERVED)
         observed, self._observed = self._observed, []
+        # A single batch is handed out without a copy.
         experience = observed[0] if len(observed) == 1 else concat(observed, axis=0)
         return experience, experience.step_type.shape[0]
 
@@ -45,17 +46,17 @@ class OneTimeReplayer(UnrollReplayer):
 
 @configurable("alf.replay")
 class CyclicOneTimeReplayer(UnrollReplayer):
-    """Like `OneTimeReplayer`, in memory that does not grow: when too many unrolls wait, it drops the oldest.
+    """Hands out each unroll once, in memory that does not grow: if too many wait, it drops the oldest.
+
+    Checkpoints hold the counts of dropped unrolls and steps, but not the unrolls that wait.
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
-        max_unrolls: int; unrolls of a batched environment that may wait.
-
-    A checkpoint keeps the numbers of what was dropped, but not the unrolls that wait.
+        max_unrolls: int, how many unrolls of batched environments may wait.
 
     Attributes:
-        num_dropped: int; unrolls that were dropped and never handed out.
-        num_dropped_steps: int; environment steps in these, counted as in `Progress.env_steps`.
+        num_dropped: int, unrolls that were dropped and never handed out.
+        num_dropped_steps: int, the environment steps in these unrolls, without steps to FIRST steps.
     """
 
     name = "cyclic_one_time"
@@ -65,12 +66,14 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         num_time_steps, batch_size = unroll_spec.step_type.shape
         self._steps_per_unroll = (num_time_steps - 1) * batch_size
         self.num_dropped = self.num_dropped_steps = 0
-        self._waiting = []  # the environment steps of each unroll in the ring
+        self._waiting = []  # the number of environment steps of each unroll in the ring
 
     def observe(self, experience: Experience) -> None:
         self._ring.write(experience)
+        # Rows that lead to a FIRST step are not steps of the environment.
         steps = tf.math.count_nonzero(tf.not_equal(experience.step_type[:, 1:], FIRST), axis=(1, 2))
         self._waiting += steps.numpy().tolist()
+        # The ring has overwritten its oldest unrolls; the difference to what should wait was dropped.
         num_dropped = len(self._waiting) - (self._ring.count - self._ring.first)
         self.num_dropped += num_dropped
         self.num_dropped_steps += sum(self._waiting[:num_dropped])
@@ -110,14 +113,14 @@ class CyclicOneTimeReplayer(UnrollReplayer):
 
 @configurable("alf.replay")
 class MixInReplayer(OneTimeReplayer):
-    """Hands out every unroll once, and with them older ones, drawn uniformly with replacement.
+    """Hands out each unroll once, together with older ones, drawn uniformly with replacement.
 
-    RLlib does the same for IMPALA ("mixin buffer").
+    RLlib's IMPALA does the same with its mixin buffer.
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
-        max_unrolls: int; unrolls of a batched environment to draw from, the newest of those handed out.
-        replay_proportion: number; older unrolls for each fresh one, on average.
+        max_unrolls: int; older unrolls are drawn from the newest `max_unrolls` that were handed out.
+        replay_proportion: number, the average number of older unrolls for each fresh one.
     """
 
     name = "mix_in"
@@ -141,6 +144,7 @@ class MixInReplayer(OneTimeReplayer):
             if num_older:
                 numbers = tf.random.uniform((num_older,), self._older.first, self._older.count, tf.int64)
                 experience = concat([fresh, self._older.read(numbers)], axis=0)
+        # Written after the draw, or a fresh unroll could be drawn as an older one of the same batch.
         self._older.write(fresh)
         return experience, num_fresh
 
@@ -164,19 +168,19 @@ class MixInReplayer(OneTimeReplayer):
 
 @configurable("alf.replay")
 class MultiPassReplayer(OneTimeReplayer):
-    """Hands out every batch several times, in turn with others: the minibatch buffer of RLlib's IMPALA.
+    """Hands out each batch several times, alternating with other batches.
 
-    A batch is what was observed since the last fresh one was handed out. There is a slot for each of
-    `num_batches` batches. The slots are visited in turn: an empty one takes the fresh batch, and each visit
-    hands out the batch of its slot, which leaves with its last pass. `Learner.train` trains on the fresh
-    batch, and then on those of the next slots until it comes to an empty one. So each batch is trained on
-    `num_passes` times, with updates from others in between. `UnrollTraining.num_epochs` passes over each
-    batch that is handed out come on top.
+    This is the minibatch buffer of RLlib's IMPALA. A batch holds the unrolls that were observed since the
+    last fresh batch. There are `num_batches` slots, which are visited in turn. An empty slot takes the fresh
+    batch; each visit hands out the batch of the slot, which is removed after `num_passes` visits.
+    `Learner.train` trains on the fresh batch, then on the batches of the next slots until one is empty. So
+    the learner uses each batch `num_passes` times, with updates from other batches in between, and each time
+    for `UnrollTraining.num_epochs` epochs.
 
     Args:
-        num_batches: how many batches are kept; with 1, the passes over a batch follow one another. RLlib's
+        num_batches: int, the number of slots; with 1, the passes over a batch follow one another. RLlib's
             `minibatch_buffer_size`.
-        num_passes: how often each batch is handed out. RLlib's `num_sgd_iter`.
+        num_passes: int, how often each batch is handed out. RLlib's `num_sgd_iter`.
     """
 
     name = "multi_pass"
@@ -184,9 +188,8 @@ class MultiPassReplayer(OneTimeReplayer):
     def __init__(self, num_batches: PositiveInt = 2, num_passes: PositiveInt = 2) -> None:
         super().__init__()
         self._num_passes = num_passes
-        self._slots: list[Any] = [
-            None
-        ] * num_batches  # pairs of an `Experience` and the passes over it so far
+        # None, or a pair: an `Experience` and the number of passes over it so far.
+        self._slots: list[Any] = [None] * num_batches
         self._turn = 0
 
     @property
@@ -195,10 +198,13 @@ class MultiPassReplayer(OneTimeReplayer):
 
     def replay_all(self) -> tuple[Experience, int]:
         if self.has_more:
+            # Nothing of it is fresh, so the learner does not count its environment steps again.
             (experience, passes), num_fresh = self._slots[self._turn], 0
         else:
             (experience, num_fresh), passes = super().replay_all(), 0
         passes += 1
+        # After its last pass the slot is empty. The next visit fills it with a fresh batch, or ends the
+        # training iteration.
         self._slots[self._turn] = (experience, passes) if passes < self._num_passes else None
         self._turn = (self._turn + 1) % len(self._slots)
         return experience, num_fresh
@@ -213,17 +219,17 @@ class MultiPassReplayer(OneTimeReplayer):
 
 
 def _count_steps(experiences):
-    """Counts the environment steps in a list of `Experience`s of [Q, T+1, B, ...]: int64 scalar."""
+    """Counts the environment steps in a list of `Experience`s of [Q, T+1, B, ...], int64 scalar."""
     shapes = [experience.step_type.shape for experience in experiences]
     return tf.constant(sum(q * (num_time_steps - 1) * b for q, num_time_steps, b in shapes), tf.int64)
 
 
 class _UnrollRing:
-    """Keeps the newest `max_unrolls` unrolls. Unrolls have numbers, which count from the first one written.
+    """A ring buffer of the newest `max_unrolls` unrolls, which are numbered from the first one written.
 
     Attributes:
-        first, count: ints; it holds the unrolls of the numbers first, first + 1, ... count - 1.
-        max_unrolls: int.
+        first, count: ints; it holds the unrolls with the numbers first, first + 1, ... count - 1.
+        max_unrolls: int, the argument.
     """
 
     def __init__(self, setting, unroll_spec, max_unrolls):
@@ -234,26 +240,28 @@ class _UnrollRing:
 
     def write(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...]."""
+        # The count goes into the graph as a tensor: a Python number would trace `_write` for every call.
         count = self.count + experience.step_type.shape[0]
         self._write(experience, tf.constant(count, tf.int64))
         self.count = count
         self.first = max(self.first, count - self.max_unrolls)
 
     def clear(self):
-        self.first = self.count
+        self.first = self.count  # the memory stays, and the numbers go on
 
     def check_fits(self, name, unroll_spec):
-        """Raises ConfigError unless it can hold unrolls of a spec; `name` is the replayer's."""
+        """Raises ConfigError unless it can hold unrolls of a spec. `name` is the replayer's name."""
         check_unroll_spec(name, self._spec, unroll_spec)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def read(self, numbers):
-        """Returns the unrolls of some numbers, int64 [Q]: `Experience` of [Q, T+1, B, ...]."""
+        """Returns the unrolls with the numbers int64 [Q], an `Experience` of [Q, T+1, B, ...]."""
         return read_at(self._unrolls, numbers % self.max_unrolls)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _write(self, experience, count):
         check_experience(experience, self._spec)
+        # More unrolls than the ring holds would write some places twice, in an undefined order.
         newest = tf.nest.map_structure(lambda x: x[-self.max_unrolls :], experience)
         num_unrolls = tf.shape(newest.step_type, tf.int64)[0]
         write_at(self._unrolls, tf.range(count - num_unrolls, count) % self.max_unrolls, newest)

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` says what the files are.
 
-A replay buffer has one file for all checkpoints, `replay_buffer.npz`, see `alf.replay.buffer_file`. With
-several policies each has its own, `replay_buffer_NAME.npz`.
+All checkpoints share one file of the replay buffer, `replay_buffer.npz`, in the format of
+`alf.replay.buffer_archive`. With several policies each has its own, `replay_buffer_NAME.npz`.
 """
 
 import concurrent.futures

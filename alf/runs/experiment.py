@@ -14,7 +14,7 @@ from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, Pos
 from alf.config.parsing import parse_operative_config
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.core.tf_runtime import SPARE_THREADS, check_device, global_seed, on_device, set_intra_op_threads
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors

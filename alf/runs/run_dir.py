@@ -43,7 +43,7 @@ class RunDir:
     """
 
     def __init__(self, path, own_file=CONFIG_FILE):
-        self.path = find_path("root_dir", path)
+        self.path = find_path(path)
         check_kind(self.path, own_file)
         self.summaries = os.path.join(self.path, "train")
         self.checkpoints = checkpoints_of(self.path)

@@ -44,7 +44,7 @@ class SavedRun:
     """
 
     def __init__(self, root_dir):
-        self.root_dir = find_path("root_dir", root_dir)
+        self.root_dir = find_path(root_dir)
         self.description = read_description(self.root_dir)
 
     def read_config(self, gin_params=()):
@@ -109,7 +109,7 @@ class SavedRun:
             paths = [files.path_of(folder, number) for number in reversed(saved)]
         else:
             is_number = str(checkpoint).isdecimal()
-            paths = [files.path_of(folder, checkpoint) if is_number else find_path("checkpoint", checkpoint)]
+            paths = [files.path_of(folder, checkpoint) if is_number else find_path(checkpoint)]
             if not os.path.exists(paths[0] + files.COMPLETE):
                 known = ", ".join(map(str, files.list_numbers(folder)))
                 raise ConfigError(f"there is no checkpoint {checkpoint!r}; {folder!r} has {known or 'none'}")

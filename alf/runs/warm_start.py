@@ -56,7 +56,7 @@ def _find_checkpoint(text):
         part, place = "", text
     elif not part.strip("/"):
         raise ConfigError("there is no name before the @")
-    place = find_path("the path", place)
+    place = find_path(place)
     if os.path.isdir(place):
         return part, SavedRun(place).find_checkpoint()
     damage = files.find_damage(place)

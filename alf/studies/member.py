@@ -16,7 +16,7 @@ from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.files import write_file
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import SavedRun

@@ -13,9 +13,8 @@ from alf.callback import Callback
 from alf.config.kinds import AtLeast, NonNegativeInt, PositiveInt, Text
 from alf.config.parsing import parse_config
 from alf.config.settings import Role, configurable
-from alf.core.extras import import_extra
 from alf.drivers.metrics import Metric
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 from alf.games.mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.games.policies import Policies
 from alf.schedules import assign_tunables, find_tunables

@@ -11,10 +11,9 @@ from alf.config.comparison import parse_settings
 from alf.config.imports import list_own_paths
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
-from alf.core.extras import import_extra
 from alf.core.files import write_file
 from alf.distributed.cluster import connect
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError, EnvError, import_extra
 from alf.runs.folders import POPULATION_FILE
 from alf.runs.run_dir import RunDir
 from alf.studies.lineage import draw_lineage

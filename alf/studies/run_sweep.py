@@ -13,10 +13,9 @@ from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
 from alf.config.settings import check_value
-from alf.core.extras import import_extra
 from alf.core.files import write_file
 from alf.distributed.cluster import connect
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 from alf.plots.runs import read_run
 from alf.runs.folders import SWEEP_FILE
 from alf.runs.run_dir import RunDir

@@ -11,8 +11,7 @@ import os
 
 import numpy as np
 
-from alf.core.extras import import_extra
-from alf.errors import ConfigError, SaveError
+from alf.errors import ConfigError, SaveError, import_extra
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, draw
 from alf.studies.state import damaged
 

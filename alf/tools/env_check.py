@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""check_env: what is wrong with an environment, what to set for it, and what it costs."""
+"""check_env: finds problems of an environment, the settings for it, and its cost."""
 
 import dataclasses
 import functools
@@ -25,24 +25,24 @@ from alf.workers.watched_thread import WatchedThread
 
 
 class CallCost(NamedTuple):
-    """What calls of `step`, or of `reset`, take in microseconds: median, 95 % quantile and largest."""
+    """The time of calls of `step` or `reset`, in microseconds."""
 
     median: float
-    p95: float
+    p95: float  # the 95 % quantile
     largest: float
 
 
 @dataclasses.dataclass
 class EnvReport:
-    """What `check_env` has found. `str(report)` is a text for people.
+    """The findings of `check_env`. `str(report)` is a text for people.
 
     Attributes:
-        problems: list of texts; an environment with any of them cannot be trained on as it should.
-        hints: list of texts that say what to set for an environment that works.
-        cost: dict from "step" and "reset" to `CallCost`; without those that never gave a result.
-        num_steps: int, different random steps that were checked.
-        num_episodes: int, episodes that ended in them.
-        num_workers: int, worker processes that serve a batch; "auto" for an id that has its own vector
+        problems: list of texts; each problem prevents correct training.
+        hints: list of texts, settings to consider for an environment that works.
+        cost: dict from "step" and "reset" to `CallCost`, if there were such calls.
+        num_steps: int, how many random steps were checked.
+        num_episodes: int, how many episodes ended in these steps.
+        num_workers: int, a good number of worker processes for a batch; "auto" for an id with its own vector
             environment; None if there was no step.
         num_workers_reason: text.
     """
@@ -83,32 +83,36 @@ def check_env(
     start_timeout: WorkerTimeout = 120.0,
     **kwargs: Any,
 ) -> EnvReport:
-    """Steps an environment at random, in a worker process, and returns an `EnvReport`.
+    """Steps an environment at random in a worker process and returns an `EnvReport`.
 
-    It takes `num_steps` steps, and then the same ones again from the same seed, to compare the results. An
-    environment that cloudpickle cannot pickle steps in a thread of this process: a crash is not caught there.
+    It takes `num_steps` steps, then the same steps again with the same seed, to compare the results. An
+    environment that cloudpickle cannot pickle steps in a thread of this process instead, which does not
+    survive a crash.
 
     Args:
-        env: what `alf.environments.load` takes as its name: an id, "pettingzoo:MODULE:FUNCTION" among them,
-            or a callable that returns one environment. Or a `gymnasium.Env`, of which a copy is checked.
-        num_steps: int, at most this many.
-        batch_size: int, environments that are to step together, for `EnvReport.num_workers`.
-        max_episode_steps, info_keys, **kwargs: as in `load`.
-        seed: int, of the environment and of the actions.
-        max_seconds: float, seconds after which no more steps are taken.
-        step_timeout, start_timeout: float, seconds that one step or reset, or the constructor, may take. One
-            that takes longer is a problem, and the last one.
+        env: the `name` of `alf.environments.load`: an id, such as "CartPole-v1" or
+            "pettingzoo:MODULE:FUNCTION", or a callable that returns one environment. Or a `gymnasium.Env`, of
+            which a copy is checked.
+        num_steps: int, the largest number of steps.
+        batch_size: int, how many environments will step together, for `EnvReport.num_workers`.
+        max_episode_steps, info_keys, **kwargs: passed to `load`.
+        seed: int, the seed of the environment and of the actions.
+        max_seconds: float, seconds after which it stops.
+        step_timeout, start_timeout: floats, seconds that a step or reset, or the constructor, may take. If
+            one takes longer, that is a problem, and the check ends.
 
     Raises:
-        ConfigError: if a setting is wrong, or there is no such id.
-        TypeError: if the constructor does not know `max_episode_steps`, or an argument of `kwargs`.
+        ConfigError: if a setting is wrong or there is no such id.
+        TypeError: if the constructor does not accept `max_episode_steps` or an argument of `kwargs`.
     """
     info_keys = check_info_keys("load.info_keys", info_keys)
     is_made = isinstance(env, gymnasium.Env)
     name = (lambda: env) if is_made else env
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
     settings = WorkerSettings(start_timeout=start_timeout, step_timeout=step_timeout, max_restarts=0)
-    make_inspector = functools.partial(Inspector, make, seed, () if _is_game(env) else info_keys)
+    # The environment of a PettingZoo game reads the infos of its agents itself.
+    keys = () if str(env).startswith("pettingzoo:") else info_keys
+    make_inspector = functools.partial(Inspector, make, seed, keys)
     if lost is None and can_pickle(make):
         stays = ""
         start: Any = functools.partial(WorkerPool, [make_inspector], [seed], 1, settings=settings)
@@ -123,29 +127,27 @@ def check_env(
     return report
 
 
-def _is_game(env):
-    return str(env).startswith("pettingzoo:")  # It reads the infos of its agents itself.
-
-
 def _inspect(start, report, num_steps, max_seconds, given):
-    """Adds to the `report` what is wrong; returns what was seen, `Inspected`, or None.
+    """Adds problems to the `report`. Returns the `Inspected` environment, or None if it could not be stepped.
 
-    `given` are the names of the constructor's arguments that are settings.
+    `given` is the set of the constructor's arguments that come from settings.
     """
     try:
         watched = start()
     except WorkerError as loss:
-        report.problems.append(f"constructor: {str(loss).partition(';')[0]}")  # no word about restarts
+        # Without the end of the message, which is about restarts.
+        report.problems.append(f"constructor: {str(loss).partition(';')[0]}")
         return None
     except Exception as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if isinstance(error, TypeError) and unknown and unknown[1] in given:
-            raise  # not the environment is wrong, but a setting
+            raise  # the setting is wrong, not the environment
         text = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         report.problems.append(f"constructor: {' '.join(str(text).split())}")
         return None
     try:
         report.problems += watched.call("check_spaces")
+        # The steps, then the same steps again, each with half of the time.
         is_sound = not report.problems
         for repeats in (False, True) if is_sound else ():
             is_sound = is_sound and _walk(watched, report, num_steps, max_seconds / 2, repeats)
@@ -160,27 +162,31 @@ def _inspect(start, report, num_steps, max_seconds, given):
 
 
 def _walk(watched, report, num_steps, max_seconds, repeats):
-    """Resets and steps the environment; returns whether it could go on. Raises WorkerError if it is lost."""
+    """Resets and steps the environment. Returns False if it raised an exception, True otherwise.
+
+    Raises:
+        WorkerError: if the worker is lost.
+    """
     watched.call("begin", repeats)
     next_call, deadline = "reset 1", time.monotonic() + max_seconds
     while time.monotonic() < deadline:
         try:
-            progress = watched.call("advance")
+            called = watched.call("advance")
         except WorkerError as loss:
             raise WorkerError(f"{next_call}: {loss}") from None
-        report.problems += progress.problems
-        if progress.is_broken:
+        report.problems += called.problems
+        if called.is_broken:
             return False
         if not repeats:
-            report.num_steps = progress.num_steps
-        if progress.num_steps == num_steps or progress.is_over:
+            report.num_steps = called.num_steps
+        if called.num_steps == num_steps or called.is_over:
             break
-        next_call = progress.next_call
+        next_call = called.next_call
     return True
 
 
 def _end(watched, report):
-    """Closes the environment; adds to the `report` what is wrong with that."""
+    """Closes the environment and adds the problems of that to the `report`."""
     try:
         report.problems += [f"close: {problem}" for problem in watched.call("end")]
     except WorkerError as loss:
@@ -188,10 +194,13 @@ def _end(watched, report):
 
 
 def _judge(report, seen, batch_size, stays, has_vector):
-    """Adds to the `report` what follows from what was seen."""
+    """Adds cost, number of workers and hints to the `report`."""
     report.num_episodes = len(seen.episode_lengths)
-    times = {"step": seen.step_seconds, "reset": seen.reset_seconds}
-    report.cost = {name: _cost_of(seconds) for name, seconds in times.items() if seconds}
+    for name, seconds in (("step", seen.step_seconds), ("reset", seen.reset_seconds)):
+        if seconds:
+            micros = np.asarray(seconds) * 1e6
+            numbers = np.median(micros), np.quantile(micros, 0.95), micros.max()
+            report.cost[name] = CallCost(*map(float, numbers))
     step = report.cost["step"].median
     report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6)
     report.hints = find_hints(seen, batch_size, report.num_workers)
@@ -203,8 +212,3 @@ def _judge(report, seen, batch_size, stays, has_vector):
     if has_vector:
         report.num_workers = "auto"
         report.num_workers_reason = "the id has its own vector environment, which steps in this process"
-
-
-def _cost_of(seconds):
-    micros = np.asarray(seconds) * 1e6
-    return CallCost(float(np.median(micros)), float(np.quantile(micros, 0.95)), float(micros.max()))

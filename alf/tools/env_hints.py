@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What to set for an environment that works: hints for `check_env`, each with the gin binding to write."""
+"""Hints of `check_env`: settings for an environment that works, each with the gin binding to write."""
 
 import math
 
@@ -12,17 +12,17 @@ from alf.networks.encoders import choose_image_encoder
 from alf.networks.images import channel_axis, is_image
 from alf.workers import WorkerSettings
 
-_LARGE = 10.0  # magnitudes above it are worth a scale: the normalizers limit what they return to it
+_LARGE = 10.0  # larger numbers should be scaled; it is also the limit of the normalizers' results
 _SETTINGS = WorkerSettings()
 
 
 def find_hints(seen, batch_size, num_workers):
-    """Returns a list of texts.
+    """Returns hints, a list of texts.
 
     Args:
         seen: `alf.workers.inspector.Inspected`.
-        batch_size: int, environments that step together.
-        num_workers: int, worker processes that step them; 0 for none.
+        batch_size: int, how many environments step together.
+        num_workers: int, how many worker processes step them; 0 for none.
     """
     hints = [hint for leaf in seen.ranges for hint in _look_at_observation(leaf)]
     hints += list(_find_scales(seen))
@@ -58,7 +58,7 @@ def _look_at_observation(leaf):
 
 
 def _describe_image(name, spec):
-    """Says which axis of an image holds the channels, and what to write where that is wrong."""
+    """Says which axis of an image counts as the channels, and the setting that changes this."""
     encoder = choose_image_encoder(spec).__name__
     try:
         is_first = channel_axis(spec, f"{encoder}.channels") == 0
@@ -100,13 +100,14 @@ def _look_at_episodes(seen):
 
 
 def _find_timeouts(seen, batch_size, num_workers):
-    """Says which time-outs a worker with its share of the environments comes near to."""
+    """Yields hints about time-outs that a worker may reach with its share of the environments."""
     share = math.ceil(batch_size / max(num_workers, 1))
     slowest = share * max([*seen.step_seconds, *seen.reset_seconds], default=0.0)
     for name, seconds, default in (
         ("step_timeout", slowest, _SETTINGS.step_timeout),
         ("start_timeout", share * seen.make_seconds, _SETTINGS.start_timeout),
     ):
+        # Half of the limit already: steps in training may be slower, because workers share the cores.
         if num_workers and seconds > default / 2:
             what = "to step or reset" if name == "step_timeout" else "to make"
             yield (

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Benchmark: how fast a driver collects experience, and how fast a learner learns from it."""
+"""Measures how fast a driver collects experience and how fast a learner learns from it."""
 
 import contextlib
 import time
@@ -14,17 +14,17 @@ from alf.training.run_report import EpisodeFigures
 from alf.training.stages import StageMeter
 from alf.training.stop_criteria import Position, StopCriteria
 
-_WARM_UP = 0.2  # of the time that is measured
-_STAGES_SECONDS = 2.0  # between two looks for the bottleneck to show
+_WARM_UP = 0.2  # the length of the warm-up, as a fraction of the measured time
+_STAGES_SECONDS = 2.0  # seconds between two updates of the bottleneck in the display
 
 
 class Speed(NamedTuple):
-    """What was done in a time.
+    """A measured amount of work and its time.
 
     Attributes:
         env_steps, updates: ints.
-        seconds: float, of the clock.
-        cpu_seconds: float, of all threads, and of the worker processes.
+        seconds: float, wall time.
+        cpu_seconds: float, CPU time of all threads and of the worker processes.
     """
 
     env_steps: int
@@ -44,26 +44,26 @@ class Speed(NamedTuple):
 
 
 def benchmark(driver, seconds, sample_only=False):
-    """Measures sampling, in which nothing is learned, then training; shows the progress as a run does.
+    """Measures sampling without learning, then training. Shows the progress like a run.
 
-    What comes first is not measured: graphs that run for the first time, and a warm-up.
+    Graphs that run for the first time, and a warm-up, are not measured.
 
     Args:
         driver: `Driver`, not started; the caller stops it.
-        seconds: of each of the two.
-        sample_only: whether there is no training.
+        seconds: float, the length of each of the two measurements.
+        sample_only: bool, whether to leave out training.
 
     Returns:
-        dict: "sampling" and "training" are what `Speed.describe` returns, with the "bottleneck" and the
-        "time_share" of a `StageMeter`; "training" is None without it. "num_episodes" and "average_return" are
-        of all episodes that ended.
+        dict. "sampling" and "training" are results of `Speed.describe`, with the "bottleneck" and the
+        "time_share" of a `StageMeter`; "training" is None with `sample_only`. "num_episodes" and
+        "average_return" are about all episodes that ended.
     """
     if isinstance(driver, OfflineDriver):
         raise ConfigError("Experiment.num_envs is 0: there is no environment whose speed could be measured")
     driver.start()
     training = None
     with contextlib.closing(_Display(driver, seconds)) as display:
-        while not driver.sample():
+        while not driver.sample():  # the first call traces the graphs; steps of it are not comparable
             pass
         measure(driver, driver.sample, _WARM_UP * seconds)
         sampling = _measure_stages(driver, driver.sample, seconds, display)
@@ -74,7 +74,7 @@ def benchmark(driver, seconds, sample_only=False):
                 steps, display.summary = collect_and_train(driver)
                 return steps
 
-            while not display.summary:
+            while not display.summary:  # until the first update, which traces the learner's graph
                 learn()
             measure(driver, learn, _WARM_UP * seconds)
             training = _measure_stages(driver, learn, seconds, display)
@@ -89,17 +89,22 @@ def benchmark(driver, seconds, sample_only=False):
 
 
 def collect_and_train(driver):
-    """Makes one train iteration; returns the environment steps that were collected, and the summary."""
+    """Makes one train iteration. Returns the number of collected environment steps, and the summary."""
     steps, summary = driver.collect(), driver.learner.train()
     driver.clocks.learner.lap(TRAIN)
     return steps, summary
 
 
 def measure(driver, iterate, seconds, show=None):
-    """Calls `iterate`, which returns environment steps, again and again; returns the `Speed`.
+    """Calls a function again and again, and measures the `Speed`.
 
-    `show(steps, seconds)` is called after each call, with the steps of the call and the time so far.
+    Args:
+        driver: `Driver`.
+        iterate: callable () -> int, environment steps.
+        seconds: float, how long.
+        show: callable (steps, seconds), called after each call with its steps and the time so far; or None.
     """
+    # The CPU time is the whole process's, with its worker processes, because threads share the work.
     updates, cpu, start = int(driver.learner.progress.updates), cpu_seconds(), time.perf_counter()
     total = passed = 0
     while passed < seconds:
@@ -112,7 +117,7 @@ def measure(driver, iterate, seconds, show=None):
 
 
 def _measure_stages(driver, iterate, seconds, display):
-    """As `measure`, with the stages; returns a dict of what to show."""
+    """Measures speed and stages. Returns a dict of numbers to show."""
     stages = _make_stage_meter(driver)
     speed = measure(driver, iterate, seconds, display.show)
     stages.measure()
@@ -124,7 +129,11 @@ def _make_stage_meter(driver):
 
 
 class _Display:
-    """Shows how a measurement goes on, as a run shows its progress. `summary` is the last of the learner."""
+    """Shows the progress of a measurement like the progress of a run.
+
+    Attributes:
+        summary: dict, the last summary of the learner, or None.
+    """
 
     def __init__(self, driver, seconds):
         self._driver = driver

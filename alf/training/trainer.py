@@ -85,10 +85,12 @@ class Trainer:
         collect_until_env_steps: Annotated[PositiveInt | None, Role.ADJUSTABLE] = None,
     ) -> None:
         given = dict(locals())
-        self.root_dir = find_path("root_dir", root_dir)
+        self.root_dir = find_path(root_dir)
         self.driver, self.learner = driver, driver.learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
-        self.now, self.finished, self.eval_return = driver.clocks.learner.lap(REST), None, None
+        self.now = driver.clocks.learner.lap(REST)
+        self.finished: bool | None = None
+        self.eval_return: float | None = None
         self._interrupted: str | None = None  # the reason
         self._stopped: str | None = None  # the reason
         self._first_trained: float | None = None  # when the first train step was over
@@ -242,14 +244,15 @@ class Trainer:
         with self._stop_on_error():
             self._run_dir.remove_done()
             try:
-                self.finished, reason = self._loop()
+                finished, reason = self._loop()
+                self.finished = finished
                 call_back(self._own, "on_end", self, reason)
             except BaseException as error:
                 end_callbacks(self._users, self, _describe_error(error), raises=False)
                 raise
             end_callbacks(self._users, self, reason)
             self._end(reason)
-        return self.finished, reason
+        return finished, reason
 
     def _loop(self):
         """Repeats train iterations; returns (finished, reason)."""

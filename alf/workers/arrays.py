@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The arrays that hold one step of a batch of environments, and what spaces and values they take."""
+"""Arrays that hold one step of a batch of environments: how they are made, checked, written and read."""
 
 import itertools
 import math
@@ -11,9 +11,10 @@ from gymnasium import spaces
 from alf.errors import ConfigError
 
 _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+FIRST, MID, LAST = 0, 1, 2  # step types, as in `alf.data_structures`, which needs TensorFlow
+NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
 _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
-# What `reset` and `step` of an environment take, and what they return.
-_ARGUMENTS = {"reset": "*, seed=None, options=None", "step": "action"}
+# The results of `reset` and `step` in Gymnasium's interface.
 _RESULTS = {
     "reset": ("observation", "info"),
     "step": ("observation", "reward", "terminated", "truncated", "info"),
@@ -21,12 +22,12 @@ _RESULTS = {
 
 
 class Layout(NamedTuple):
-    """What is equal in a batch: the spaces, the reward's shape, () or (R,), and the K keys of the info."""
+    """The properties that all environments of a batch share."""
 
     observation_space: spaces.Space
     action_space: spaces.Space
-    reward_shape: tuple
-    info_keys: tuple = ()
+    reward_shape: tuple  # (), or (R,) for vector rewards
+    info_keys: tuple = ()  # the K keys that are read from the info
 
 
 class Arrays(NamedTuple):
@@ -36,9 +37,9 @@ class Arrays(NamedTuple):
         step_type: int32 [B]; 0 FIRST, 1 MID, 2 LAST.
         reward: float32 [B] or [B, R].
         discount: float32 [B].
-        info: float32 [B, K]; NaN where a step has no value, see `alf.workers.info`.
-        observation: list of [B, ...], one for each leaf of the observation space.
-        action: list of [B, ...], one for each leaf of the action space: the actions of the next step.
+        info: float32 [B, K]; NaN where the info of a step lacks a key.
+        observation: list of [B, ...], one array for each leaf of the observation space.
+        action: list of [B, ...], one array for each leaf of the action space, for the next step.
     """
 
     step_type: np.ndarray
@@ -50,14 +51,14 @@ class Arrays(NamedTuple):
 
 
 def children(space):
-    """Returns a list of (key, space) for a Dict or a Tuple, in the order of `tf.nest`; None for a leaf."""
+    """Lists the parts of a Dict or Tuple as (key, space), in the order of `tf.nest`; None for a leaf."""
     if isinstance(space, spaces.Dict):
         return [(key, space.spaces[key]) for key in sorted(space.spaces)]
     return list(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else None
 
 
 def leaves(space):
-    """Returns a list of the leaves of a space, in the order of `tf.nest`."""
+    """Lists the leaves of a space in the order of `tf.nest`."""
     parts = children(space)
     return [space] if parts is None else [leaf for _, part in parts for leaf in leaves(part)]
 
@@ -67,8 +68,8 @@ def check_space(space, name, path=""):
 
     Args:
         space: a Gymnasium space.
-        name: what the error calls it, for example "the observation space".
-        path: keys that lead to `space`, if it is a part of another space.
+        name: text for the error, such as "the observation space".
+        path: text, the path of `space` if it is a part of another space.
     """
     parts = children(space)
     for key, part in parts or ():
@@ -90,37 +91,28 @@ def check_space(space, name, path=""):
 
 
 class MisfitError(Exception):
-    """What an environment returned is wrong; the message says how. It becomes an `EnvError`."""
+    """An environment returned something wrong. The batch turns it into an `EnvError` that names it."""
 
 
 def wrong_result(call, result):
-    """Returns the `MisfitError` for a result of `call`, "reset" or "step", that is no tuple of its size."""
+    """Makes the `MisfitError` for a result of `call`, "reset" or "step", that is not a tuple of its size."""
     return MisfitError(f"{call}() returned {describe(result)} instead of ({', '.join(_RESULTS[call])})")
-
-
-def wrong_call(call, error):
-    """Returns the `MisfitError` for a `call`, "reset" or "step", of another interface than Gymnasium's.
-
-    `error` is what Python or Gymnasium says of that.
-    """
-    interface = f"{call}({_ARGUMENTS[call]}) -> ({', '.join(_RESULTS[call])})"
-    return MisfitError(f"{' '.join(str(error).split())}: Gymnasium's interface is {interface}")
 
 
 def fit(value, shape, dtype, name):
     """Returns `value` as an array of `shape` and `dtype`, or raises `MisfitError`.
 
-    Floats take any real number. Integers take bools, and integers of any other dtype whose values fit.
+    Float arrays take any real number. Integer arrays take bools and integers of other dtypes that fit.
 
     Args:
-        value: what an environment returned.
-        shape, dtype: what its space says.
-        name: what the error calls `value`, for example "the observation".
+        value: a result of an environment.
+        shape, dtype: the shape and dtype of its space.
+        name: text for the error, such as "the observation".
     """
     try:
         found = np.asarray(value)
     except (TypeError, ValueError):  # a list of lists of unequal lengths, for example
-        raise MisfitError(f"{name} is {describe(value)}, which is no array") from None
+        raise MisfitError(f"{name} is {describe(value)}, which is not an array") from None
     if found.shape == shape and np.can_cast(found.dtype, dtype, "same_kind" if dtype.kind == "f" else "safe"):
         return found.astype(dtype, copy=False)
     if found.shape == shape and found.dtype.kind in "iu" and dtype.kind in "iu":
@@ -134,25 +126,25 @@ def fit(value, shape, dtype, name):
 
 
 def describe(value):
-    """Returns a few words that say what `value` is."""
+    """Describes a value in a few words, for errors."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if isinstance(value, dict):
         return f"a dict with the keys {list(value)}"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
-    # NumPy 2 would say np.float32(1.0).
+    # `repr` of NumPy 2 would be "np.float32(1.0)".
     text = " ".join((str(value) if isinstance(value, np.number) else repr(value)).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def join_path(path, key):
-    """Returns the path of a part: "a/b"."""
+    """Returns the path of a part, such as "a/b"."""
     return f"{path}/{key}" if path else str(key)
 
 
 def name_part(name, path):
-    """Returns what an error calls a part of the nest `name`: "the observation's 'a/b'"."""
+    """Returns the name of a part of the nest `name` for errors, such as "the observation's 'a/b'"."""
     return f"{name}'s '{path}'" if path else name
 
 
@@ -162,8 +154,8 @@ def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     Args:
         layout: `Layout` of an environment.
         batch_size: int, B.
-        make_buffer: a function from a size in bytes to a buffer of that size.
-        rows: slice of the environments that the returned arrays show.
+        make_buffer: callable (size in bytes) -> buffer, such as shared memory.
+        rows: slice, the environments that the returned arrays show.
     """
     observations, actions = leaves(layout.observation_space), leaves(layout.action_space)
     fields = [((), np.int32), (layout.reward_shape, np.float32), ((), np.float32)]
@@ -176,3 +168,69 @@ def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     buffer = make_buffer(offsets[-1])
     made = [np.ndarray(shape, dtype, buffer, offset)[rows] for (shape, dtype), offset in zip(fields, offsets)]
     return Arrays(*made[:4], made[4 : 4 + len(observations)], made[4 + len(observations) :])
+
+
+def make_writer(space, arrays, name, path=""):
+    """Makes a function (row, observation) that writes into `arrays`, an iterator with one for each leaf."""
+    parts = children(space)
+    whole = name_part(name, path)
+    if parts is None:
+        return make_leaf_writer(next(arrays), whole)
+    writers = [(key, make_writer(part, arrays, name, join_path(path, key))) for key, part in parts]
+    is_tuple = isinstance(space, spaces.Tuple)
+
+    def write(row, observation):
+        key = None
+        try:
+            if is_tuple and len(observation) != len(writers):
+                raise MisfitError(
+                    f"{whole} is {describe(observation)}, its space is a Tuple of {len(writers)}"
+                )
+            for key, write_part in writers:
+                write_part(row, observation[key])
+        except (LookupError, TypeError):
+            raise MisfitError(f"{whole} is {describe(observation)}, its space has the part {key!r}") from None
+
+    return write
+
+
+def make_leaf_writer(array, name):
+    """Makes a function (row, value) that writes a value into `array`, or raises MisfitError if it misfits."""
+    # The usual types are compared first, because `fit` would take most of the time of a cheap environment.
+    shape, dtype = array.shape[1:], array.dtype
+    if shape == ():
+        types = NUMBERS if dtype.kind == "f" else {dtype.type, *([int] if dtype == np.int64 else [])}
+
+        def write(row, value):
+            try:
+                array[row] = value if type(value) in types else fit(value, shape, dtype, name)
+            except OverflowError:  # an int of more than 64 bits
+                fit(value, shape, dtype, name)
+
+        return write
+
+    def write(row, value):
+        try:
+            fits = value.shape == shape and value.dtype is dtype
+        except AttributeError:
+            fits = False
+        array[row] = value if fits else fit(value, shape, dtype, name)
+
+    return write
+
+
+def make_action_reader(space):
+    """Makes a function from an iterator over arrays to B actions, copies that environments may keep."""
+    parts = children(space)
+    if parts is None:
+        if isinstance(space, spaces.Discrete):
+            return lambda arrays: next(arrays).tolist()
+        return lambda arrays: list(next(arrays).copy())
+    keys, readers = [key for key, _ in parts], [make_action_reader(part) for _, part in parts]
+    is_dict = isinstance(space, spaces.Dict)
+
+    def read(arrays):
+        rows = zip(*[reader(arrays) for reader in readers], strict=True)
+        return [dict(zip(keys, row, strict=True)) for row in rows] if is_dict else list(rows)
+
+    return read

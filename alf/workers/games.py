@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PettingZoo's games as Gymnasium environments, for worker processes: `make_game`.
+"""Makes PettingZoo's games usable as Gymnasium environments, so that worker processes can run them.
 
-`alf.environments.MultiAgentEnvironment` makes a row of the batch of each agent.
+`alf.environments.MultiAgentEnvironment` then makes one row of a batch for each agent.
 """
 
 from typing import Any, NamedTuple
@@ -11,21 +11,35 @@ import numpy as np
 from gymnasium import spaces
 
 from alf.errors import ConfigError
-from alf.workers.arrays import MisfitError, check_space, children, describe, fit, wrong_result
+from alf.workers.arrays import (
+    FIRST,
+    LAST,
+    MID,
+    MisfitError,
+    check_space,
+    children,
+    describe,
+    fit,
+    wrong_result,
+)
 from alf.workers.info import make_info_reader
 
-_FIRST, _MID, _LAST = 0, 1, 2
-ACTION_MASK = "action_mask"  # PettingZoo's name of that entry of an observation
-IS_TURN = "is_turn"  # an entry of ALF's own: whether the agent acts now
+ACTION_MASK = "action_mask"  # PettingZoo's name for this entry of an observation
+IS_TURN = "is_turn"  # an entry that ALF adds: whether the agent acts now
 _FLOAT = np.dtype(np.float32)
 
 
 def make_game(make, max_episode_steps=None, info_keys=()):
-    """Makes the `Game` of what `make()` returns, a `ParallelEnv` or an `AECEnv` of PettingZoo.
+    """Makes a `Game` from an environment of PettingZoo.
 
-    The other arguments are as in `Game`. Raises ConfigError if it is something else.
+    Args:
+        make: callable without arguments -> `ParallelEnv` or `AECEnv`.
+        max_episode_steps, info_keys: passed to `Game`.
+
+    Raises:
+        ConfigError: if `make` returns something else.
     """
-    import pettingzoo  # an extra, which other environments do without
+    import pettingzoo  # here, because only games need this extra
 
     env = make()
     if isinstance(env, pettingzoo.ParallelEnv):
@@ -38,7 +52,7 @@ def make_game(make, max_episode_steps=None, info_keys=()):
 
 
 class Seen(NamedTuple):
-    """What an agent that is in the game sees after a reset or a step of it."""
+    """The outcome of a reset or a step for one agent that is in the game."""
 
     observation: Any
     info: dict
@@ -48,23 +62,24 @@ class Seen(NamedTuple):
 
 
 class Game(gymnasium.Env):
-    """One game of A agents as an environment with one observation, one action and a reward for each agent.
+    """A game of A agents as one Gymnasium environment.
 
-    The observation is a dict: "agents", what each agent observes, a dict by name in the order of
-    `possible_agents`; "step_type", int32 [A]; "discount", float32 [A]; with `info_keys` also "info", float32
-    [A, K]. The action is a dict by name. The reward is float32 [A]. The time steps of each agent follow the
-    convention of `alf.data_structures`. An agent that is not in the game, because it has ended or has not
-    entered yet, has FIRST steps with a blank observation: zeros, or what is nearest to them in its space. The
-    game ends, by termination, when all agents that were in it have ended.
+    The observation is a dict: "agents", a dict from name to observation in the order of `possible_agents`;
+    "step_type", int32 [A]; "discount", float32 [A]; with `info_keys` also "info", float32 [A, K]. The action
+    is a dict by name. The reward is float32 [A]. The time steps of each agent follow the conventions of
+    `alf.data_structures`. An agent that is not in the game, because it has ended or has not entered yet, has
+    FIRST steps with a blank observation: zeros, or the nearest numbers in its space. The game terminates when
+    all agents that were in it have ended.
 
     Args:
-        table: `_Parallel` or `_Turns`, with the environment.
-        max_episode_steps: steps after which the agents that are in the game are truncated; None for no limit.
-        info_keys: tuple of the K keys that are read from each agent's info, see `alf.workers.info`.
+        table: `_Parallel` or `_Turns`, which holds the environment.
+        max_episode_steps: int, steps after which agents that are still in the game are truncated; None for no
+            limit.
+        info_keys: tuple of the K keys that are read from each agent's info.
 
     Raises:
-        ConfigError: if the agents or their spaces are not what ALF can play with.
-        MisfitError: from `reset` and `step`, if what the environment returns breaks PettingZoo's interface.
+        ConfigError: if the agents or their spaces are not supported.
+        MisfitError: from `reset` and `step`, if a result breaks PettingZoo's interface.
     """
 
     def __init__(self, table, max_episode_steps=None, info_keys=()):
@@ -81,7 +96,7 @@ class Game(gymnasium.Env):
         self.reward_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         parts = {
             "agents": agents,
-            "step_type": spaces.Box(_FIRST, _LAST, (size,), np.int32),
+            "step_type": spaces.Box(FIRST, LAST, (size,), np.int32),
             "discount": spaces.Box(0.0, 1.0, (size,), np.float32),
         }
         if info_keys:
@@ -92,11 +107,12 @@ class Game(gymnasium.Env):
         self._num_steps, self._living = 0, []
         observation, _ = self._show(self._table.reset({} if seed is None else {"seed": seed}))
         if not self._living:
-            raise MisfitError("reset() has begun a game without agents")
+            raise MisfitError("reset() began a game without agents")
         return observation, {}
 
     def step(self, action):
         self._num_steps += 1
+        # The policy acts for all agents, but only living ones may have an action in PettingZoo.
         actions = {agent: action[self._names[agent]] for agent in self._living}
         for agent, x in self._table.choose(actions).items():
             space = self.action_space[self._names[agent]]
@@ -112,11 +128,11 @@ class Game(gymnasium.Env):
         self._table.env.close()
 
     def _show(self, seen):
-        """Makes the observation, and the reward, of a dict from the agents in the game to what they see."""
+        """Makes the observation and the reward from `seen`, a dict from the agents in the game to `Seen`."""
         size, agents, living = len(self._names), {}, []
-        step_type, reward = np.full(size, _FIRST, np.int32), np.zeros(size, np.float32)
+        step_type, reward = np.full(size, FIRST, np.int32), np.zeros(size, np.float32)
         discount, info = np.ones(size, np.float32), np.full((size, self._num_keys), np.nan, np.float32)
-        is_late = self._num_steps == self._max_steps
+        is_late = self._num_steps == self._max_steps  # a time limit truncates all agents at once
         for i, (agent, name) in enumerate(self._names.items()):
             if agent not in seen:
                 agents[name] = self._blank[name]
@@ -124,8 +140,8 @@ class Game(gymnasium.Env):
             x = seen[agent]
             agents[name], info[i] = x.observation, self._read_info(x.info)
             ends = x.terminated or x.truncated or is_late
-            if agent in self._living:  # otherwise it has just entered, and there was no step of it
-                step_type[i] = _LAST if ends else _MID
+            if agent in self._living:  # otherwise it has just entered: this is its FIRST step
+                step_type[i] = LAST if ends else MID
                 reward[i] = fit(x.reward, (), _FLOAT, f"the reward of agent {agent!r}")
                 discount[i] = 0.0 if x.terminated else 1.0
             if not ends:
@@ -136,11 +152,7 @@ class Game(gymnasium.Env):
 
 
 class _Parallel:
-    """A `ParallelEnv`, in which all agents act at the same time.
-
-    Attributes:
-        env: the environment.
-    """
+    """Plays a `ParallelEnv`, in which all agents act at the same time."""
 
     def __init__(self, env):
         self.env, self._ended = env, set()
@@ -149,11 +161,11 @@ class _Parallel:
         return self.env.observation_space(agent)
 
     def make_action_space(self, names):
-        """Returns the Dict of all agents' action spaces; `names` is a dict from the agents to their keys."""
+        """Makes the Dict of all agents' action spaces. `names` is a dict from the agents to their keys."""
         return spaces.Dict([(name, self.env.action_space(agent)) for agent, name in names.items()])
 
     def reset(self, seed):
-        """Begins a game; returns a dict from the agents in it to the `Seen` of each."""
+        """Begins a game. Returns a dict from the agents in it to `Seen`."""
         self._ended = set()
         result = self.env.reset(**seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -161,11 +173,11 @@ class _Parallel:
         return {agent: _see(agent, *result) for agent in self.env.agents}
 
     def choose(self, actions):
-        """Returns those of `actions`, a dict by agent, that count in the next step."""
+        """Returns the part of `actions`, a dict by agent, that the next step uses."""
         return actions
 
     def step(self, actions):
-        """Plays a step; returns what `reset` does, of those that were in the game and those that enter it."""
+        """Plays a step. Returns a dict to `Seen` from the agents that were in the game or enter it."""
         result = self.env.step(actions)
         if not isinstance(result, (tuple, list)) or len(result) != 5:
             raise wrong_result("step", result)
@@ -180,30 +192,31 @@ class _Parallel:
                 self._ended.add(agent)
             elif agent not in self.env.agents:
                 raise _left(agent)
-        # Some environments keep those that have ended among their agents.
+        # Some environments keep ended agents in their list `agents`; these do not enter again.
         entered = [x for x in self.env.agents if x not in seen and x not in self._ended]
         return {**seen, **{agent: _see(agent, observations, infos) for agent in entered}}
 
 
 class _Turns:
-    """An `AECEnv`, in which one agent acts in each step and the others wait. It is used as `_Parallel` is.
+    """Plays an `AECEnv`, in which one agent acts in each step and the others wait, like `_Parallel`.
 
-    What an agent observes has an "action_mask". That of an agent that waits allows the first action alone:
-    its probability is 1, so nothing is learned about how to choose, but the value is. A board may be worth
-    much to the one whose turn it is and little to the other: so there is also "is_turn", float32 [1], 1 or 0.
+    Each agent's observation has an "action_mask". While an agent waits, its mask allows only the first
+    action, which then has probability 1: the policy gets no gradient, but the value is learned. Because a
+    position may be worth much to the agent whose turn it is and little to the other, observations also have
+    "is_turn", float32 [1], 1 or 0.
     """
 
     def __init__(self, env):
         self.env = env
-        self._waiting = {}  # of each agent: the mask while it waits
-        self._has_mask = {}  # of each agent: whether the environment observes one for it
+        self._waiting = {}  # from agent to its mask while it waits
+        self._has_mask = {}  # from agent to a bool: whether the environment's observation has a mask
 
     def observation_space(self, agent):
         space, own = self.env.observation_space(agent), self.env.action_space(agent)
         if not isinstance(own, (spaces.Discrete, spaces.MultiDiscrete)):
             raise ConfigError(
                 f"load_pettingzoo.name: agents that wait for their turn need an action mask, and agent "
-                f"{agent!r} has the action space {own}: use the game's parallel interface, as of parallel_env"
+                f"{agent!r} has the action space {own}: use the game's parallel interface (parallel_env)"
             )
         sizes = _count_choices(own)
         self._has_mask[agent] = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
@@ -215,6 +228,7 @@ class _Turns:
                 f"load_pettingzoo.name: the action_mask of agent {agent!r} is a {space[ACTION_MASK]}: the "
                 f"action space {own} needs the shape {(sum(sizes),)}"
             )
+        # The mask while the agent waits allows the first choice of each integer.
         self._waiting[agent] = np.zeros(sum(sizes), space[ACTION_MASK].dtype)
         self._waiting[agent][np.cumsum([0, *sizes[:-1]])] = 1
         return spaces.Dict({**space.spaces, IS_TURN: spaces.Box(0.0, 1.0, (1,), np.float32)})
@@ -237,7 +251,7 @@ class _Turns:
     def step(self, actions):
         env = self.env
         env.step(actions[env.agent_selection])
-        rewards = dict(env.rewards)  # before the steps of those that have ended, which clear them
+        rewards = dict(env.rewards)  # a copy: the steps of ended agents below clear the rewards
         ends = {x: (bool(env.terminations[x]), bool(env.truncations[x])) for x in env.agents}
         ended = {
             agent: self._look(agent)._replace(terminated=a, truncated=b)
@@ -245,8 +259,8 @@ class _Turns:
             if a or b
         }
         self._remove_ended()
-        # Only now it is known whose turn it is. One that has ended, and is not removed before others act, may
-        # still be rewarded: it waits until then.
+        # Observed only now that it is known whose turn it is. An agent that has ended, but is not removed
+        # until others have acted, may still get a reward, so it stays in the game until then.
         seen = {**ended, **self._look_at_all()}
         for agent in actions:
             if agent not in seen:
@@ -254,7 +268,7 @@ class _Turns:
         return {agent: x._replace(reward=rewards.get(agent, 0.0)) for agent, x in seen.items()}
 
     def _remove_ended(self):
-        """Steps those that have ended with None, as PettingZoo wants it, until it is the turn of another."""
+        """Steps ended agents with None, as PettingZoo demands, until a living agent has its turn."""
         env = self.env
         while (agent := env.agent_selection) in env.agents:
             if not (env.terminations[agent] or env.truncations[agent]):
@@ -267,7 +281,7 @@ class _Turns:
         return {agent: self._look(agent) for agent in self.env.agents}
 
     def _look(self, agent):
-        """Returns the `Seen` of an agent, as of one that goes on without a reward."""
+        """Returns the `Seen` of an agent, without reward and ends."""
         observation, info = self.env.observe(agent), self.env.infos[agent]
         if not self._has_mask[agent]:
             allowed = np.ones_like(self._waiting[agent])
@@ -281,14 +295,14 @@ class _Turns:
 
 
 class _AgentSpaces(spaces.Dict):
-    """A Dict by agent, made of pairs: their order counts, because it is that of the arrays [A]."""
+    """A Dict by agent whose order matters in comparisons, because it is the order of the arrays [A]."""
 
     def __eq__(self, other):
         return super().__eq__(other) and list(self) == list(other)
 
 
 class _LegalActions(spaces.Dict):
-    """A Dict of Discrete and MultiDiscrete, by agent, whose samples the `masks` allow, a dict by agent."""
+    """A Dict of Discrete and MultiDiscrete by agent, which samples actions that `masks`, a dict, allow."""
 
     def __init__(self, parts):
         super().__init__(parts)
@@ -299,14 +313,14 @@ class _LegalActions(spaces.Dict):
 
     def _draw(self, name, space):
         parts = np.split(np.asarray(self.masks[name]), np.cumsum(_count_choices(space))[:-1])
-        # A mask that forbids all allows all, as for a policy.
+        # A mask that forbids all actions allows all, the same rule as in `CategoricalActions`.
         allowed = [np.flatnonzero(x if np.any(x) else x == 0) for x in parts]
         drawn = [self.np_random.choice(choices) for choices in allowed]
         return space.start + np.reshape(drawn, space.shape).astype(space.dtype)
 
 
 def _name_agents(env):
-    """Returns a dict from the agents that an environment may have to their names."""
+    """Returns a dict from an environment's possible agents to their names."""
     agents = getattr(env, "possible_agents", None)
     names = {agent: str(agent) for agent in agents or ()}
     if not names or len(set(names.values())) < len(agents):
@@ -318,12 +332,12 @@ def _name_agents(env):
 
 
 def _count_choices(space):
-    """Returns a list of how many choices there are for each integer of a Discrete or MultiDiscrete."""
+    """Returns the number of choices of each integer of a Discrete or MultiDiscrete, a list."""
     return np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec).tolist()
 
 
 def _make_blank(space):
-    """Returns an observation of zeros, or of what is nearest to them in a nest of number spaces."""
+    """Makes an observation of zeros, or of the nearest numbers in its space."""
     parts = children(space)
     if parts is not None:
         blank = {key: _make_blank(part) for key, part in parts}
@@ -347,7 +361,7 @@ def _see(agent, observations, infos, *outcome):
 
 
 def _get(agent, values, name):
-    """Returns the value of an agent from a dict by agent; raises MisfitError if there is none."""
+    """Returns an agent's value from a dict by agent, or raises MisfitError if there is none."""
     try:
         return values[agent]
     except (LookupError, TypeError):

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Reads numbers from the `info` that an environment returns beside its observation.
+"""Reads numbers from the `info` that environments return with an observation.
 
-A key names one number: "speed", or "a/b" for the entry "b" of the dict "a". A key may be absent: that step
-has no value then, which is NaN.
+A key names one number: "speed", or "a/b" for the entry "b" of the dict "a". A key that is absent at a step
+has the value NaN there.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from alf.errors import ConfigError
 from alf.workers.arrays import MisfitError, describe
 
 _NO_VALUE = float("nan")
-_QUICK = {float, bool, np.float64, np.float32, np.bool_}  # types that need no closer look
+_QUICK = {float, bool, np.float64, np.float32, np.bool_}  # types that need no conversion
 
 
 def check_info_keys(setting, keys):
@@ -25,21 +25,27 @@ def check_info_keys(setting, keys):
 
 
 def make_info_reader(keys):
-    """Returns a function from the info of one environment to a list with a number for each key.
+    """Makes a function from the info of one environment to a list with a number for each key.
 
-    The function raises MisfitError if an entry is no number.
+    The function raises MisfitError if an entry is not a number.
     """
     paths = [(key, key.split("/")) for key in keys]
     return lambda info: [_read(info, key, path) for key, path in paths]
 
 
 def read_vector_info(infos, key, batch_size):
-    """Reads a key from the infos of B environments; returns float32 [B].
+    """Reads a key from the infos of a Gymnasium vector environment of B environments.
 
-    Gymnasium's masks count: where the bool [B] `infos["_a"]` is False, `infos["a"]` has no value.
+    Args:
+        infos: dict. Where the mask `infos["_a"]`, bool [B], is False, `infos["a"]` has no value.
+        key: text.
+        batch_size: int, B.
+
+    Returns:
+        float32 [B], NaN where there is no value.
 
     Raises:
-        MisfitError: if an entry is no number.
+        MisfitError: if an entry is not a number.
     """
     value, mask, name = infos, np.True_, f"the info's {key!r}"
     for part in key.split("/"):

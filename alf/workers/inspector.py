@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Inspector: steps one environment at random, and says what is wrong with what it returns."""
+"""Inspector: steps one environment at random and reports what is wrong with its results."""
 
 import contextlib
 import hashlib
@@ -18,32 +18,25 @@ from alf.workers.arrays import (
     check_space,
     children,
     join_path,
-    make_arrays,
-    name_part,
-)
-from alf.workers.env_batch import (
-    CONTROL,
-    ends_episode,
-    layout_of,
     make_action_reader,
-    make_env,
+    make_arrays,
     make_leaf_writer,
     make_writer,
-    reset_env,
-    step_env,
+    name_part,
 )
+from alf.workers.env_calls import CONTROL, ends_episode, layout_of, make_env, reset_env, step_env
 from alf.workers.info import make_info_reader
 
 
-class Progress(NamedTuple):
-    """What an `Inspector` has found in one call of `reset` or `step`.
+class CallReport(NamedTuple):
+    """The findings of an `Inspector` in one call of `reset` or `step`.
 
     Attributes:
-        problems: list of texts, each of a new kind.
+        problems: list of texts, the problems of kinds that were not reported before.
         num_steps: int, steps since the beginning.
-        next_call: text that names the next call, "step 3".
-        is_broken: whether the environment raised an exception.
-        is_over: whether all calls have been repeated.
+        next_call: text, the name of the next call, such as "step 3".
+        is_broken: bool, whether the environment raised an exception.
+        is_over: bool, whether all calls have been repeated.
     """
 
     problems: list
@@ -54,26 +47,26 @@ class Progress(NamedTuple):
 
 
 class LeafRange(NamedTuple):
-    """The least and the greatest value of one leaf of the observations: `low` and `high`, floats."""
+    """The values of one leaf of the observations."""
 
     name: str
     space: spaces.Space
-    low: float
-    high: float
+    low: float  # the smallest value
+    high: float  # the largest value
 
 
 class Inspected(NamedTuple):
-    """What an `Inspector` has seen of an environment that works.
+    """The observations of an `Inspector` of an environment that works.
 
     Attributes:
         layout: `Layout`.
-        actions: list of the pairs (name, space) of the leaves of the action space.
-        ranges: list of the `LeafRange` of each leaf of the observation that had a value.
-        max_reward: float, the greatest magnitude of a reward.
-        episode_lengths: list of the steps of each episode that has ended.
-        has_dicts: whether the info was always a dict.
-        make_seconds: float, what the constructor took.
-        step_seconds, reset_seconds: list of floats, what each call took.
+        actions: list of pairs (name, space), the leaves of the action space.
+        ranges: list of `LeafRange`, one for each leaf of the observation that had a value.
+        max_reward: float, the largest absolute reward.
+        episode_lengths: list of ints, the steps of each episode that ended.
+        has_dicts: bool, whether the info was always a dict.
+        make_seconds: float, the time of the constructor.
+        step_seconds, reset_seconds: lists of floats, the time of each call.
     """
 
     layout: Layout
@@ -88,19 +81,21 @@ class Inspected(NamedTuple):
 
 
 class Inspector(gymnasium.Env):
-    """Makes an environment and steps it. An `EnvBatch` or a `WorkerPool` of one `call`s its methods.
+    """Makes an environment, steps it at random and collects problems.
 
-    It checks with the functions that `EnvBatch` uses, and goes on after what is wrong. In addition it checks
-    that numbers are finite and within the bounds of their space, and that a seed decides all results.
+    It is a `gymnasium.Env` only so that an `EnvBatch` or a `WorkerPool` of one environment can hold it and
+    `call` its methods. It checks results with the functions of `EnvBatch`, but goes on after a problem. It
+    also checks that numbers are finite and within the bounds of their space, and that a seed decides all
+    results.
 
     Args:
-        make: callable without arguments, as in `EnvBatch`.
-        seed: int, of each first reset and of the random actions.
-        info_keys: as in `EnvBatch`.
-        keeps: whether `close` leaves the environment open.
+        make: callable without arguments -> `gymnasium.Env` or TF-Agents `PyEnvironment`.
+        seed: int, the seed of the first reset and of the random actions.
+        info_keys: tuple of the keys that are read from the info.
+        keeps: bool, whether `close` leaves the environment open.
     """
 
-    observation_space = action_space = spaces.Discrete(1)  # The batch needs some.
+    observation_space = action_space = spaces.Discrete(1)  # the batch needs some spaces
 
     def __init__(self, make, seed, info_keys=(), keeps=False):
         start = time.perf_counter()
@@ -108,13 +103,13 @@ class Inspector(gymnasium.Env):
         self._make_seconds = time.perf_counter() - start
         self._seed, self._info_keys, self._keeps = seed, tuple(info_keys), keeps
         self._problems, self._kinds = [], set()
-        self._trace = []  # of each call: what it returned, as digests by name
+        self._trace = []  # one dict for each call: from the name of a result to its digest
         self._ranges, self._max_reward, self._lengths = {}, 0.0, []
         self._step_seconds, self._reset_seconds, self._has_dicts = [], [], True
         self._is_repeating = False
 
     def check_spaces(self):
-        """Returns a list of texts: what is wrong with the spaces."""
+        """Returns the problems of the spaces, a list of texts."""
         problems = []
         for kind in ("observation", "action"):
             try:
@@ -141,12 +136,13 @@ class Inspector(gymnasium.Env):
         self._leaves = list(_name_leaves(observation_space, "the observation"))
 
     def begin(self, repeats):
-        """Makes the next call a reset with the seed. If it `repeats`, each result must be that of before."""
+        """Makes the next call a reset with the seed. If it `repeats`, results must be the same as before."""
+        # `_index` numbers resets and steps together, so that a call finds its digests of the first pass.
         self._is_repeating, self._index = repeats, 0
         self._must_reset, self._num_resets, self._num_steps, self._length = True, 0, 0, 0
 
     def advance(self):
-        """Resets the environment where an episode begins, else steps it; returns the `Progress`."""
+        """Resets the environment if an episode begins, else steps it. Returns a `CallReport`."""
         self._problems, self._digests, is_broken = [], {}, False
         self._name = self._name_next()
         try:
@@ -156,17 +152,16 @@ class Inspector(gymnasium.Env):
                 self._step()
         except MisfitError as error:
             self._note_misfit(error)
-            is_broken = error.__cause__ is not None  # the call itself raised it
         except (Exception, *CONTROL) as error:
             self._note("raised", f"{self._call}() raised {type(error).__name__}: {error}")
             is_broken = True
         self._compare()
         self._index += 1
         all_repeated = self._is_repeating and self._index == len(self._trace)
-        return Progress(self._problems, self._num_steps, self._name_next(), is_broken, all_repeated)
+        return CallReport(self._problems, self._num_steps, self._name_next(), is_broken, all_repeated)
 
     def inspected(self):
-        """Returns what was seen, `Inspected`."""
+        """Returns the observations so far, an `Inspected`."""
         actions = list(_name_leaves(self._action_space, "the action"))
         ranges = [
             LeafRange(*leaf, *self._ranges[leaf[0]]) for leaf in self._leaves if leaf[0] in self._ranges
@@ -176,7 +171,7 @@ class Inspector(gymnasium.Env):
         return Inspected(self._layout, actions, ranges, *counts, *times)
 
     def end(self):
-        """Closes the environment; returns a list of texts: what is wrong with that."""
+        """Closes the environment. Returns the problems, a list of texts."""
         try:
             self.close()
         except (Exception, *CONTROL) as error:
@@ -185,7 +180,7 @@ class Inspector(gymnasium.Env):
 
     def close(self):
         if not self._keeps:
-            self._keeps = True  # it is closed once
+            self._keeps = True  # close only once
             self._env.close()
 
     def _name_next(self):
@@ -194,6 +189,7 @@ class Inspector(gymnasium.Env):
     def _reset(self):
         self._call, self._must_reset, self._length = "reset", False, 0
         self._num_resets += 1
+        # Only the first reset has a seed. Later ones must follow from it, so that episodes differ.
         seed = self._seed if self._index == 0 else None
         if seed is not None:
             self._action_space.seed(seed)
@@ -206,27 +202,27 @@ class Inspector(gymnasium.Env):
         self._call = "step"
         self._num_steps += 1
         self._length += 1
+        # The action goes through the arrays, like in training: the environment gets the same types as there.
         self._write_action(0, self._action_space.sample())
         [action] = self._read_actions(iter(self._arrays.action))
         start = time.perf_counter()
         observation, reward, terminated, truncated, info = step_env(self._env, action)
         self._step_seconds.append(time.perf_counter() - start)
         self._look_at(observation, info)
+        # Each part by itself, so that one misfit does not hide the others.
         with self._noting_misfits():
             self._write_reward(0, reward)
-            self._look_at_reward(self._arrays.reward[0])
+            reward = self._arrays.reward[0]
+            self._digests["the reward"] = reward.tobytes()
+            if np.all(np.isfinite(reward)):
+                self._max_reward = max(self._max_reward, float(np.abs(reward).max()))
+            else:
+                self._note("reward", f"the reward is {reward}: it must be finite")
         with self._noting_misfits():
             self._must_reset = ends_episode(terminated, truncated)
             self._digests["the end of the episode"] = bool(terminated), bool(truncated)
         if self._must_reset and not self._is_repeating:
             self._lengths.append(self._length)
-
-    def _look_at_reward(self, reward):
-        self._digests["the reward"] = reward.tobytes()
-        if np.all(np.isfinite(reward)):
-            self._max_reward = max(self._max_reward, float(np.abs(reward).max()))
-        else:
-            self._note("reward", f"the reward is {reward}: it must be finite")
 
     def _look_at(self, observation, info):
         self._has_dicts &= isinstance(info, dict)
@@ -238,6 +234,7 @@ class Inspector(gymnasium.Env):
             for (name, space), array in zip(self._leaves, self._arrays.observation, strict=True):
                 digest.update(array[0].tobytes())
                 self._look_at_leaf(name, space, np.asarray(array[0]))
+            # A digest in place of the observation: a thousand images would take much memory.
             self._digests["the observation"] = digest.digest()
 
     def _look_at_leaf(self, name, space, x):
@@ -254,17 +251,18 @@ class Inspector(gymnasium.Env):
         self._ranges[name] = min(low, before[0]), max(high, before[1])
 
     def _compare(self):
-        """Keeps what the call returned, or compares it with what it returned before."""
+        """Keeps the digests of the results, or compares them with the digests of the same call before."""
         if not self._is_repeating:
             self._trace.append(self._digests)
             return
         before = self._trace[self._index]
+        # A result that was a misfit has no digest. It is a problem already.
         for name in before.keys() & self._digests.keys():
             if before[name] != self._digests[name]:
                 self._note(
                     "seed",
-                    f"{name} is another one than before, though reset(seed={self._seed}) and the actions are "
-                    "the same: the seed must decide all that is random, and a reset forget all before it",
+                    f"{name} differs from before, though reset(seed={self._seed}) and the actions are the "
+                    "same: the seed must decide everything random, and a reset must forget everything before",
                 )
 
     @contextlib.contextmanager
@@ -275,18 +273,19 @@ class Inspector(gymnasium.Env):
             self._note_misfit(error)
 
     def _note_misfit(self, error):
-        # What is wrong again and again differs in its values alone: "the reward is None, ...".
+        # The kind is the text before the value, so that "the reward is 1, ...", "the reward is 2, ..." count
+        # as one problem.
         self._note(re.split(" is | has | returned ", str(error))[0], str(error))
 
     def _note(self, kind, text):
-        """Adds a problem, if it is the first one of its kind."""
+        """Adds a problem if it is the first of its kind."""
         if kind not in self._kinds:
             self._kinds.add(kind)
             self._problems.append(f"{self._name}: {' '.join(text.split())}")
 
 
 def _name_leaves(space, name, path=""):
-    """Yields what errors call each leaf of a space, and the leaf, in the order of `leaves`."""
+    """Yields the name for errors and the space of each leaf of a space, in the order of `leaves`."""
     parts = children(space)
     if parts is None:
         yield name_part(name, path), space

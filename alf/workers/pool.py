@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""WorkerPool: environments in worker processes, which are watched and restarted."""
+"""WorkerPool: environments in worker processes, which it watches and restarts."""
 
 import itertools
 import mmap
@@ -13,8 +13,8 @@ import weakref
 import numpy as np
 from absl import logging
 
+from alf.core.randomness import spawn_seeds
 from alf.core.restart_limit import RestartLimit
-from alf.core.seeds import spawn_seeds
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import make_arrays
 from alf.workers.process import CALL, HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
@@ -26,11 +26,11 @@ _started = itertools.count()  # spreads the workers of all pools over the cores
 
 
 class WorkerSplit:
-    """Some of the environments of worker processes, with the interface of `EnvBatch`; see `WorkerPool`.
+    """One split of the environments of a `WorkerPool`, with the interface of `EnvBatch`.
 
     Args:
         workers: `_Workers`.
-        index: int, which of their splits.
+        index: int, the index of the split.
     """
 
     def __init__(self, workers, index):
@@ -42,16 +42,16 @@ class WorkerSplit:
         self._closed = False
         self._channels = {i: worker.channels[index] for i, worker in enumerate(workers.running)}
         self._num_replaced = workers.num_replaced
-        self._new = set()  # indices of workers that were replaced and have not begun episodes here
+        self._new = set()  # indices of replaced workers that have not begun episodes of this split yet
 
     def seed(self, seeds):
-        """As in `EnvBatch`."""
+        """Sets the seeds of the next reset, B ints."""
         self._workers.seeds[self._rows] = list(seeds)
         for channel in self._channels.values():
             channel.send(SEED + pack_object(self._workers.seeds[channel.rows]))
 
     def hold(self, rows):
-        """As in `EnvBatch`."""
+        """Makes the next `step` repeat the FIRST steps of the environments `rows`, a list of ints."""
         for channel in self._channels.values():
             start, stop = (x - self._rows.start for x in (channel.rows.start, channel.rows.stop))
             held = [row - start for row in rows if start <= row < stop]
@@ -65,28 +65,32 @@ class WorkerSplit:
         self._run_command(STEP)
 
     def measure_step_seconds(self):
-        """As in `EnvBatch`. Raises WorkerError if the worker is lost, as the next three do."""
+        """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards.
+
+        Raises:
+            WorkerError: if the worker is lost. The next three methods raise it, too.
+        """
         return self._ask_first(MEASURE)
 
     def call(self, name, *args):
-        """As in `EnvBatch`."""
+        """Calls the method `name` of environment 0 and returns its result."""
         return self._ask_first(CALL + pack_object((name, *args)))
 
     def render(self):
-        """As in `EnvBatch`."""
+        """Returns the result of `render` of environment 0."""
         return self._ask_first(RENDER)
 
     def render_fps(self):
-        """As in `EnvBatch`."""
+        """Returns the frames per second of environment 0, or None if its metadata has no "render_fps"."""
         return self._ask_first(RENDER_FPS)
 
     def dump_stacks(self):
-        """Makes all workers print the stacks of their threads to stderr; any thread may call this."""
+        """Makes all workers print the stacks of their threads to stderr. Any thread may call this."""
         for worker in list(self._workers.running):
             worker.dump_stacks()
 
     def close(self):
-        """Closes the environments and ends the workers, when all splits are closed; may be called again."""
+        """Closes the environments and ends the workers once all splits are closed. May be called again."""
         self._closed = True
         self._workers.leave(self._index)
 
@@ -96,7 +100,7 @@ class WorkerSplit:
         return [worker.process.pid for worker in self._workers.running]
 
     def _ask_first(self, command):
-        """Returns the reply of the worker of environment 0; a WorkerError, and no restart, if it is lost."""
+        """Returns the reply of the worker of environment 0, or raises WorkerError if it is lost."""
         self._renew_channels()
         self._channels[0].send(command)
         replies, losses = self._workers.receive_replies({0: self._channels[0]})
@@ -109,6 +113,8 @@ class WorkerSplit:
             raise RuntimeError("the worker processes were closed")
         self._renew_channels()
         channels = self._channels
+        # All workers step at the same time: every command is sent before any reply is received. The loop
+        # repeats only for workers that were replaced meanwhile.
         while channels:
             for index, channel in channels.items():
                 channel.send(RESET if index in self._new else command)
@@ -117,12 +123,13 @@ class WorkerSplit:
             if losses:
                 lost = {index: channels[index].worker for index in losses}
                 self.num_restarts += self._workers.replace(lost)
-            # The new workers begin episodes. They may be lost too.
+            # New workers begin episodes. They may get lost, too.
             self._renew_channels()
             channels = {index: self._channels[index] for index in self._new}
 
     def _renew_channels(self):
-        """Takes the channels to those workers that were replaced, by this split or another one."""
+        """Takes the channels to workers that were replaced, by this split or another one."""
+        # Read without the lock: a stale number only means that the loss is noticed at the next reply.
         if self._num_replaced == self._workers.num_replaced:
             return
         self._num_replaced, workers = self._workers.get_current()
@@ -136,39 +143,41 @@ class WorkerSplit:
 class WorkerPool(WorkerSplit):
     """B Gymnasium environments in worker processes, with the interface of `EnvBatch`.
 
-    Each worker is an `EnvBatch` of some of the environments. All workers write into one block of shared
-    memory. A batch step costs one byte to each worker and one byte back. Workers are new processes, because
-    TensorFlow does not survive a fork. They end when their owner ends, even if it was killed, and with them
-    the processes that their environments started, except those in a process group of their own.
+    Each worker runs an `EnvBatch` of some of the environments. All workers write into one block of shared
+    memory, so a step of the batch costs one byte to each worker and one byte back. Workers are new processes,
+    because TensorFlow does not survive a fork. They end when their owner ends, even if it is killed, and with
+    them the processes that their environments started, except those in a process group of their own.
 
-    A worker that dies or does not reply in time is killed and restarted; one that hangs prints its stacks to
-    stderr before. Its environments then begin new episodes with FIRST steps, so that nobody learns from the
-    interrupted episodes. An exception of an environment causes no restart: it is raised here, and its cause
-    is the traceback in the worker.
+    A worker that dies or does not reply in time is killed and restarted; a worker that hangs first prints its
+    stacks to stderr. Its environments then begin new episodes with FIRST steps, so that nobody learns from
+    the interrupted episodes. An exception of an environment causes no restart: it is raised here, with the
+    worker's traceback as its cause.
 
-    `close` gives the workers 3 seconds to close their environments and then kills them. It raises nothing: a
-    warning in the log names the worker where `close()` of an environment fails or hangs.
+    `close` gives the workers 3 seconds to close their environments, then kills them. It raises nothing: if
+    `close()` of an environment fails or hangs, a warning in the log names the worker.
 
     With `num_splits` = k the pool is the first of k splits, each of B / k environments in this order. All
-    workers have environments of every split, and one thread for each split may use it: a worker runs the
-    commands in the order in which they arrive, so that it steps one split while others wait for actions. The
-    workers end when all splits are closed.
+    workers have environments of every split, and each split may be used by a thread of its own. A worker runs
+    the commands in the order in which they arrive, so it steps one split while the others wait for actions.
+    The workers end when all splits are closed.
 
     Args:
-        env_fns, seeds, max_random_steps, info_keys: as in `EnvBatch`; cloudpickle must be able to pickle
-            `env_fns`.
-        num_workers: int, number of processes, at most B / k.
+        env_fns, seeds, max_random_steps, info_keys: arguments of `EnvBatch`. cloudpickle must be able to
+            pickle `env_fns`.
+        num_workers: int, the number of processes, at most B / k.
         settings: `WorkerSettings`, or None for the defaults.
-        num_splits: int, k; it divides B.
+        num_splits: int, k; it must divide B.
 
     Attributes:
-        layout, arrays: as in `EnvBatch`.
-        num_restarts: int, how often this split has restarted a worker. Another one notices that it is new.
+        layout: `Layout` of all environments.
+        arrays: `Arrays` of B / k.
+        num_restarts: int, how often this split has restarted a worker. (Other splits only notice that it was
+            replaced.)
         splits: list of the k splits.
 
     Raises:
         WorkerError: if workers die or hang too often.
-        Exception: as in `EnvBatch`, and what an environment raised.
+        Exception: the errors of `EnvBatch`, and any exception of an environment.
     """
 
     def __init__(
@@ -186,13 +195,15 @@ class WorkerPool(WorkerSplit):
 
 
 class _Workers:
-    """W worker processes with the environments of k splits; their start, their restarts and their end.
+    """W worker processes with the environments of k splits: their start, restarts and end.
+
+    The threads of the splits share it. `_replacing` is held while workers are replaced.
 
     Attributes:
         running: list of the W `Worker`s.
-        split_rows: list of the slice of each split's environments.
+        split_rows: list of slices, the environments of each split.
         seeds: list of B ints.
-        layout: the `Layout` of all environments.
+        layout: `Layout` of all environments.
         num_replaced: int, how often `replace` has put new workers into `running`.
     """
 
@@ -207,13 +218,14 @@ class _Workers:
         size = self._size // num_splits
         self.split_rows = [slice(start, start + size) for start in range(0, self._size, size)]
         bounds = np.linspace(0, size, num_workers + 1).astype(int).tolist()
-        # For each worker the slice of its environments in every split.
+        # For each worker a list of slices: its environments in each split.
         self._rows = [
             [slice(rows.start + start, rows.start + stop) for rows in self.split_rows]
             for start, stop in itertools.pairwise(bounds)
         ]
         self.running = []
         self._users = set(range(num_splits))  # the splits that are not closed
+        # A finalizer also runs when the pool is garbage and when Python ends. It must not refer to `self`.
         self._close = weakref.finalize(self, _close, self.running, self._memory_file)
         try:
             layouts = self._start(range(num_workers), self.seeds)
@@ -227,7 +239,7 @@ class _Workers:
             raise
 
     def make_arrays(self, rows):
-        """Makes the `Arrays` of some environments in the shared memory."""
+        """Makes the `Arrays` of the environments `rows` in the shared memory."""
         return make_arrays(self.layout, self._size, self._get_memory, rows)
 
     def _get_memory(self, size):
@@ -237,19 +249,20 @@ class _Workers:
         return self._memory
 
     def leave(self, split):
-        """Says that a split is closed; ends the workers after the last one."""
+        """Notes that a split is closed. Ends the workers after the last one."""
         self._users.discard(split)
         if not self._users:
             self._close()
 
     def receive_replies(self, channels):
-        """Waits for the replies of all `channels`, a dict by index.
+        """Waits for the replies of all `channels`, a dict from index to `Channel`.
 
         Returns:
-            a dict by index of the replies, and one of the WorkerErrors of lost workers, which are killed.
+            a dict from index to reply, and a dict from index to WorkerError for lost workers, which are
+            killed.
 
         Raises:
-            Exception: what an environment raised.
+            Exception: an exception of an environment.
         """
         replies, losses, interval = {}, {}, self._settings.heartbeat_interval
 
@@ -263,8 +276,8 @@ class _Workers:
             except WorkerError as loss:
                 losses[index] = loss
                 channel.worker.note_loss(loss)
-        # A reply that is left in a socket would answer the next command. So errors are raised after all
-        # replies, and a worker that hangs ends before it can reply late.
+        # A reply that stays in a socket would be taken for the answer to the next command. So errors are
+        # raised only after all replies have come, and a worker that hangs is killed before it can reply late.
         if losses:
             kill_workers([channels[index].worker for index in losses])
         for reply in replies.values():
@@ -273,35 +286,36 @@ class _Workers:
         return replies, losses
 
     def get_current(self):
-        """Returns `num_replaced` and a list of the workers; waits while another split replaces some."""
+        """Returns `num_replaced` and a list of the workers. Waits while another split replaces some."""
         with self._replacing:
             return self.num_replaced, list(self.running)
 
     @property
     def num_restarts(self):
-        """How often a worker was restarted, an int."""
+        """The number of restarts, an int."""
         return self._restarts.count
 
     def replace(self, lost):
-        """Replaces lost workers, unless another split has done so.
+        """Replaces lost workers, unless another split has already replaced them.
 
         Args:
-            lost: dict by index of the `Worker`s.
+            lost: dict from index to the lost `Worker`.
 
         Returns:
-            how many restarts that took, an int.
+            int, the number of restarts.
 
         Raises:
-            WorkerError: if there were too many.
+            WorkerError: if there were too many restarts.
         """
         with self._replacing:
             before = self.num_restarts
+            # Splits notice a lost worker at different times. The first one replaces it.
             lost = {index: worker for index, worker in lost.items() if self.running[index] is worker}
             if not lost:
                 return 0
             for worker in lost.values():
                 self._restarts.count_restart(worker.loss, WorkerError)
-            # Other seeds than before, because the same ones would repeat the same episodes.
+            # New seeds, because the old ones would repeat the same episodes.
             seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self.seeds]
             for index, layouts in self._start(list(lost), seeds).items():
                 if any(layout != self.layout for layout in layouts):
@@ -310,14 +324,17 @@ class _Workers:
             return self.num_restarts - before
 
     def _start(self, indices, seeds):
-        """Starts workers, until all have made their environments; returns a dict of their layouts."""
+        """Starts workers until all have made their environments.
+
+        Returns a dict from index to the list of the `Layout`s of the worker's splits.
+        """
         layouts, waiting = {}, list(indices)
         at_once = self._settings.max_concurrent_starts or len(waiting)
         while waiting:
             indices, waiting = waiting[:at_once], waiting[at_once:]
             for index in indices:
                 worker = Worker(self._rows[index], self._memory_file.fileno(), self._settings)
-                self.running[index : index + 1] = [worker]  # appended, or in place of the worker before
+                self.running[index : index + 1] = [worker]  # appends it, or replaces the previous worker
             for index in indices:
                 core = next(_started) if self._settings.pin_workers else None
                 job = self._make_jobs(index, seeds), self._size, core, self._settings.worker_nice
@@ -327,13 +344,14 @@ class _Workers:
             for index, loss in losses.items():
                 self._restarts.count_restart(loss, WorkerError)
                 self.running[index].close_channels()
+            # Workers that were lost while they started are started again, until the limit is reached.
             waiting += losses
         for index in layouts:
             self.running[index].note_start()
         return layouts
 
     def _make_jobs(self, index, seeds):
-        """The pairs of the arguments of an `EnvBatch` and its rows, one for each split."""
+        """Makes a list with a pair for each split: the arguments of an `EnvBatch`, and its rows."""
         max_random_steps, info_keys = self._rest_of_job
         return [
             ((self._env_fns[rows], seeds[rows], max_random_steps, rows.start, info_keys), rows)
@@ -341,7 +359,7 @@ class _Workers:
         ]
 
     def _log_heartbeat(self, channels):
-        """Names in the log those that have not answered; at most one line in an interval."""
+        """Logs which workers have not answered, at most one line in each `heartbeat_interval`."""
         now = time.monotonic()
         if now < self._next_heartbeat:
             return
@@ -353,7 +371,7 @@ class _Workers:
 
 
 def _open_memory_file():
-    """Opens an unnamed file in memory, which exists as long as any process has it open."""
+    """Opens an unnamed file in memory, which exists as long as a process has it open."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("alf-environments")
         os.fchmod(fd, 0o600)
@@ -362,8 +380,9 @@ def _open_memory_file():
 
 
 def _close(workers, memory_file):
-    """Ends all workers. It is no method, so that it can run after the pool is gone, or when Python ends."""
+    """Ends all workers. A function, not a method: a finalizer runs it after the pool is gone."""
     running = [worker for worker in workers if not worker.is_reaped()]
+    # The workers see the end of the stream and close their environments, all at the same time.
     for channel in (channel for worker in running for channel in worker.channels):
         channel.shut_down(socket.SHUT_WR)
     deadline = time.monotonic() + _CLOSE_SECONDS

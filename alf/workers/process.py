@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The program of a worker process, `EnvBatch`es that reset and step on command, and its messages."""
+"""The program of a worker process, which resets and steps `EnvBatch`es on command, and its messages."""
 
 import contextlib
 import faulthandler
@@ -20,16 +20,16 @@ from alf.errors import contain
 from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
-# Commands and replies are one byte each. The reply OBJECT is followed by a list of `Layout`s, a number, a
-# frame, what a method returns or an exception. SEED is followed by a list of seeds, HOLD by a list of rows;
-# they have no reply. CALL is followed by a tuple of a method's name and its arguments. A worker closes its
-# environments when a stream ends.
+# The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a list of
+# `Layout`s, a number, a frame, the result of a method or an exception. SEED is followed by a list of seeds,
+# HOLD by a list of rows; they have no reply. CALL is followed by a tuple of a method's name and arguments. A
+# worker closes its environments when a stream ends.
 RESET, STEP, SEED, HOLD, MEASURE, RENDER, RENDER_FPS, CALL = b"r", b"s", b"e", b"h", b"m", b"i", b"f", b"c"
 OK, OBJECT = b"k", b"o"
 
 
 def receive_byte(connection):
-    """Returns one byte. Raises EOFError or OSError if the other process has ended or is too slow."""
+    """Receives one byte. Raises EOFError or OSError if the other process has ended or is too slow."""
     byte = connection.recv(1)
     if not byte:
         raise EOFError("the other process has closed the connection")
@@ -37,7 +37,7 @@ def receive_byte(connection):
 
 
 def receive(connection, size):
-    """Returns `size` bytes as a bytearray. Raises what `receive_byte` raises."""
+    """Receives `size` bytes as a bytearray. Raises EOFError or OSError like `receive_byte`."""
     received = bytearray(size)
     rest = memoryview(received)
     while rest:
@@ -49,42 +49,49 @@ def receive(connection, size):
 
 
 def pack_object(item):
-    """Returns the bytes for `receive_object`. They include the code of a class from `__main__`."""
+    """Pickles an object for `receive_object`, with the code of classes from `__main__`. Returns bytes."""
     data = cloudpickle.dumps(item)
     return struct.pack("!Q", len(data)) + data
 
 
 def can_pickle(item):
-    """Whether `item` can be sent to a worker."""
+    """Returns whether `item` can be sent to a worker."""
     try:
         cloudpickle.dumps(item)
-    except Exception:  # whatever the parts of the item raise
+    except Exception:  # the parts of the item may raise anything
         return False
     return True
 
 
 def receive_object(connection):
-    """Returns an object that was sent as `pack_object(item)`. Raises what `receive` raises."""
+    """Receives an object that was sent as `pack_object(item)`. Raises EOFError or OSError like `receive`."""
     (size,) = struct.unpack("!Q", receive(connection, 8))
     return cloudpickle.loads(receive(connection, size))
 
 
 def main(memory_fd, lifeline_fd, *socket_fds):
-    """Makes environments and runs commands for the owner, until that closes the connections or ends.
+    """Makes environments and runs commands until the owner closes a connection or ends.
 
-    There is an `EnvBatch` and a connection for each split of the environments, see `WorkerPool`.
+    There is one `EnvBatch` and one connection for each split of the environments.
+
+    Args:
+        memory_fd: int, file descriptor of the shared memory.
+        lifeline_fd: int, file descriptor of a pipe whose other end the owner keeps open.
+        *socket_fds: ints, file descriptors of the connections.
     """
     for fd in (memory_fd, lifeline_fd, *socket_fds):
         os.set_inheritable(fd, False)
-    # A group, not a session: the kernel may divide the cores between sessions, whatever their work.
+    # A process group, so that the owner can kill the programs that environments start. Not a session, because
+    # the kernel may divide the cores evenly between sessions, whatever their work.
     os.setpgrp()
     _die_with_owner(lifeline_fd)
     _handle_signals()
     connections = [socket.socket(fileno=fd) for fd in socket_fds]
     for connection in connections:
-        # A fork of an environment that keeps it would hide the end of this process from the owner.
+        # If a child that an environment forks kept the connection open, the owner would not notice the end of
+        # this process.
         os.register_at_fork(after_in_child=connection.close)
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:  # closes the environments, also if a later constructor fails
         made = _make_batches(connections[0], stack)
         if made is not None:
             with contextlib.suppress(EOFError, ConnectionError):
@@ -92,9 +99,9 @@ def main(memory_fd, lifeline_fd, *socket_fds):
 
 
 def _make_batches(connection, stack):
-    """Receives the jobs; returns a list of pairs (`EnvBatch`, its rows) and B, or None after an error."""
+    """Receives the jobs. Returns a list of pairs (`EnvBatch`, its rows) and B, or None after an error."""
     try:
-        # `core` is an int, or None for any core.
+        # `core` is an int, or None for all cores.
         jobs, batch_size, core, nice = receive_object(connection)
         os.nice(nice)
         if core is not None:
@@ -109,17 +116,17 @@ def _make_batches(connection, stack):
 
 
 def _run_commands(connections, memory_fd, batches, batch_size):
-    """Runs commands until the owner closes a connection: those of several in the order of arrival."""
+    """Runs commands, in the order in which they arrive, until the owner closes a connection."""
     connections[0].sendall(OBJECT + pack_object([batch.layout for batch, _ in batches]))
     poll, answers = select.poll(), {}
     for connection, (batch, _) in zip(connections, batches, strict=True):
         poll.register(connection, select.POLLIN)
         answers[connection.fileno()] = _make_answer(connection, batch)
-    poll.poll()  # The shared memory has its size when the first command arrives.
+    poll.poll()  # the owner sets the size of the shared memory before it sends the first command
     make_memory = functools.partial(mmap.mmap, memory_fd)
     for batch, rows in batches:
         batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
-    if len(answers) == 1:  # without a system call for the question where a command waits
+    if len(answers) == 1:  # spares the system call that asks which connection has a command
         (answer,) = answers.values()
         while True:
             answer()
@@ -129,7 +136,7 @@ def _run_commands(connections, memory_fd, batches, batch_size):
 
 
 def _make_answer(connection, batch):
-    """Returns a function that runs one command of a connection."""
+    """Makes a function that receives and runs one command of a connection."""
     calls = {
         RESET: batch.reset,
         STEP: batch.step,
@@ -156,19 +163,20 @@ def _make_answer(connection, batch):
 
 
 def _pack_error(error):
-    """Returns the reply for an exception, with the text of its traceback, which itself cannot be pickled."""
+    """Returns the reply for an exception. Tracebacks cannot be pickled: it has the text of the traceback."""
     item = ExceptionWithTraceback(error, error.__traceback__)  # becomes the exception when it is unpickled
     try:
         cloudpickle.loads(cloudpickle.dumps(item))
-    except Exception:  # Some exceptions cannot be pickled, or not made again from their pickle.
+    except Exception:  # some exceptions cannot be pickled, or cannot be made from their pickle
         item.exc = RuntimeError(f"{type(error).__name__}: {error}")
     return OBJECT + pack_object(item)
 
 
 def _die_with_owner(lifeline_fd):
-    """Makes the kernel kill this process and those that it started when its owner has ended for any reason.
+    """Makes the kernel kill this process and its children when the owner ends for any reason.
 
-    When the owner's end of the pipe is closed, the kernel sends a signal to the group of this process.
+    When the owner's end of the pipe is closed, also by SIGKILL, the kernel sends a signal to the group of
+    this process.
     """
     fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
     if hasattr(fcntl, "F_SETSIG"):  # SIGIO elsewhere, which most programs do not handle
@@ -178,12 +186,13 @@ def _die_with_owner(lifeline_fd):
 
 
 def _handle_signals():
-    """Makes SIGUSR1 and crashes print the stacks of all threads, and SIGINT and SIGTERM do nothing."""
-    log = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  (it stays open)
+    """Makes SIGUSR1 and crashes print the stacks of all threads. SIGINT and SIGTERM are ignored."""
+    log = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  (stays open)
     faulthandler.enable(log)
     faulthandler.register(signal.SIGUSR1, log)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})  # The owner blocks it until here.
-    for signum in (signal.SIGINT, signal.SIGTERM):  # A scheduler sends them to all: the owner decides.
-        # The programs that environments start would inherit SIG_IGN, and nobody could terminate them.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})  # blocked by the owner until here
+    # Terminals and schedulers send these signals to all processes. The owner decides when workers end.
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        # Not SIG_IGN: programs that environments start would inherit it, and nobody could terminate them.
         signal.signal(signum, lambda signum, frame: None)
         os.register_at_fork(after_in_child=functools.partial(signal.signal, signum, signal.SIG_DFL))

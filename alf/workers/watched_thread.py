@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""WatchedThread: one environment in a thread of this process, whose answers may be waited for."""
+"""WatchedThread: one environment in a thread of this process, with time-outs."""
 
 import queue
 import threading
@@ -9,13 +9,14 @@ from alf.workers.worker import WorkerError
 
 
 class WatchedThread:
-    """Calls methods of one environment as `WorkerPool` does, where cloudpickle cannot pickle it.
+    """Calls methods of one environment with time-outs, for environments that cloudpickle cannot pickle.
 
-    A thread that hangs cannot be ended: it stays until the process ends. A crash ends this process.
+    It replaces a `WorkerPool` of one environment, but a thread that hangs stays until the process ends, and a
+    crash ends the process.
 
     Args:
-        env_fn: as in `EnvBatch`.
-        settings: `WorkerSettings`, of which the time-outs count.
+        env_fn: callable without arguments -> `gymnasium.Env` or TF-Agents `PyEnvironment`.
+        settings: `WorkerSettings`; only the time-outs are used.
 
     Raises:
         WorkerError: if a call takes too long. Exceptions of the environment pass through.
@@ -24,15 +25,16 @@ class WatchedThread:
     def __init__(self, env_fn, settings):
         self._calls, self._replies = queue.SimpleQueue(), queue.SimpleQueue()
         self._settings, self._is_lost = settings, False
+        # A daemon, because a thread that hangs must not keep the process from ending.
         threading.Thread(target=self._run, name="watched environment", daemon=True).start()
         self._ask(lambda: setattr(self, "_batch", EnvBatch([env_fn], [0])), "start_timeout")
 
     def call(self, name, *args):
-        """As in `EnvBatch`."""
+        """Calls the method `name` of the environment and returns its result."""
         return self._ask(lambda: self._batch.call(name, *args), "step_timeout")
 
     def close(self):
-        """Closes the environment, and ends the thread, unless it hangs."""
+        """Closes the environment and ends the thread, unless it hangs."""
         try:
             if not self._is_lost:
                 self._ask(self._batch.close, "step_timeout")
@@ -55,5 +57,5 @@ class WatchedThread:
         while (function := self._calls.get()) is not None:
             try:
                 self._replies.put((function(), None))
-            except BaseException as error:  # raised where it is waited for
+            except BaseException as error:  # `_ask` raises it in the caller's thread
                 self._replies.put((None, error))

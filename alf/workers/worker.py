@@ -15,44 +15,43 @@ from typing import NamedTuple
 from alf.errors import EnvError
 from alf.workers.process import OK, receive_byte, receive_object
 
-MAX_SECONDS = 10**9  # of a time-out; Python cannot wait for ten times as long
-_END_SECONDS = 3.0  # time for a process that ends to be gone
-_DUMP_SECONDS = 0.2  # time for a worker that hangs to print its stacks
+MAX_SECONDS = 10**9  # the longest time-out; Python cannot wait ten times as long
+_END_SECONDS = 3.0  # the time in which a process that ends is gone
+_DUMP_SECONDS = 0.2  # the time in which a worker that hangs prints its stacks
 _MOMENT = 0.05  # seconds
 
-# The search path is set before any module of a file is imported, so that a worker imports the same modules as
-# its owner, and none from the current directory.
+# The search path is set before anything is imported from a file, so that a worker imports the same modules as
+# its owner, and nothing from the current directory.
 _PROGRAM = (
     "import sys; sys.path[:] = {!r}; from alf.workers.process import main; main(*map(int, sys.argv[1:]))"
 )
-# Options of os.waitid, which then neither reaps a process nor waits for its end.
+# Options with which os.waitid neither reaps a process nor waits for its end.
 _ENDED = os.WEXITED | os.WNOWAIT | os.WNOHANG
-# Libraries read these when they are loaded.
+# Numerical libraries read these when they are loaded.
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class WorkerError(EnvError):
-    """A worker process died or hung, and is not restarted any more. The message has the reason."""
+    """A worker process died or hung and is not restarted again. The message says why."""
 
 
 class WorkerSettings(NamedTuple):
-    """How the processes of a `WorkerPool` run.
+    """Settings of the processes of a `WorkerPool`.
 
     Attributes:
         start_timeout: float, seconds in which a worker must make its environments.
-        step_timeout: float, seconds in which a worker must reset or step all its environments; with
-            `num_splits`, those of one split. A split may have to wait for the others before: so it waits for
-            `num_splits` times as long.
-        max_restarts: int, the most restarts of workers, all together, within `restart_period`: the next one
-            ends the run. A worker that cannot make its environments counts too.
+        step_timeout: float, seconds in which a worker must reset or step its environments (of one split). A
+            split may have to wait for the other splits first, so it waits `num_splits` times as long.
+        max_restarts: int, how many restarts of workers, together, are allowed within `restart_period`; the
+            next one ends the run. A worker that cannot make its environments counts, too.
         restart_period: float, seconds.
         pin_workers: bool, whether each worker stays on one core.
         single_threaded: bool, whether the numerical libraries of workers use one thread.
-        worker_nice: int, by how much the niceness of workers exceeds that of their owner, at least 0: the
-            operating system prefers processes of a lower niceness.
-        max_concurrent_starts: int, the most workers that start and make their environments at the same time;
-            None for all.
-        heartbeat_interval: float, seconds. The log names workers that have not answered for so long, in one
+        worker_nice: int, at least 0, added to the niceness of the owner. The operating system prefers
+            processes with a lower niceness.
+        max_concurrent_starts: int, how many workers may start and make environments at the same time; None
+            for all.
+        heartbeat_interval: float, seconds. The log names workers that have not answered for this long, in one
             line, and again after each further interval.
     """
 
@@ -68,35 +67,45 @@ class WorkerSettings(NamedTuple):
 
 
 class Worker:
-    """A worker process.
+    """The owner's side of one worker process.
+
+    Args:
+        rows: list of slices, the environments of each split that it runs.
+        memory_fd: int, file descriptor of the shared memory.
+        settings: `WorkerSettings`.
 
     Attributes:
-        name: what errors call it.
+        name: text, its name in errors.
         process: `subprocess.Popen`.
-        channels: list of the `Channel` of each split.
-        limit: which setting limits its replies, and to what; text.
-        has_started: whether it has made its environments.
-        loss: the WorkerError that says why it is lost, or None.
+        channels: list of `Channel`s, one for each split.
+        limit: text, the setting that limits its replies, with its value.
+        has_started: bool, whether it has made its environments.
+        loss: WorkerError that says why it is lost, or None.
     """
 
     def __init__(self, rows, memory_fd, settings):
         names = [f"{part.start} to {part.stop - 1}" for part in rows]
         self.name = f"the worker process of environments {' and '.join(names)}"
         self._settings = settings
-        self._lock = threading.Lock()  # held while the process id must not become another process's
+        # Held while a signal is sent: the process must not be reaped then, or its id could already belong to
+        # another process.
+        self._lock = threading.Lock()
         pairs = [socket.socketpair() for _ in rows]
         self.channels = [
             Channel(self, ours, part, settings.start_timeout) for part, (ours, _) in zip(rows, pairs)
         ]
         self.limit = f"start_timeout={settings.start_timeout:g} s"
         self.has_started, self.loss = False, None
+        # Only this process has the end `lifeline`: when it ends, even by SIGKILL, the kernel kills the
+        # worker.
         their_lifeline, lifeline = os.pipe()
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
         threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
-        # A worker takes SIGUSR1 as soon as it has a handler; without one it would end.
+        # SIGUSR1 would end a worker that has no handler yet. The worker inherits that it is blocked, and
+        # unblocks it once it has a handler.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
-            with contextlib.ExitStack() as stack:  # The worker has copies.
+            with contextlib.ExitStack() as stack:  # closes the worker's ends, of which it has copies
                 stack.enter_context(os.fdopen(their_lifeline, "rb"))
                 theirs = [stack.enter_context(end) for _, end in pairs]
                 fds = [memory_fd, their_lifeline, *(end.fileno() for end in theirs)]
@@ -110,16 +119,16 @@ class Worker:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def describe(self):
-        """Returns its name, and the number of the process."""
+        """Returns its name with the process id."""
         return f"{self.name} (process {self.process.pid})"
 
     def close_channels(self):
-        """Closes all channels, when no other thread uses one."""
+        """Closes all channels. No other thread may use one."""
         for channel in self.channels:
             channel.close()
 
     def note_start(self):
-        """Says that the worker has made its environments: from now on `step_timeout` counts."""
+        """Notes that the worker has made its environments: from now on `step_timeout` limits its replies."""
         count, seconds = len(self.channels), self._settings.step_timeout
         self.has_started = True
         self.limit = f"{count} * " * (count > 1) + f"step_timeout={seconds:g} s"
@@ -127,13 +136,13 @@ class Worker:
             channel.limit_replies(count * seconds)
 
     def note_loss(self, loss):
-        """Keeps the first WorkerError. The next splits see only that the first one has killed the process."""
+        """Keeps the first WorkerError. Later ones only say that the process was killed after the first."""
         self.loss = self.loss or loss
 
     def wait_for_end(self, seconds):
-        """Returns words for how the process ended, or None if it still runs after `seconds`.
+        """Waits for the end of the process, but does not reap it, so no other process can get its id.
 
-        The process is not reaped: until then no other process or group gets its number.
+        Returns a text, how it ended, or None if it still runs after `seconds`.
         """
         deadline = time.monotonic() + seconds
         try:
@@ -141,7 +150,7 @@ class Worker:
                 if time.monotonic() >= deadline:
                     return None
                 time.sleep(0.002)
-        except ChildProcessError:  # Someone else has reaped it.
+        except ChildProcessError:  # other code, such as a handler of SIGCHLD, has reaped it
             self.process.poll()
             return "ended"
         if end.si_code == os.CLD_EXITED:
@@ -153,17 +162,18 @@ class Worker:
         return self.process.returncode is not None
 
     def dump_stacks(self):
-        """Makes the process print the stacks of its threads, if it still runs."""
+        """Makes the process print the stacks of its threads to stderr, if it still runs."""
         with self._lock:
             if not self.is_reaped():
                 self._signal(signal.SIGUSR1)
 
     def _signal(self, signum):
-        with contextlib.suppress(ProcessLookupError):  # Someone else has reaped it.
+        with contextlib.suppress(ProcessLookupError):  # other code has reaped it
             os.kill(self.process.pid, signum)
 
     def kill(self):
-        """Ends the process and those that its environments started at once; may be called again."""
+        """Kills the process and the processes that its environments started. May be called again."""
+        # First the process, which stays unreaped so that its group keeps its id, then the whole group.
         with self._lock:
             if not self.is_reaped():
                 self._signal(signal.SIGKILL)
@@ -172,18 +182,19 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.poll()
+        # Threads of other splits may wait for a reply: this wakes them.
         for channel in self.channels:
             channel.shut_down(socket.SHUT_RDWR)
         self._lifeline.close()
 
 
 class Channel:
-    """The way of one split to a worker process and back: a socket.
+    """The socket between one split and a worker process.
 
     Attributes:
         worker: the `Worker`.
-        rows: slice of the split's environments in this worker.
-        sent_at: when the last command was sent, in seconds of `time.monotonic`.
+        rows: slice, the split's environments in this worker.
+        sent_at: float, the time of the last command, in seconds of `time.monotonic`.
     """
 
     def __init__(self, worker, connection, rows, seconds):
@@ -192,30 +203,34 @@ class Channel:
         self.limit_replies(seconds)
 
     def limit_replies(self, seconds):
-        """Limits the time from `send` to the end of `receive_reply`, and of `send` itself."""
+        """Limits the time of `send`, and the time from `send` to the end of `receive_reply`."""
         self._seconds = seconds
         self._connection.settimeout(seconds)
 
     def send(self, data):
-        """Sends a job or a command. Where this fails, `receive_reply` says why."""
+        """Sends a job or a command. If this fails, `receive_reply` raises the reason."""
         self.sent_at = time.monotonic()
         with contextlib.suppress(OSError):
             self._connection.sendall(data)
 
     def receive_reply(self, interval, on_wait):
-        """Waits for a reply, and calls `on_wait` after each `interval` in seconds without one.
+        """Waits for a reply.
+
+        Args:
+            interval: float, seconds.
+            on_wait: callable without arguments, called after each `interval` without a reply.
 
         Returns:
-            None, a list of `Layout`s, what a command returns, or an environment's exception.
+            None, a list of `Layout`s, the result of a command, or an environment's exception.
 
         Raises:
-            WorkerError: if the worker ends, or is too slow.
+            WorkerError: if the worker ends or is too slow.
         """
         deadline, heartbeat = self.sent_at + self._seconds, self.sent_at + interval
         try:
             while True:
                 try:
-                    # After its deadline a worker still gets a moment, to send the rest of a long reply.
+                    # Even after the deadline a worker gets a moment, to send the rest of a long reply.
                     rest = min(deadline, heartbeat) - time.monotonic()
                     self._connection.settimeout(max(rest, _MOMENT))
                     if receive_byte(self._connection) == OK:
@@ -232,13 +247,13 @@ class Channel:
             raise self._explain_loss(error) from None
 
     def has_reply(self):
-        """Whether a reply waits, or the process has ended."""
+        """Returns whether a reply waits or the process has ended."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         return bool(poll.poll(0))
 
     def _explain_loss(self, error):
-        """Returns a WorkerError that says why the worker does not reply."""
+        """Makes the WorkerError that says why the worker does not reply."""
         if isinstance(error, TimeoutError):
             reason = f"did not answer within {self.worker.limit}"
         else:
@@ -248,8 +263,8 @@ class Channel:
         return WorkerError(f"{self.worker.name} {reason}")
 
     def shut_down(self, how):
-        """Ends one direction or both, but keeps the socket: another thread may wait at it."""
-        with contextlib.suppress(OSError):  # The process may have ended already.
+        """Ends one direction or both. The socket stays open, because another thread may wait for it."""
+        with contextlib.suppress(OSError):  # the process may have ended already
             self._connection.shutdown(how)
 
     def close(self):
@@ -257,7 +272,7 @@ class Channel:
 
 
 def kill_workers(workers):
-    """Ends workers. Those that still run print their stacks before, so that the log shows where they hang."""
+    """Kills workers. Those that still run print their stacks first, so that the log shows where they hang."""
     hanging = [worker for worker in workers if not worker.is_reaped() and not worker.wait_for_end(0)]
     for worker in hanging:
         worker.dump_stacks()

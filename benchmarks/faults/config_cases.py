@@ -20,11 +20,10 @@ _BINARY = bytes(range(256)) * 4
 
 @_CONFIG.add("gin_bracket", "a gin file with an unclosed bracket", b"Experiment.data_transformers = (\n")
 @_CONFIG.add("gin_binary", "a binary gin file", _BINARY)
-@_CONFIG.add("gin_includes_itself", "a gin file that includes itself", None)
 def _read_bad_gin(lab, content):
     path = lab.folder / "bad.gin"
     lab.folder.mkdir(parents=True)
-    path.write_bytes(f"include '{path}'\n".encode() if content is None else content)
+    path.write_bytes(content)
     return Expected(2, "--gin_file", saved=False).check(lab.run(gin_files=[path], warm=True))
 
 

@@ -314,7 +314,7 @@ WRONG = (
     ({"kl_weight": -1}, "PPOAlgorithm.kl_weight is -1"),
     ({"target_kl": 0}, "PPOAlgorithm.target_kl is 0"),
     ({"exploration": "none"}, "PPOAlgorithm.exploration is 'none'"),
-    ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "is for integer actions alone"),
+    ({"action_spec": CONTINUOUS, "exploration": "symmetric_kl"}, "exists only for integer actions"),
     ({"use_vtrace": 1}, "PPOAlgorithm.use_vtrace is 1"),
     ({"clip_rho_threshold": 0}, "PPOAlgorithm.clip_rho_threshold is 0"),
     ({"clip_c_threshold": "low"}, "PPOAlgorithm.clip_c_threshold is 'low'"),

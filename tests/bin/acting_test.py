@@ -30,7 +30,7 @@ WRONG = [
     ({"gin_param": ["Nothing.x = 1"]}, "error: --gin_param: No configurable matching 'Nothing'"),
     (
         {"gin_param": [f"{LOAD}.name = 'Pendulum-v1'"]},
-        "error: the environment is not one that the agent was trained for: observation",
+        "error: the environment does not have the specs that the agent was trained for: observation",
     ),
     ({"gin_param": [f"{LOAD}.name = 'Pendulum'"]}, "error: load.name: no Gymnasium environment"),
     ({"gin_param": [f"{LOAD}.siz = 1"]}, "unexpected keyword argument 'siz'"),

@@ -66,10 +66,9 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
         (dict(checkpoint="best"), "there is no best checkpoint in "),
         (dict(root_dir=str(tmp_path)), "holds no run"),
         (dict(output=None), "error: --output is missing: name the folder to write"),
-        (dict(output=f"{tmp_path}/\udcff"), "the name of each folder must be UTF-8"),
         (
             dict(output=other, overwrite=True),
-            f"error: --output '{other}' is no export: overwrite does not replace it",
+            f"error: --output '{other}' is not an export: overwrite does not replace it",
         ),
     ]:
         with subtests.test(str(flags)):

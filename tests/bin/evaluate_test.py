@@ -12,7 +12,7 @@ import pytest
 import alf
 from alf.bin import evaluate
 from alf.config.registry import own_config
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.training import Experiment
 from tests.bin.conftest import COMMON, IN_PROCESS
 from tests.builders import build_trainer

@@ -172,7 +172,7 @@ def test_frames_are_not_kept_in_memory(tmp_path):
     "env_class, message",
     [
         (NoFrames, "cannot be rendered: it has no render()"),
-        (RendersText, "its render() returns 'text' and no frame"),
+        (RendersText, "its render() returns 'text' instead of a frame"),
     ],
 )
 def test_an_environment_without_frames(env_class, message):

@@ -46,7 +46,7 @@ def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
 
 def test_a_package_without_them(tmp_path, monkeypatch):
     monkeypatch.setattr(gin_files.alf, "__file__", str(tmp_path / "alf" / "__init__.py"))
-    with pytest.raises(ConfigError, match=r"^ALF has no gin file 'alf:appo_cartpole.gin', but none at all$"):
+    with pytest.raises(ConfigError, match=r"^ALF has no gin file 'alf:appo_cartpole.gin'; it has none$"):
         parse_config(["alf:appo_cartpole.gin"])
 
 
@@ -79,7 +79,7 @@ def test_a_name_that_is_not_there(elsewhere):
     path.write_text("include 'alf:nothing.gin'\n")
     for gin_file in ("alf:nothing.gin", "alf:", str(path)):
         with pytest.raises(
-            ConfigError, match="ALF has no gin file 'alf:.*', but appo_acrobot.gin, .*spaces"
+            ConfigError, match="ALF has no gin file 'alf:.*'; it has appo_acrobot.gin, .*spaces"
         ) as e:
             parse_config([gin_file])
         assert "\n" not in str(e.value)

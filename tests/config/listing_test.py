@@ -123,7 +123,7 @@ def test_the_text_and_the_page():
     assert format_settings(others).endswith("\n\nF\n    Sums.")
     page = format_page([configurable, *others])
     assert page.count("## alf.m\n") == 1 and page.count("### F\n\nSums.\n\n| parameter | type |") == 1
-    assert "### F\n\nSums. (of Keras, whose documentation says more)\n\n| parameter |" in page
+    assert "### F\n\nSums. (from Keras)\n\n| parameter |" in page
     assert (
         "| `x` † | int | `1` | a \\| b |\n| `y` |  | no default |  |\n| `z` | str | no default |  |\n" in page
     )
@@ -131,17 +131,17 @@ def test_the_text_and_the_page():
 
 
 def test_a_text_that_refers_to_another_class_is_that_of_the_other():
-    texts = {
-        name: {x.name: x.text for x in find(name).parameters} for name in ("SacAlgorithm", "DqnAlgorithm")
-    }
-    sac, dqn = texts["SacAlgorithm"], texts["DqnAlgorithm"]
-    assert sac["n_step"] == dqn["n_step"]
-    assert sac["tau"] == dqn["tau"].rstrip(".") + " (of the target critics)."
+    names = ("ActorCriticNetwork", "CriticsNetwork", "make_action_distribution")
+    actor, critics, actions = ({x.name: x.text for x in find(name).parameters} for name in names)
+    assert actor["activation"] == "text, the Keras name of the activation of the hidden layers."
+    assert critics["activation"] == actor["activation"] + " Each critic has these hidden layers."
+    assert actions["scale_to_bounds"].startswith("bool; True maps [-1, 1] to the bounds")
+    assert actions["scale_to_bounds"].endswith('them (only for "gaussian": the others always scale).')
     driver = {x.name: x.text for x in find("AsyncOffPolicyDriver").parameters}
     assert re.match("number, T, transitions .* With 2.5 it takes", driver["unroll_length"])
     # Those of a named tuple are its attributes; a list of names may go on in the next line.
     env = {x.name: x.text for x in find("PythonEnvironment").parameters}
-    assert env["max_concurrent_starts"].startswith("int, the most workers that start")
+    assert env["max_concurrent_starts"].startswith("int, how many workers may start")
 
 
 def test_each_parameter_of_alf_has_a_type_and_a_text():

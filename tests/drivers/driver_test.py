@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from alf.config.parsing import check_dead_bindings
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError

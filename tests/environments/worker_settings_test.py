@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from absl import logging
 
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 from alf.environments import PythonEnvironment
 from alf.workers import WorkerError, WorkerSettings
 from tests.workers import envs

@@ -340,5 +340,5 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
 
 
 def test_sequences_longer_than_the_buffer_are_refused_before_anything_starts():
-    with pytest.raises(ConfigError, match="too little for sequences of 2000000 steps"):
+    with pytest.raises(ConfigError, match="it is too small for sequences of 2000000 steps"):
         make(mini_batch_length=2_000_000)

@@ -147,7 +147,7 @@ def test_the_proportion_is_checked(tmp_path, proportion):
 
 
 def test_a_one_time_replayer_cannot_be_mixed(tmp_path):
-    with pytest.raises(ConfigError, match="exp_replayer is 'one_time': an offline buffer can be mixed"):
+    with pytest.raises(ConfigError, match="exp_replayer is 'one_time': with an offline buffer it must be"):
         make_hybrid(tmp_path, online="one_time")
 
 

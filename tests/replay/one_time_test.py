@@ -128,7 +128,7 @@ def made(**changes):
 @pytest.mark.parametrize(
     "make_replayer, message",
     [
-        (lambda: 3, "exp_replayer is 3: it must be one of .*'uniform'.*or a replayer"),
+        (lambda: 3, "exp_replayer is 3: it must be one of .*'uniform'.*, a replayer, or a class"),
         (lambda: None, "exp_replayer is None: it must be one of"),
         (lambda: dict, "exp_replayer is <class 'dict'>, which makes {}: it must be one of"),
         (lambda: Streams, "which makes <tests.replay.streams.Streams .*: it must be one of"),

@@ -68,13 +68,13 @@ OTHER_PARTS = {
     (
         "impala_cartpole",
         "ActorCriticNetwork.rnn_ctor = @parts_test.make_nothing",
-    ): "ActorCriticNetwork.rnn_ctor makes",
+    ): "the result of ActorCriticNetwork.rnn_ctor",
     # Of an experiment and its parts.
     ("impala_cartpole", "Experiment.data_transformers = (@Adam,)"): (
-        "data_transformers holds Adam, which is no DataTransformer"
+        "data_transformers holds Adam: it must be a DataTransformer"
     ),
     ("impala_cartpole", "Experiment.data_transformers = (@parts_test.make_transformer,)"): (
-        "of data_transformers makes is an object of NoneType: it must be one of DataTransformer"
+        "in data_transformers is an object of NoneType: it must be one of DataTransformer"
     ),
     ("impala_cartpole", "Experiment.policy_ctor = @parts_test.make_nothing"): (
         "what Experiment.policy_ctor makes is an object of NoneType: it must be one of Policy"

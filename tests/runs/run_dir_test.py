@@ -222,7 +222,7 @@ def test_dead_bindings_are_named(binding, name):
     read_config()
     check_dead_bindings()
     read_config(dead=binding)
-    with pytest.raises(ConfigError, match=f"nothing reads the gin binding {re.escape(name)}(;|$)"):
+    with pytest.raises(ConfigError, match=f"nothing reads the gin binding {re.escape(name)}$"):
         check_dead_bindings()
 
 
@@ -268,7 +268,7 @@ def test_which_bindings_are_dead(config, dead):
     if dead is None:
         check_dead_bindings()
     else:
-        with pytest.raises(ConfigError, match=f"nothing reads the gin binding {re.escape(dead)}(;|$)"):
+        with pytest.raises(ConfigError, match=f"nothing reads the gin binding {re.escape(dead)}$"):
             check_dead_bindings()
 
 
@@ -277,7 +277,7 @@ def test_a_binding_of_a_scope_is_not_the_one_without_a_scope():
     with gin.config_scope("eval"):
         use()
     check_dead_bindings(["eval/use.anything = 2"])
-    with pytest.raises(ConfigError, match="nothing reads the gin binding use.anything;"):
+    with pytest.raises(ConfigError, match="nothing reads the gin binding use.anything$"):
         check_dead_bindings(["use.anything = 1"])
 
 

@@ -145,12 +145,6 @@ def test_checkpoints_by_name(run, monkeypatch):
         load_agent(root_dir, "best", policy)
 
 
-@pytest.mark.parametrize("root_dir", [None, 1.5, ("a", 1)])
-def test_what_is_no_path_is_named(root_dir):
-    with pytest.raises(ConfigError, match="root_dir is .*: it must be a path"):
-        SavedRun(root_dir)
-
-
 @pytest.mark.parametrize("checkpoint", [None, 1.5, (), -1, True])
 def test_what_names_no_checkpoint(run, checkpoint):
     with pytest.raises(

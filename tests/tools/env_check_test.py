@@ -141,7 +141,7 @@ def test_both_spaces_are_looked_at():
 
 def test_a_seed_that_is_ignored():
     [problem] = check(Overridden, on_reset=lambda env, seed: env.draw()).problems
-    assert problem.startswith("reset 1: the observation is another one than before, though reset(seed=0)")
+    assert problem.startswith("reset 1: the observation differs from before, though reset(seed=0)")
 
 
 def test_a_reset_that_takes_no_seed():
@@ -150,8 +150,7 @@ def test_a_reset_that_takes_no_seed():
             return Steady.reset(self, seed=0)
 
     [problem] = check(Unseeded).problems
-    assert problem.startswith("reset 1: ") and "unexpected keyword" in problem
-    assert "Gymnasium's interface is reset(*, seed=None, options=None)" in problem
+    assert problem.startswith("reset 1: reset() raised TypeError: ") and "keyword argument 'seed'" in problem
 
 
 def test_a_reset_that_does_not_forget():
@@ -161,7 +160,7 @@ def test_a_reset_that_does_not_forget():
         return right()[0], 0.5, count >= 5, False, {}
 
     [problem] = check(Overridden, on_step=step, on_reset=lambda env, seed: right()).problems
-    assert problem.startswith("step 1: the end of the episode is another one than before")
+    assert problem.startswith("step 1: the end of the episode differs from before")
 
 
 def test_a_reward_that_no_seed_decides():
@@ -169,7 +168,7 @@ def test_a_reward_that_no_seed_decides():
         return right()[0], count / 64, False, False, {}
 
     [problem] = check(Overridden, on_step=step, on_reset=lambda env, seed: right()).problems
-    assert problem.startswith("step 1: the reward is another one than before")
+    assert problem.startswith("step 1: the reward differs from before")
 
 
 def act_in_step_4(act):

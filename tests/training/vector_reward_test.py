@@ -182,7 +182,7 @@ def test_weights_that_do_not_fit():
     algorithm = make_experiment(ImpalaAlgorithm).make_driver().learner.algorithm
     with pytest.raises(ConfigError, match=r"weights is \[1, 2, 3\]: .* which has shape \(2,\)"):
         algorithm.set_reward_weights([1, 2, 3])
-    with pytest.raises(ConfigError, match=r"weights\[1\] is nan"):
+    with pytest.raises(ConfigError, match="weights is .* must be a list of numbers"):
         algorithm.set_reward_weights([1.0, float("nan")])
 
 
@@ -190,5 +190,5 @@ def test_scalar_rewards_have_no_weights():
     action_spec = BoundedTensorSpec((), tf.int64, 0, 1)
     algorithm = ImpalaAlgorithm(ActorCriticPolicy(tf.TensorSpec((4,), tf.float32), action_spec))
     assert not algorithm.has_multidim_reward and algorithm.reward_weights is None
-    with pytest.raises(ConfigError, match="set_reward_weights: the reward of the environments is no vector"):
+    with pytest.raises(ConfigError, match="set_reward_weights: the reward .* is not a vector"):
         algorithm.set_reward_weights([1.0])

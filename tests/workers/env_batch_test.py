@@ -68,7 +68,7 @@ NEST_RIGHT = {"a": (1, ZEROS), "b": 0.5}
         (BOX, ZEROS, ZEROS[None], r"an array of shape \(1, 3\) and dtype float32, its space says"),
         (BOX, ZEROS, None, "the observation is None, its space says"),
         (BOX, ZEROS, ["1", "2", "3"], "the observation is a list of 3, its space says"),
-        (BOX, ZEROS, [[1], [2, 3], 4], "the observation is a list of 3, which is no array"),
+        (BOX, ZEROS, [[1], [2, 3], 4], "the observation is a list of 3, which is not an array"),
         (BOX, ZEROS, ZEROS + 1j, "dtype complex64, its space says"),
         (BYTES, ZEROS.astype(np.uint8), ZEROS + 0.7, "dtype float32, its space says .* dtype uint8"),
         (
@@ -123,59 +123,9 @@ class Steps(gymnasium.Env):
         return self.result() if callable(self.result) else self.result
 
 
-class ResetsWithoutSeed(Steps):
-    def reset(self):
-        return ZEROS, {}
-
-
 def limit_steps(env):
     """As `gymnasium.make` does for an id with `max_episode_steps`."""
     return gymnasium.wrappers.TimeLimit(gymnasium.wrappers.OrderEnforcing(env), 5)
-
-
-def check(env):
-    """As `gymnasium.make` does too, unless it is told not to."""
-    return gymnasium.wrappers.TimeLimit(gymnasium.wrappers.PassiveEnvChecker(env), 5)
-
-
-STEP = r"Gymnasium's interface is step\(action\) -> \(observation, reward, terminated, truncated, info\)"
-RESET = r"Gymnasium's interface is reset\(\*, seed=None, options=None\) -> \(observation, info\)"
-
-
-@pytest.mark.parametrize("max_random_steps", [0, 1])
-@pytest.mark.parametrize("wrap", [limit_steps, gymnasium.wrappers.RecordEpisodeStatistics, check])
-@pytest.mark.parametrize("result", [None, (ZEROS, 0.0, False, {}), (ZEROS, 0.0, False, False, {}, 1)])
-def test_a_step_of_another_form_below_the_wrappers_of_gymnasium(wrap, result, max_random_steps):
-    batch = EnvBatch([lambda: wrap(Steps(result))], [1], max_random_steps, first_index=6)
-    reason = "not enough values|too many values|cannot unpack|tuple, actual type: .*NoneType|returned: 6"
-    with pytest.raises(EnvError, match=f"^environment 6, step [01]: .*({reason}).*: {STEP}$"):
-        batch.reset()
-        batch.step()
-
-
-def test_a_step_without_an_action():
-    class TakesNoAction(Steps):
-        def step(self):
-            return RIGHT
-
-    batch = EnvBatch([lambda: limit_steps(TakesNoAction(None))], [1], first_index=6)
-    batch.reset()
-    with pytest.raises(EnvError, match=rf"^environment 6, step 1: .*step\(\) takes 1 .*: {STEP}$"):
-        batch.step()
-
-
-def test_a_reset_of_another_form_below_a_wrapper_of_gymnasium():
-    wrap = gymnasium.wrappers.RecordEpisodeStatistics
-    batch = EnvBatch([lambda: wrap(ReplayEnv(BOX, ZEROS))], [1], first_index=6)
-    with pytest.raises(EnvError, match=rf"^environment 6, step 0: too many values .*: {RESET}$"):
-        batch.reset()
-
-
-@pytest.mark.parametrize("wrap", [limit_steps, lambda env: env])
-def test_a_reset_without_a_seed(wrap):
-    message = rf"^environment 6, step 0: .*reset\(\) got .* 'seed': {RESET}$"
-    with pytest.raises(EnvError, match=message):
-        EnvBatch([lambda: wrap(ResetsWithoutSeed(None))], [1], first_index=6).reset()
 
 
 @pytest.mark.parametrize("wrap", [limit_steps, lambda env: env])

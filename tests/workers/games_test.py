@@ -84,7 +84,7 @@ MASKED = spaces.Dict({"observation": NUMBERS, "action_mask": spaces.MultiBinary(
         (functools.partial(Pair, action=spaces.Text(3)), "the action space's 'a' is Text: supported are"),
         (
             functools.partial(Turns, action=spaces.Box(0, 1, (2,))),
-            "agent 'first' has the action space Box.*: use the game's parallel interface, as of parallel_env",
+            "agent 'first' has the action space Box.*: use the game's parallel interface .parallel_env.",
         ),
         (
             functools.partial(Turns, MASKED, spaces.Discrete(4)),
@@ -105,7 +105,7 @@ def test_games_that_cannot_be_played(make, message):
             functools.partial(Pair, reset=ONE),
             r"reset\(\) returned an array .* instead of \(observation, info",
         ),
-        (functools.partial(Pair, begins=[]), r"reset\(\) has begun a game without agents"),
+        (functools.partial(Pair, begins=[]), r"reset\(\) began a game without agents"),
         (
             functools.partial(Pair, reset=({"a": ONE}, {})),
             "agent 'b' is in the game, but has no observation in",

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from alf.core.seeds import spawn_seeds
+from alf.core.randomness import spawn_seeds
 
 
 def test_seeds_come_from_the_seed_sequence():

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Data transformers that add to the observation what happened before: action, reward, number of steps.
+"""Data transformers that add the past to the observation: last action, last reward, number of steps.
 
-Each adds one entry to an observation that is a dict. Any other observation becomes the entry "observation" of
-a new dict first. The encoders of networks take such observations as they are, see `ObservationEncoder`.
+Each adds one entry to an observation that is a dict. Any other observation first becomes the entry
+"observation" of a new dict. `ObservationEncoder` of the networks takes such observations without a setting.
 """
 
 from collections.abc import Mapping
@@ -17,22 +17,26 @@ from alf.core.annotations import Nest, NestedSpec
 from alf.core.nest_utils import BoundedTensorSpec, zero_where
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
-from alf.policies.data_transformers import DataTransformer
+from alf.policies.data_transformers.data_transformer import DataTransformer
 
-_MAX_CHOICES = 2**20  # a spec without real bounds has more: those of its dtype
+_MAX_CHOICES = 2**20  # a spec without real bounds has more, because its bounds are the limits of its dtype
 
 
 @configurable("alf.policies")
 class PreviousAction(DataTransformer):
     """Adds "prev_action": the action that led to the observation, zeros where an episode begins.
 
-    Floats stay as they are, as the policy chose them and not clipped. Integers become one-hot, float32: n
-    numbers for an integer with n values, and for an array of integers those of each one after another. A nest
-    of actions is a nest of such entries. An integer without bounds is a `ConfigError`.
+    Floats are added as the policy chose them, before they are clipped. An integer with n values becomes a
+    one-hot float32 [n]; the one-hot vectors of an array of integers are concatenated. A nest of actions
+    becomes a nest of such entries.
 
     Args:
-        observation_spec, reward_spec: as in `DataTransformer`.
-        action_spec: nest of unbatched tensor specs of the actions, which `Pipeline` gives.
+        observation_spec: nest of unbatched tensor specs of its input.
+        reward_spec: unbatched tensor spec of the rewards.
+        action_spec: nest of unbatched tensor specs of the actions; `Pipeline` passes it.
+
+    Raises:
+        ConfigError: for integers without bounds.
     """
 
     def __init__(
@@ -57,12 +61,13 @@ class PreviousAction(DataTransformer):
 class PreviousReward(DataTransformer):
     """Adds "prev_reward": the reward that came with the observation, 0 where an episode begins.
 
-    It is the reward as the transformers before this one left it: put it after `RewardClipping`, for example,
-    for the clipped reward. A vector reward is a vector here, too. `Agent.predict` is not told any reward, so
-    the policy sees 0 then; `Agent.act`, evaluation, and exported policies get the reward.
+    The reward is the output of the transformers before this one: after `RewardClipping`, for example, it is
+    the clipped reward. A vector reward stays a vector. `Agent.predict` gets no reward, so the policy sees 0;
+    `Agent.act`, evaluation and exported policies get the reward.
 
     Args:
-        observation_spec, reward_spec: as in `DataTransformer`.
+        observation_spec: nest of unbatched tensor specs of its input.
+        reward_spec: unbatched tensor spec of the rewards.
     """
 
     def __init__(self, observation_spec: NestedSpec, reward_spec: NestedSpec) -> None:
@@ -78,13 +83,14 @@ class PreviousReward(DataTransformer):
 class EpisodeStep(DataTransformer):
     """Adds "episode_step": min(n, limit) / limit, float32, where n counts the steps of the episode so far.
 
-    So it is 0 with the first observation of an episode, and 1 from step number `limit` on. A replay buffer
-    does not store the count: it reads `limit` rows in front of each sequence, and the `limit` oldest steps of
-    each environment begin none. With large observations that takes time, and a small limit is better.
+    The entry is 0 with the first observation of an episode and 1 from step `limit` on. Replay buffers do not
+    store the count: they read `limit` rows in front of each sequence, so no sequence begins at the `limit`
+    oldest steps of an environment. With large observations these reads take time; choose a small limit then.
 
     Args:
-        observation_spec, reward_spec: as in `DataTransformer`.
-        limit: int, at least 1: the number of steps from which on the entry is 1.
+        observation_spec: nest of unbatched tensor specs of its input.
+        reward_spec: unbatched tensor spec of the rewards.
+        limit: int, at least 1: the step from which on the entry is 1.
     """
 
     def __init__(
@@ -101,23 +107,25 @@ class EpisodeStep(DataTransformer):
     def unroll(self, experience: Experience, state: Nest) -> Experience:
         length = experience.step_type.shape[0]
         row = tf.range(length)[:, tf.newaxis]
-        # In which row the episode of each row began; `state` rows before row 0 if it began there.
+        # The row in which the episode of each row began; negative, `state` rows before row 0, if it is
+        # older than the unroll. It is the maximum of the beginnings in all rows so far (a prefix maximum).
         begin = tf.where(tf.equal(experience.step_type, FIRST), row, -state)
         distance = 1
-        while distance < length:  # the maximum of all rows so far, in log2(length) operations
+        while distance < length:  # log2(length) operations
             earlier = tf.concat([tf.repeat(begin[:1], distance, axis=0), begin[:-distance]], axis=0)
             begin = tf.maximum(begin, earlier)
             distance *= 2
         return self._add_count(experience, tf.minimum(row - begin, self._limit))
 
     def _add_count(self, data, count):
-        # A product, because some graphs divide by a constant in another way than others.
+        # A product and not a quotient: graph compilers differ in how they divide by a constant, and actor and
+        # learner must compute the same bits.
         value = tf.cast(count, tf.float32) * (1.0 / self._limit)
         return data._replace(observation=_add(data.observation, "episode_step", value))
 
 
 def _make_encoding(spec):
-    """The spec of an encoded action of a spec, and a function that encodes actions [..., *shape]."""
+    """Returns the spec of the encoding of actions like `spec`, and a function that encodes [..., *shape]."""
     if not spec.dtype.is_integer:
         return tf.TensorSpec(spec.shape, spec.dtype), lambda action: action
     num_values = [2**63]
@@ -129,6 +137,7 @@ def _make_encoding(spec):
         num_values = (maximum - minimum + 1).tolist()
     if sum(num_values) > _MAX_CHOICES:
         raise ConfigError(f"PreviousAction needs integers with bounds, not {spec}")
+    # One row of comparisons: the output i is 1 if the integer `element[i]` of the action has `values[i]`.
     values = np.concatenate([np.arange(n) + low for n, low in zip(num_values, minimum)]).astype(np.int64)
     element = np.repeat(np.arange(len(num_values)), num_values)
 
@@ -141,12 +150,12 @@ def _make_encoding(spec):
 
 
 def _add(observation, name, entry):
-    """Adds an entry to an observation, or to the spec of one."""
+    """Adds an entry to an observation or to its spec."""
     entries = dict(observation) if isinstance(observation, Mapping) else {"observation": observation}
     return {**entries, name: entry}
 
 
 def _add_to_spec(observation_spec, name, entry_spec):
     if isinstance(observation_spec, Mapping) and name in observation_spec:
-        raise ConfigError(f"the observation has an entry {name!r} already: no other one can be added")
+        raise ConfigError(f"the observation already has an entry {name!r}, which cannot be added again")
     return _add(observation_spec, name, entry_spec)

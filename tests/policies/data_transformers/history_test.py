@@ -180,7 +180,7 @@ def test_bad_settings(ctor, action_spec, message):
     "ctor, name", [(ALL[0], "prev_action"), (ALL[1], "prev_reward"), (ALL[2], "episode_step")]
 )
 def test_an_entry_that_is_there_already(ctor, name):
-    with pytest.raises(ConfigError, match=f"the observation has an entry '{name}' already"):
+    with pytest.raises(ConfigError, match=f"the observation already has an entry '{name}'"):
         Pipeline({name: VECTOR}, REWARD, [ctor], ACTIONS)
 
 

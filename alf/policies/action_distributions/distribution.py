@@ -1,0 +1,102 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The interface of action distributions."""
+
+import abc
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from alf.core.nest_utils import BoundedTensorSpec
+from alf.errors import ConfigError
+
+
+class ActionInfo(NamedTuple):
+    """`PolicyStep.info` of policies that draw actions from a distribution."""
+
+    params: Any  # nest of [B, ...]: the parameters of the distribution
+    raw: Any  # nest of [B, ...]: the draw, before it was scaled and squashed
+
+
+class ActionDistribution(tf.Module, abc.ABC):
+    """A family of distributions over the actions of one spec.
+
+    The constructors of the subclasses raise `ConfigError` if the spec or a setting is wrong. `copy.deepcopy`
+    copies the variables, too.
+
+    Attributes:
+        params_spec: nest of unbatched float32 tensor specs of the parameters.
+        raw_spec: nest of unbatched tensor specs of the draws.
+        num_outputs: int, the size of the network's policy head.
+    """
+
+    def __init__(self, params_spec, raw_spec, num_outputs):
+        super().__init__()
+        self.params_spec = params_spec
+        self.raw_spec = raw_spec
+        self.num_outputs = num_outputs
+
+    @abc.abstractmethod
+    def params(self, outputs, mask=None):
+        """Turns network outputs into parameters, a nest of float32 [..., *shape] like `params_spec`.
+
+        Args:
+            outputs: float32 [..., num_outputs].
+            mask: [..., num_outputs] of any dtype, 0 where an action is forbidden and gets no probability.
+                None allows all actions. A row that forbids all actions, as at many LAST steps, allows all.
+
+        Raises:
+            ConfigError: if the mask does not fit.
+        """
+
+    @abc.abstractmethod
+    def sample(self, params):
+        """Draws `raw`, a nest of [..., *shape] like `raw_spec`, independently for each row."""
+
+    @abc.abstractmethod
+    def mode(self, params):
+        """Returns the most likely `raw`."""
+
+    @abc.abstractmethod
+    def action(self, raw):
+        """Computes the environment's action, a nest of [..., *shape] like the action spec."""
+
+    @abc.abstractmethod
+    def log_prob(self, params, raw):
+        """Computes log p(raw), float32 [...]: the sum over all parts of the action."""
+
+    @abc.abstractmethod
+    def entropy(self, params):
+        """Computes the entropy in nats, float32 [...]."""
+
+    @abc.abstractmethod
+    def kl(self, params_p, params_q):
+        """Computes KL(p || q) in nats, float32 [...]."""
+
+    def has_choice(self, params):
+        """Returns bool [...], True where several actions are possible. Elsewhere log p has no gradient."""
+        x, spec = tf.nest.flatten(params)[0], tf.nest.flatten(self.params_spec)[0]
+        return tf.ones(tf.shape(x)[: x.shape.rank - spec.shape.rank], tf.bool)
+
+    def symmetric_kl_to_uniform(self, params):
+        """Sums `losses.symmetric_kl_to_uniform` over the parts, float32 [...]; only for integer actions."""
+        name = type(self).__name__
+        raise ConfigError(f"the symmetric KL divergence exists only for integer actions, not for {name}")
+
+
+def read_bounds(action_spec):
+    """Returns the minimum and maximum of every number, flat arrays; infinite where there is no bound."""
+    bounds = (-np.inf, np.inf)
+    if isinstance(action_spec, BoundedTensorSpec):
+        bounds = (action_spec.minimum, action_spec.maximum)
+    elif action_spec.dtype.is_integer:
+        raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
+    low, high = (np.broadcast_to(x, action_spec.shape).ravel() for x in bounds)
+    if not np.all(low <= high):
+        raise ConfigError(f"action_spec is {action_spec}: a minimum is above its maximum")
+    return low, high
+
+
+def unflatten(x, shape):
+    """Reshapes [..., size] to [..., *shape]."""
+    return x if len(shape) == 1 else tf.reshape(x, tf.concat([tf.shape(x)[:-1], shape], axis=0))

@@ -1,0 +1,44 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Action masks: the entries of an observation that say which actions are allowed."""
+
+from collections.abc import Mapping
+
+from alf.errors import ConfigError
+
+
+def split_mask(observation, key):
+    """Separates an observation from its action mask, or a spec of an observation from the spec of its mask.
+
+    Agents with different spaces have one entry each in the observation, and each entry has a mask. Then the
+    results are dicts of observations and of masks.
+
+    Args:
+        observation: dict that holds the mask, or dict of such dicts.
+        key: text, the key of the mask; None if there is no mask.
+
+    Returns:
+        the observation without the mask, or its only other entry itself if one is left; and the mask, or
+        None.
+
+    Raises:
+        ConfigError: if there is no such entry, or nothing else.
+    """
+    if key is None:
+        return observation, None
+    if not has_mask(observation, key):
+        has = f"the keys {list(observation)}" if isinstance(observation, Mapping) else "no keys"
+        raise ConfigError(f"action_mask_key is {key!r}: the observation has {has}")
+    if key not in observation:
+        parts = {name: split_mask(x, key) for name, x in observation.items()}
+        return tuple({name: part[i] for name, part in parts.items()} for i in range(2))
+    rest = {k: v for k, v in observation.items() if k != key}
+    if not rest:
+        raise ConfigError(f"action_mask_key is {key!r}: the observation has nothing but that")
+    return (rest if len(rest) > 1 else rest.popitem()[1]), observation[key]
+
+
+def has_mask(observation, key):
+    """Returns whether an observation, or its spec, is a dict with the entry `key` or a dict of such dicts."""
+    if not isinstance(observation, Mapping) or not observation:
+        return False
+    return key in observation or all(isinstance(x, Mapping) and key in x for x in observation.values())

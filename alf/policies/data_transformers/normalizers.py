@@ -1,0 +1,179 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Data transformers that scale by statistics of the collected experience."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from alf.config.kinds import Fraction, PositiveFloat
+from alf.config.settings import configurable
+from alf.core.annotations import Array, Nest, NestedSpec
+from alf.data_structures import FIRST, Experience, TimeStep
+from alf.errors import ConfigError
+from alf.ops.reductions import sum_over_peers
+from alf.policies.data_transformers.data_transformer import DataTransformer
+
+
+class RunningStatistics(tf.Module):
+    """Mean and standard deviation of a stream of elements of one shape, independent of the batch sizes.
+
+    It merges the moments of each batch into its own, in float64 (Chan, Golub and LeVeque 1979, "Updating
+    formulae and a pairwise algorithm for computing sample variances"). With several learner processes, the
+    batches of all of them are merged, so that all have the same statistics.
+
+    Args:
+        shape: of one element.
+    """
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__(name="running_statistics")
+        zero, zeros = tf.zeros((), tf.float64), tf.zeros(shape, tf.float64)
+        self._count = tf.Variable(zero, trainable=False, name="count")
+        self._mean = tf.Variable(zeros, trainable=False, name="mean")
+        self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
+
+    def update(self, x: Array, mask: Array) -> None:
+        """Adds elements.
+
+        Args:
+            x: [..., *shape] of any floating point dtype.
+            mask: bool [...], True for the elements that count.
+        """
+        # float64, because float32 sums of millions of elements lose the newest ones.
+        x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
+        added = sum_over_peers(tf.cast(tf.shape(x)[0], tf.float64))
+        # Two passes: the deviations are from the mean of this batch over all processes, which costs a second
+        # exchange but does not cancel digits like a sum of squares.
+        mean = tf.math.divide_no_nan(sum_over_peers(tf.reduce_sum(x, 0)), added)
+        squares = sum_over_peers(tf.reduce_sum(tf.math.squared_difference(x, mean), 0))
+        count = self._count + added
+        delta = mean - self._mean
+        weight = tf.math.divide_no_nan(added, count)
+        squares += tf.square(delta) * self._count * weight
+        # All of it is computed before anything is assigned: the graph could otherwise read the new mean or
+        # count where the formula needs the old one.
+        with tf.control_dependencies([squares]):
+            self._squares.assign_add(squares)
+            self._mean.assign_add(delta * weight)
+            self._count.assign(count)
+
+    def mean(self) -> Array:
+        """Returns the mean, float64 [*shape]; 0 before the first update."""
+        return tf.identity(self._mean)
+
+    def std(self, epsilon: float = 1e-8) -> Array:
+        """Returns sqrt(variance + epsilon), float64 [*shape]; 1 with fewer than two elements."""
+        std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
+        return tf.where(self._count < 2, tf.ones_like(std), std)
+
+
+@configurable("alf.policies")
+class ObservationNormalizer(DataTransformer):
+    """Scales float observations to mean 0 and standard deviation 1 over all collected observations.
+
+    Leaves with other dtypes, for example images of uint8, stay as they are.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs of its input.
+        reward_spec: unbatched tensor spec of the rewards.
+        clip: number above 0; results are limited to [-clip, clip] standard deviations. None for no limit.
+    """
+
+    has_statistics = True
+
+    def __init__(
+        self, observation_spec: NestedSpec, reward_spec: NestedSpec, clip: PositiveFloat | None = 10.0
+    ) -> None:
+        self._clip = clip
+        leaves = tf.nest.flatten(observation_spec)
+        self._statistics = [RunningStatistics(s.shape) if s.dtype.is_floating else None for s in leaves]
+        if not any(self._statistics):
+            raise ConfigError(f"ObservationNormalizer needs a float observation, not {observation_spec}")
+        # The bounds of the environment do not hold after scaling.
+        spec = tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype, s.name), observation_spec)
+        super().__init__(spec, reward_spec)
+
+    def transform(self, data: Any) -> Any:
+        def normalize(x, statistics):
+            if statistics is None:
+                return x
+            dtype = x.dtype if x.dtype == tf.float64 else tf.float32
+            mean, std = statistics.mean(), tf.cast(statistics.std(), dtype)
+            # The mean is subtracted in two float32 parts: near 1,000,000 one float32 may be off by 0.03,
+            # which can be many standard deviations. TensorFlow Lite and many ONNX runtimes cannot subtract
+            # float64.
+            high = tf.cast(mean, dtype)
+            low = tf.cast(mean - tf.cast(high, tf.float64), dtype)
+            y = tf.cast((tf.cast(x, dtype) - high) / std - low / std, x.dtype)
+            return y if self._clip is None else tf.clip_by_value(y, -self._clip, self._clip)
+
+        pairs = zip(tf.nest.flatten(data.observation), self._statistics, strict=True)
+        leaves = [normalize(x, statistics) for x, statistics in pairs]
+        return data._replace(observation=tf.nest.pack_sequence_as(data.observation, leaves))
+
+    def observe(self, experience: Experience, state: Nest) -> None:
+        is_first = tf.equal(experience.step_type, FIRST)
+        # Row T is not counted here, because it is row 0 of the next unroll. A FIRST row after a FIRST row
+        # repeats it: the environment waits for the next unroll.
+        is_counted = ~(is_first[:-1] & is_first[1:])
+        for x, statistics in zip(tf.nest.flatten(experience.observation), self._statistics, strict=True):
+            if statistics is not None:
+                statistics.update(x[:-1], is_counted)
+
+
+@configurable("alf.policies")
+class RewardNormalizer(DataTransformer):
+    """Divides rewards by the standard deviation of the discounted sum of an episode's rewards so far.
+
+    This is the normalization of OpenAI's baselines (VecNormalize) and of Gymnasium's NormalizeReward. Each
+    component of a vector reward has its own standard deviation.
+
+    Args:
+        observation_spec: nest of unbatched tensor specs of the observations.
+        reward_spec: unbatched tensor spec of its input.
+        discount: number in [0, 1], the discount of the sum.
+        clip: number above 0; results are limited to [-clip, clip]. None for no limit.
+    """
+
+    has_statistics = True
+
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        reward_spec: NestedSpec,
+        discount: Fraction = 0.99,
+        clip: PositiveFloat | None = 10.0,
+    ) -> None:
+        self._discount = discount
+        self._clip = clip
+        self._statistics = RunningStatistics(reward_spec.shape)
+        super().__init__(observation_spec, reward_spec, tf.TensorSpec(reward_spec.shape, tf.float32))
+
+    def transform(self, data: Any) -> Any:
+        # Nothing is subtracted, so no digits cancel and float32 is exact enough.
+        reward = data.reward / tf.cast(self._statistics.std(), tf.float32)
+        if self._clip is not None:
+            reward = tf.clip_by_value(reward, -self._clip, self._clip)
+        return data._replace(reward=reward)
+
+    def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
+        discount, reward = self._mask(time_step.reward, time_step.step_type)
+        # The state is the discounted sum so far. Acting does not need it, but the learner starts from it.
+        return self.transform(time_step), discount * state + reward
+
+    def observe(self, experience: Experience, state: Nest) -> None:
+        discount, reward = self._mask(experience.reward, experience.step_type)
+        # A Python loop, unrolled while tracing; `tf.scan` takes several times as long.
+        rows = zip(tf.unstack(discount), tf.unstack(reward), strict=True)
+        _, _, *sums = itertools.accumulate(rows, lambda total, row: row[0] * total + row[1], initial=state)
+        # Row 0 was counted as row T of the previous unroll. A FIRST row has no reward.
+        self._statistics.update(tf.stack(sums), tf.not_equal(experience.step_type[1:], FIRST))
+
+    def _mask(self, reward, step_type):
+        """Returns the factor of the previous sum and the addend, for each row: both are 0 at FIRST rows."""
+        is_first = tf.equal(step_type, FIRST)
+        if self.reward_spec.shape.rank:
+            is_first = is_first[..., tf.newaxis]
+        return tf.where(is_first, 0.0, self._discount), tf.where(is_first, 0.0, reward)
