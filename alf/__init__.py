@@ -2,20 +2,15 @@
 """ALF, the Agent Learning Framework: asynchronous off-policy reinforcement learning on TensorFlow."""
 
 import contextlib
-import importlib.util
+import importlib
 import os
 import sys
 
-if importlib.util.find_spec("tf_agents") is None:
-    raise ImportError(
-        "ALF needs TF-Agents, which is installed without its dependencies: "
-        "pip install --no-deps tf-agents==0.19.0"
-    )
-# Makes `tf.keras` Keras 2, which TF-Agents needs; must happen before TensorFlow is imported.
+# Makes `tf.keras` Keras 2, of which ALF's networks are; must happen before TensorFlow is imported.
 if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() not in ("1", "true"):
     if "tensorflow" in sys.modules:
         raise ImportError(
-            "TensorFlow was imported before ALF and uses Keras 3, which TF-Agents cannot work with: "
+            "TensorFlow was imported before ALF and uses Keras 3, of which ALF's networks cannot be made: "
             "import alf first, or set TF_USE_LEGACY_KERAS=1 in the environment."
         )
     os.environ["TF_USE_LEGACY_KERAS"] = "1"

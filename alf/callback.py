@@ -27,6 +27,9 @@ class Callback:
     def on_begin(self, trainer: Any) -> None:
         """Before the first train iteration; what a checkpoint has is restored."""
 
+    def on_iter_begin(self, trainer: Any) -> None:
+        """Before each train iteration, once it is sure that the run goes on."""
+
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
         """After each train iteration.
 
@@ -43,7 +46,13 @@ class Callback:
         """Once, at the end of `Trainer.train`, after the last checkpoint.
 
         `reason` is the text that `train` returns. After an error it is the error's type and text, and an
-        error that `on_end` itself raises is in the log alone.
+        error that `on_end` itself raises is only in the log.
+        """
+
+    def on_close(self, trainer: Any) -> None:
+        """After `on_end`, and where a trainer is closed without training: gives back what the callback holds.
+
+        May be repeated, and come without `on_begin`.
         """
 
 

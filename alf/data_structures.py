@@ -1,17 +1,19 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The records that cross a queue or a function boundary. All are nests that `tf.nest` understands.
 
-Time convention. A `TimeStep` at t holds the observation at t, the reward and the discount that arrived
-with it, and the action that led to it. A LAST step holds the final observation of its episode; the next
-step is the FIRST of a new episode and ignores the action. A FIRST step may also follow a MID step, where an
-episode was broken off because its worker process was restarted. It may follow a FIRST step, which it repeats,
-where a sub-environment waits for the next unroll (`sticky` of a driver). The step to a FIRST time step is no
-transition: the learner gives it weight 0. `discount` is 0 only on termination: a time limit keeps it.
-TF-Agents and Gymnasium's NEXT_STEP autoreset use the same conventions.
+Time convention. An `EnvStep` at t holds the observation at t, and the reward and the discount that arrived
+with it; a `TimeStep` holds the action that led to it, too. A LAST step holds the final observation of its
+episode; the next step is the FIRST of a new episode and ignores the action. A FIRST step may also follow a
+MID step, where an episode was broken off because its worker process was restarted. It may follow a FIRST
+step, which it repeats, where a sub-environment waits for the next unroll (`sticky` of a driver). The step to
+a FIRST time step is no transition: the learner gives it weight 0. `discount` is 0 only on termination: a time
+limit keeps it.
+Gymnasium's NEXT_STEP autoreset, dm_env and TF-Agents use the same conventions.
 """
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array
@@ -20,6 +22,21 @@ FIRST, MID, LAST = 0, 1, 2
 
 # Where several policies act, the observation is a dict: what the environment gives, and whose row it is.
 OBSERVATION, OWNER = "observation", "owner"
+
+
+class EnvStep(NamedTuple):
+    """What a batched environment returns: one step of B sub-environments, NumPy arrays."""
+
+    step_type: Any  # int32 [B]; 0 FIRST, 1 MID, 2 LAST
+    reward: Any  # float32 [B], or [B, R] for vector rewards; 0 where `step_type` is FIRST
+    discount: Any  # float32 [B]
+    observation: Any  # nest of [B, ...]
+
+    def is_first(self) -> Array:
+        return np.equal(self.step_type, FIRST)
+
+    def is_last(self) -> Array:
+        return np.equal(self.step_type, LAST)
 
 
 class TimeStep(NamedTuple):

@@ -20,20 +20,19 @@ _GIN_FILES = ("examples/appo_cartpole.gin", "examples/appo_halfcheetah.gin")
 _ASYNC = ("Experiment.driver_ctor = @AsyncOffPolicyDriver",)
 DRIVERS = {
     "sync": ("Experiment.driver_ctor = @SyncOffPolicyDriver",),
-    "async, collects while it waits": (*_ASYNC, "AsyncOffPolicyDriver.max_waiting_batches = 0"),
+    "async, collects while it waits": (*_ASYNC, "DriverSettings.mode = 'lockstep'"),
     "async": _ASYNC,
-    "async, 4 batches may wait": (*_ASYNC, "AsyncOffPolicyDriver.max_waiting_batches = 4"),
-    "async, weights every 16 updates": (*_ASYNC, "AsyncOffPolicyDriver.parameter_update_period = 16"),
+    "async, 4 batches may wait": (*_ASYNC, "DriverSettings.max_waiting_batches = 4"),
+    "async, weights every 16 updates": (*_ASYNC, "DriverSettings.parameter_update_period = 16"),
 }
 
 
 def make_config(text, driver, num_envs=2):
     """A gin file's text with another driver whose batch is one unroll of every environment."""
     lines = text.splitlines()
-    lines = [x for x in lines if not x.startswith(("AsyncOffPolicyDriver.", "Experiment.num_envs"))]
+    lines = [x for x in lines if not x.startswith(("DriverSettings.", "Experiment.num_envs"))]
     lines += [*DRIVERS[driver], f"Experiment.num_envs = {num_envs}"]
-    if driver != "sync":
-        lines += [f"AsyncOffPolicyDriver.learn_queue_cap = {num_envs}"]
+    lines += [f"DriverSettings.learn_queue_cap = {num_envs}"]
     return "\n".join(lines) + "\n"
 
 

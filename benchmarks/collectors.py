@@ -94,9 +94,7 @@ def make_driver(num_collectors):
     answer = record(env, make_policy(specs))
     collectors = make_collectors(answer, specs, num_collectors)
     learner = Learner(ImpalaAlgorithm(make_policy(specs)), SGD(0.0))
-    driver = AsyncOffPolicyDriver(
-        [], learner, unroll_length=_UNROLL_LENGTH.value, learn_queue_cap=1, collectors=collectors
-    )
+    driver = AsyncOffPolicyDriver([], learner, _UNROLL_LENGTH.value, collectors=collectors)
     return driver, sum(x.nbytes for x in answer)
 
 

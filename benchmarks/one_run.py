@@ -30,7 +30,7 @@ def train(config, seed, max_seconds, target):
         command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={folder}/config.gin"]
         command += [f"--root_dir={folder}/run", f"--gin_param=Experiment.seed={seed}"]
         command += [f"--gin_param=StopCriteria.max_seconds={max_seconds}"]
-        command += ["--gin_param=Trainer.summary_interval=0.5"]
+        command += ["--gin_param=Summaries.interval=0.5"]
         if target is not None:
             command += [f"--gin_param=StopCriteria.target_return={target}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=max_seconds + 120)

@@ -16,11 +16,10 @@ import sys
 import gin
 from absl import app, flags
 
-from alf.bin import config_flags
-from alf.bin.config_flags import GIN_FILE
+from alf.bin.flags import share
 from alf.config.parsing import parse_config
 
-flags.adopt_module_key_flags(config_flags)
+(GIN_FILE,) = share("gin_file")
 _POLICIES = flags.DEFINE_integer("policies", 2, "How many policies.", lower_bound=2)
 _SECONDS = flags.DEFINE_float("seconds", 10.0, "Of training, each time.", lower_bound=1.0)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each kind.", lower_bound=1)
@@ -38,7 +37,7 @@ def make_kinds(num_policies, num_sequences, num_minibatches):
     several = [
         "Experiment.policies=@Policies()",
         f"Policies.names={names}",
-        "AsyncOffPolicyDriver.learn_queue_cap=1",
+        "DriverSettings.learn_queue_cap=1",
     ]
     divided = max(1, num_sequences // num_policies)
     return {
@@ -52,7 +51,7 @@ def make_kinds(num_policies, num_sequences, num_minibatches):
 def count_batch(gin_files):
     """Returns the sequences in a batch of a single policy, and the updates it makes of them: two ints."""
     parse_config(gin_files, [])
-    num_unrolls = _query("AsyncOffPolicyDriver.learn_queue_cap")
+    num_unrolls = _query("DriverSettings.learn_queue_cap")
     num_rows = _query("alf.environments.load.batch_size")
     return num_unrolls * num_rows, _query("UnrollTraining.num_minibatches")
 

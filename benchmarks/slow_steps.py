@@ -4,13 +4,12 @@
 import time
 
 import gin
-from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 
-from alf.environments import load
+from alf.environments import EnvironmentWrapper, load
 
 
 @gin.configurable(module="benchmarks")
-class SlowSteps(PyEnvironmentBaseWrapper):
+class SlowSteps(EnvironmentWrapper):
     """The batched environment that `load` makes, whose steps take longer. For `Experiment.env_ctor`.
 
     Args:

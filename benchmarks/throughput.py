@@ -25,7 +25,7 @@ from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
 from alf.data_structures import FIRST, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.tools import throughput as speed
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import DRIVER_SETTINGS, WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")
 _SECONDS = flags.DEFINE_float("seconds", 20.0, "Seconds of training that are measured.", lower_bound=1.0)
@@ -57,7 +57,7 @@ def measure(workload, seconds, sync=False):
     if sync:
         driver = SyncOffPolicyDriver(envs, learner, unroll_length=workload.unroll_length)
     else:
-        driver = AsyncOffPolicyDriver(envs, learner, **workload.driver_settings())
+        driver = AsyncOffPolicyDriver(envs, learner, workload.unroll_length, workload.driver_settings())
     driver.start()
     try:
         trained = {}
@@ -195,7 +195,8 @@ def main(argv):
         "num_envs": workload.num_envs,
         "batch_size": workload.batch_size,
         "num_splits": workload.num_splits,
-        **workload.driver_settings(),
+        "unroll_length": workload.unroll_length,
+        **{name: getattr(workload, name) for name in DRIVER_SETTINGS},
         "exp_replayer": workload.exp_replayer,
         "replay_ratio": workload.replay_ratio,
         "sync": _SYNC.value,

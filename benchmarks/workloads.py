@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
-from alf.drivers import EnvSpecs
+from alf.drivers import DriverSettings, EnvSpecs
 from alf.environments import load, load_atari
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.networks import ActorCriticNetwork, NatureEncoder, QValueNetwork
@@ -16,6 +16,8 @@ from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import make_replayer
 from alf.testing.toy_environments import NullEnvironment
+
+DRIVER_SETTINGS = "num_actor_queues", "learn_queue_cap", "actor_queue_cap", "one_env_at_a_time"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Workload:
         env_ctor: callable (batch_size, seed) -> batched environment.
         agent: `Agent`.
         num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
-            one_env_at_a_time: as in `AsyncOffPolicyDriver`.
+            one_env_at_a_time: as in `DriverSettings` and `Driver`.
         num_splits: above 1, `env_ctor` makes so many environments that share worker processes, each of
             `batch_size` rows, and `num_envs` counts them all. It has the argument `num_splits` then.
         num_workers: worker processes that `env_ctor` starts; None for its default.
@@ -89,15 +91,8 @@ class Workload:
         return self.agent.learner_ctor(self.agent.algorithm_ctor(policy), training=training)
 
     def driver_settings(self):
-        """The settings of `AsyncOffPolicyDriver`."""
-        names = (
-            "num_actor_queues",
-            "unroll_length",
-            "learn_queue_cap",
-            "actor_queue_cap",
-            "one_env_at_a_time",
-        )
-        return {name: getattr(self, name) for name in names}
+        """Makes the settings of the asynchronous driver."""
+        return DriverSettings(**{name: getattr(self, name) for name in DRIVER_SETTINGS})
 
 
 @dataclasses.dataclass(frozen=True)

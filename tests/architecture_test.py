@@ -18,6 +18,7 @@ LAYERS = [
     {"ops"},
     {"networks", "replay", "environments"},
     {"policies"},
+    {"adapters"},
     {"algorithms"},
     {"learner"},
     {"drivers"},
@@ -51,6 +52,21 @@ def imports_of(path):
             names = [alias.name for alias in node.names]
         rooms |= {name.split(".")[1] for name in names if name.startswith("alf.")}
     return rooms & {*RANKS, "testing", "."}
+
+
+def test_only_the_adapters_import_tf_agents():
+    wrong = [path for path in MODULES if room_of(path) != "adapters" and imports_package(path, "tf_agents")]
+    assert not wrong
+
+
+def imports_package(path, package):
+    """Whether a file imports a package, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if package in [name.partition(".")[0] for name in names]:
+            return True
+    return False
 
 
 def test_the_files_that_the_page_names_exist():

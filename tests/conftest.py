@@ -13,8 +13,10 @@ import pathlib
 import gin
 import pytest
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.drivers import reserve_threads
+from alf.core.startup import start_tensorflow
+
+start_tensorflow()  # without a word
+from alf.drivers import reserve_threads  # noqa: E402
 
 reserve_threads(128)
 

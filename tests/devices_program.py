@@ -17,14 +17,15 @@ import tensorflow as tf
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner, UnrollTraining
 from alf.training import Experiment
+from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
 from tests.learner.replicas_program import parts, replay
 
-COPIES = functools.partial(AsyncOffPolicyDriver, parameter_update_period=1)
+COPIES = functools.partial(build_driver, AsyncOffPolicyDriver, parameter_update_period=1)
 RUNS = {
     "learner": [
         ("ppo", AsyncOffPolicyDriver),
-        ("impala", functools.partial(AsyncOffPolicyDriver, parameter_update_period=2)),
+        ("impala", functools.partial(build_driver, AsyncOffPolicyDriver, parameter_update_period=2)),
         ("dqn", AsyncOffPolicyDriver),
         ("sac", SyncOffPolicyDriver),
     ],
@@ -34,7 +35,7 @@ RUNS = {
         ("dqn", functools.partial(COPIES, actor_device="CPU:2")),
     ],
 }
-SETTINGS = ["Experiment.learner_device = 'CPU:1'", "AsyncOffPolicyDriver.actor_device = 'CPU:2'"]
+SETTINGS = ["Experiment.learner_device = 'CPU:1'", "DriverSettings.actor_device = 'CPU:2'"]
 
 
 def make_learner(algorithm, training, **settings):
@@ -96,7 +97,7 @@ def note_devices(policy):
 def continue_run(root_dir, num_iterations, changes):
     """Trains an example in its directory until `num_iterations`; returns where, and the weights around it."""
     stop = f"StopCriteria.num_iterations = {num_iterations}"
-    changes = [stop, "AsyncOffPolicyDriver.parameter_update_period = 1", *changes]
+    changes = [stop, "DriverSettings.parameter_update_period = 1", *changes]
     trainer = build(EXAMPLES / "impala_cartpole.gin", root_dir, changes)
     variables = trainer.learner.variables
     before = [np.asarray(v) for v in variables]

@@ -7,6 +7,7 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
 
 
@@ -32,4 +33,4 @@ def test_wrong_actor_devices(settings, message):
     envs = make_counting_envs(1)
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     with pytest.raises(ConfigError, match=message):
-        AsyncOffPolicyDriver(envs, learner, **{"actor_device": "CPU:0", **settings})
+        build_driver(AsyncOffPolicyDriver, envs, learner, **{"actor_device": "CPU:0", **settings})

@@ -9,10 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_python(code, *folders, **variables):
+def run_python(code, *folders, arguments=(), **variables):
     env = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     env.update(variables, PYTHONPATH=os.pathsep.join([*map(str, folders), str(ROOT)]))
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
 
 
@@ -53,3 +53,26 @@ def test_tensorflow_first_is_fine_with_the_switch():
 def test_load_agent_starts_tensorflow_without_a_word():
     result = run_python("import alf; print(alf.load_agent.__name__)")
     assert (result.returncode, result.stdout, result.stderr) == (0, "load_agent\n", "")
+
+
+WITHOUT_TF_AGENTS = """
+import sys
+sys.modules["tf_agents"] = None  # as where it is not installed
+import alf
+alf.parse_config(["alf:impala_cartpole.gin"], ["StopCriteria.num_iterations = 1"])
+alf.Trainer(sys.argv[1], alf.Experiment().make_driver()).train()
+import alf.adapters
+try:
+    alf.adapters.TFAgentsPolicy
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_alf_trains_without_tf_agents(tmp_path):
+    result = run_python(WITHOUT_TF_AGENTS, arguments=(str(tmp_path / "run"),))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == (
+        "TFAgentsPolicy needs TF-Agents, which is installed without its dependencies: pip install --no-deps "
+        "tf-agents==0.19.0\n"
+    )

@@ -23,6 +23,7 @@ from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QVal
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
+from tests.builders import build_driver
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5
@@ -41,7 +42,7 @@ def learn(make_learner, iterations, continuous=False, driver_ctor=AsyncOffPolicy
         for i in range(2)
     ]
     learner = make_learner(EnvSpecs(envs))
-    driver = driver_ctor(envs, learner, unroll_length=8)
+    driver = build_driver(driver_ctor, envs, learner, unroll_length=8)
     try:
         driver.start()
         for _ in range(iterations):

@@ -13,7 +13,7 @@ def test_a_sweep_goes_on_with_more_seeds(tmp_path):
     root = Path(copy_older("sweep", tmp_path))
     before = {path: path.stat().st_mtime_ns for path in root.glob("runs/*/seed=*/progress.csv")}
     flags = [f"--gin_file={GIN_FILES['sweep']}", f"--root_dir={root}", "--seeds=0,1,2"]
-    done = run_module("alf.bin.sweep", *flags, "--gin_param=AsyncOffPolicyDriver.stall_timeout = 200.0")
+    done = run_module("alf.bin.sweep", *flags, "--gin_param=Monitoring.stall_timeout = 200.0")
     assert done.status == 0, done.err
     after = {path: path.stat().st_mtime_ns for path in root.glob("runs/*/seed=*/progress.csv")}
     assert len(after) == 6 and before.items() <= after.items()  # those that were over are left alone

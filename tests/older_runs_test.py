@@ -16,7 +16,8 @@ from alf.evaluation.episodes import evaluate
 from alf.plots.groups import group_runs
 from alf.plots.runs import find_runs, read_run
 from alf.runs.saved_run import SavedRun, load_agent, make_env
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
+from tests.builders import build_trainer
 from tests.older_runs.copies import GIN_FILES, copy_older
 
 registry.import_settings()
@@ -28,9 +29,9 @@ CHANGES = [
     "StopCriteria.num_iterations = 80",
     "alf.environments.load.num_workers = 1",
     "Experiment.learner_device = 'CPU:0'",
-    "AsyncOffPolicyDriver.stall_timeout = 200.0",
+    "Monitoring.stall_timeout = 200.0",
     "alf.Learner.debug_summaries = True",
-    "Trainer.max_to_keep = 2",
+    "Checkpoints.max_to_keep = 2",
 ]
 
 
@@ -44,7 +45,7 @@ def run(tmp_path):
 
 def test_a_run_goes_on_with_other_resources(run):
     parse_config([], CHANGES)
-    trainer = Trainer(run, Experiment().make_driver())
+    trainer = build_trainer(run, Experiment().make_driver())
     assert trainer.counters == {"iterations": 60, "env_steps": 459}
     assert trainer.learner.replayer.num_steps() >= 180  # of 200 that it holds
     updates = int(trainer.learner.progress.updates)
@@ -56,7 +57,7 @@ def test_a_run_goes_on_with_other_resources(run):
 def test_a_run_does_not_go_on_as_another_experiment(run):
     parse_config([], ["DqnAlgorithm.n_step = 2"])
     with pytest.raises(ConfigError, match="another config .DqnAlgorithm.n_step is 2 here, 3 there"):
-        Trainer(run, Experiment().make_driver())
+        build_trainer(run, Experiment().make_driver())
 
 
 def test_it_acts_as_before(run):
@@ -86,6 +87,6 @@ def test_runs_of_a_sweep_are_curves(tmp_path):
 
 def test_an_older_and_a_newer_run_are_one_curve(run, tmp_path):
     parse_config([], [*CHANGES, "Experiment.seed = 4", "StopCriteria.num_iterations = 3"])
-    Trainer(str(tmp_path / "newer"), Experiment().make_driver()).train()
+    build_trainer(str(tmp_path / "newer"), Experiment().make_driver()).train()
     (group,) = group_runs([read_run(run), read_run(str(tmp_path / "newer"))])
     assert group.label == "DQN" and len(group.runs) == 2

@@ -1,26 +1,31 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What the commands have in common in which a trained agent acts: flags, and how they open a run."""
+"""How the commands load what was trained, as the flags that they share say."""
 
 import contextlib
 
-from absl import flags
+from absl.flags import FLAGS
 
-from alf.bin import policy_flags
-from alf.bin.checkpoint_flags import CHECKPOINT
-from alf.bin.policy_flags import POLICY, load_run
-from alf.bin.run_flags import GIN_PARAM
+from alf.bin.command import start_work
 from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
-from alf.games.players import add_players
-from alf.policies.agent import Agent
-from alf.runs.saved_run import make_env
+from alf.errors import ConfigError
 
-flags.adopt_module_key_flags(policy_flags)
-SEED = flags.DEFINE_integer(
-    "seed", None, "Of the environments; without it they have another one each time.", lower_bound=0
-)
-NUM_EPISODES = flags.DEFINE_integer(
-    "num_episodes", None, "Episodes: without it alf-play has 1, and alf-evaluate 100.", lower_bound=1
-)
+
+def load_run():
+    """Reads the run's configuration into gin's, and makes the policy; ConfigError if a flag is wrong.
+
+    Returns:
+        the `Policy`, or a `PolicyGroup` of all policies; the path of the checkpoint; and the `SavedRun`.
+    """
+    if not FLAGS.root_dir:
+        raise ConfigError("--root_dir is missing: name the directory of a run")
+    start_work()
+    from alf.runs.saved_run import SavedRun
+
+    saved = SavedRun(FLAGS.root_dir)
+    saved.read_config(FLAGS.gin_param)
+    with wrong_calls_are_config_errors():
+        policy = saved.make_policy()
+    return policy, saved.restore(policy, FLAGS.checkpoint), saved
 
 
 @contextlib.contextmanager
@@ -34,11 +39,15 @@ def open_run(batch_size, render_mode=None):
         ConfigError: if a flag is wrong.
     """
     policy, path, saved = load_run()
-    players = POLICY.value
+    from alf.games.players import add_players
+    from alf.policies.agent import Agent
+    from alf.runs.saved_run import make_env
+
+    players = FLAGS.policy
     with wrong_calls_are_config_errors():
-        env = make_env(SEED.value, batch_size, render_mode, maps_policies=players is None)
+        env = make_env(FLAGS.seed, batch_size, render_mode, maps_policies=players is None)
     with contextlib.closing(env):
         if players is not None:
-            policy, env = add_players(saved, policy, env, players, CHECKPOINT.value, SEED.value)
-        check_dead_bindings(GIN_PARAM.value)
+            policy, env = add_players(saved, policy, env, players, FLAGS.checkpoint, FLAGS.seed)
+        check_dead_bindings(FLAGS.gin_param)
         yield Agent(policy), env, path

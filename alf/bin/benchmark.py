@@ -12,25 +12,18 @@ import json
 import os
 from typing import Annotated
 
-import tensorflow as tf
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import checkpoint_flags, config_flags, run_flags
-from alf.bin.checkpoint_flags import CHECKPOINT
-from alf.bin.command import make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.bin.command import make_main, start, start_work
+from alf.bin.flags import share
 from alf.config.kinds import AtLeast
 from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.config.settings import check_value
 from alf.errors import ConfigError
-from alf.runs.saved_run import SavedRun
-from alf.tools.throughput import benchmark
-from alf.training import Experiment
+from alf.version import __version__
 
-for _module in (checkpoint_flags, config_flags, run_flags):
-    flags.adopt_module_key_flags(_module)
+GIN_FILE, GIN_PARAM = share("gin_file", "gin_param")
+ROOT_DIR, CHECKPOINT = share("root_dir", "checkpoint")
 _SECONDS = flags.DEFINE_float("measure_seconds", 20.0, "Seconds that each of the two takes.")
 _SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Nothing is learned: without the learner.")
 
@@ -39,10 +32,14 @@ def run():
     """Measures as the flags say; returns the exit status."""
     check_value("--measure_seconds", _SECONDS.value, Annotated[float, AtLeast(0.1)])
     driver, source = _build()
+    import tensorflow as tf
+
+    from alf.tools.throughput import benchmark
+
     try:
         check_dead_bindings(GIN_PARAM.value)
         result = benchmark(driver, _SECONDS.value, _SAMPLE_ONLY.value)
-        versions = {"cores": os.cpu_count(), "alf": alf.__version__, "tensorflow": tf.__version__}
+        versions = {"cores": os.cpu_count(), "alf": __version__, "tensorflow": tf.__version__}
         print(json.dumps({**source, **result, **versions}, indent=2), flush=True)  # before `stop`
     finally:
         driver.stop()
@@ -55,6 +52,10 @@ def _build():
         raise ConfigError("name either --gin_file, or --root_dir of a run")
     if GIN_FILE.value and CHECKPOINT.value != CHECKPOINT.default:
         raise ConfigError(f"--checkpoint={CHECKPOINT.value}: it needs --root_dir, the run that has it")
+    start_work()
+    from alf.runs.saved_run import SavedRun
+    from alf.training import Experiment
+
     saved = SavedRun(ROOT_DIR.value) if ROOT_DIR.value else None
     if saved is None:
         parse_config(GIN_FILE.value, GIN_PARAM.value)

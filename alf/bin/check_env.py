@@ -11,19 +11,13 @@ import functools
 import gin
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags
-from alf.bin.command import arguments_are_flags, make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.run_flags import GIN_PARAM
+from alf.bin.command import arguments_are_flags, make_main, start, start_work
+from alf.bin.flags import share
 from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.config.registry import bind_arguments
-from alf.environments import load
 from alf.errors import ConfigError
-from alf.tools.env_check import check_env
 
-flags.adopt_module_key_flags(config_flags)
-flags.declare_key_flag("gin_param")
+GIN_FILE, GIN_PARAM = share("gin_file", "gin_param")
 _NAME = flags.DEFINE_string("name", None, "What load.name may be; in place of a gin file's.")
 _NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Random steps, at least 1.")
 _SECONDS = flags.DEFINE_float("max_seconds", 60.0, "Seconds after which no more steps are taken.")
@@ -39,6 +33,9 @@ def run():
     """Checks as the flags say; returns the exit status."""
     if not GIN_FILE.value and _NAME.value is None:
         raise ConfigError("name --gin_file, or the environment: --name=CartPole-v1")
+    start_work()
+    from alf.tools.env_check import check_env
+
     parse_config(GIN_FILE.value, GIN_PARAM.value)
     with wrong_calls_are_config_errors():
         name, settings = _read_settings()
@@ -52,6 +49,8 @@ def run():
 
 def _read_settings():
     """Returns the name of the environment, and what else gin binds to `load` for `check_env`."""
+    from alf.environments import load
+
     ctor = gin.get_bindings("Experiment").get("env_ctor", load)
     if ctor is not load and _NAME.value is None:
         raise ConfigError(

@@ -9,14 +9,12 @@ import signal
 import sys
 import threading
 
-import tensorflow as tf
 from absl import app, flags, logging
 
-from alf.bin import help_flags
+from alf.bin.flags import define_help, join_optional_texts
 from alf.bin.signals import raise_interrupts
-from alf.bin.streams import make_lasting
 from alf.config.parsing import first_line
-from alf.core.tf_runtime import share_heaps
+from alf.core.startup import start_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 
 # What absl says of a flag's value, and what is said in its place.
@@ -44,10 +42,7 @@ def make_main(run, takes_arguments=False):
             return 2
         logging.set_verbosity(logging.INFO)
         logging.get_absl_logger().addFilter(_is_worth_a_line)
-        share_heaps()
-        tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
         try:
-            raise_interrupts()
             return run(argv[1:]) if takes_arguments else run()
         except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
@@ -69,30 +64,34 @@ def _is_worth_a_line(record):
 
 
 def start(main):
-    """Runs what `make_main` has returned as a program.
-
-    A command goes on where nobody reads its output any more, as after `| head -1`; the rest is dropped. So it
-    does where the output's disk is full, but then it fails in the end.
-    """
-    help_flags.define(main.__module__)
-    sys.stdout, output = make_lasting(sys.stdout)
-    sys.stderr, _ = make_lasting(sys.stderr)
+    """Runs what `make_main` has returned as a program."""
+    define_help(main.__module__)
     try:
         app.run(main, flags_parser=_parse_flags)
     except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        sys.stdout.flush()
-        if status == 0 and (fault := output.find_fault()):
-            print(f"error: the output cannot be written: {fault}", file=sys.stderr)
-            status = 1
-        exit_after(_EXIT_SECONDS, status)
-        sys.exit(status)
+        exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
+        raise
+
+
+def start_work():
+    """Imports TensorFlow and prepares this process for it. A `run` calls it after it has checked its flags.
+
+    Before it, a signal ends the process at once; after it, Ctrl-C raises KeyboardInterrupt.
+    """
+    start_tensorflow()
+    import tensorflow as tf
+
+    from alf.core.tf_runtime import share_heaps
+
+    share_heaps()
+    tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
+    raise_interrupts()
 
 
 def _parse_flags(argv):
     """Returns what is no flag in `argv`; ends the process if a flag is wrong. absl would write two lines."""
     try:
-        return flags.FLAGS(help_flags.join_optional_texts(argv))
+        return flags.FLAGS(join_optional_texts(argv))
     except flags.Error as error:
         print(f"error: {_explain(first_line(error))}", file=sys.stderr)
         sys.exit(2)

@@ -10,14 +10,12 @@ import json
 
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import acting
-from alf.bin.acting import NUM_EPISODES, open_run
+from alf.bin.acting import open_run
 from alf.bin.command import make_main, start
-from alf.bin.policy_flags import SAMPLE
-from alf.evaluation.episodes import evaluate, summarize_episodes
+from alf.bin.flags import share
 
-flags.adopt_module_key_flags(acting)
+SAMPLE, NUM_EPISODES = share("sample", "num_episodes")
+share("root_dir", "gin_param", "checkpoint", "policy", "seed")  # for `open_run`
 _PARALLEL_ENVS = flags.DEFINE_integer("parallel_envs", 8, "Environments that step together.", lower_bound=1)
 _JSON = flags.DEFINE_bool("json", False, "Prints JSON in place of a table.")
 
@@ -29,17 +27,16 @@ def run():
     """Evaluates as the flags say; returns the exit status."""
     num_episodes = NUM_EPISODES.value or _NUM_EPISODES
     with open_run(min(_PARALLEL_ENVS.value, num_episodes)) as (agent, env, path):
-        _show(path, evaluate(agent, env, num_episodes, not SAMPLE.value))  # before `close`, which may fail
+        from alf.evaluation.episodes import evaluate, summarize_episodes
+
+        episodes = evaluate(agent, env, num_episodes, not SAMPLE.value)
+        figures, count = summarize_episodes(episodes), len(episodes.returns)
+        # Before `close`, which may fail.
+        if _JSON.value:
+            print(json.dumps({"checkpoint": path, "num_episodes": count, **figures}), flush=True)
+        else:
+            print(f"{path}, {count} episodes\n{format_table(figures)}", flush=True)
     return 0
-
-
-def _show(path, episodes):
-    figures = summarize_episodes(episodes)
-    if _JSON.value:
-        print(json.dumps({"checkpoint": path, "num_episodes": len(episodes.returns), **figures}), flush=True)
-    else:
-        print(f"{path}, {len(episodes.returns)} episodes")
-        print(format_table(figures), flush=True)
 
 
 def format_table(figures):

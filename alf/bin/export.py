@@ -9,20 +9,15 @@ import os
 
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import output_flags, policy_flags
+from alf.bin.acting import load_run
 from alf.bin.command import arguments_are_flags, make_main, start
-from alf.bin.output_flags import OVERWRITE
-from alf.bin.policy_flags import POLICY, SAMPLE, load_policy
-from alf.bin.run_flags import GIN_PARAM
+from alf.bin.flags import share
 from alf.config.parsing import check_dead_bindings
 from alf.core.files import find_path
 from alf.errors import ConfigError
-from alf.evaluation.exporter import export
-from alf.games.players import select_policy
 
-flags.adopt_module_key_flags(policy_flags)
-flags.adopt_module_key_flags(output_flags)
+GIN_PARAM, POLICY, SAMPLE, OVERWRITE = share("gin_param", "policy", "sample", "overwrite")
+share("root_dir", "checkpoint")  # for `load_run`
 _OUTPUT = flags.DEFINE_string("output", None, "Folder to write, a new one.")
 _TFLITE = flags.DEFINE_bool("tflite", False, "Writes policy.tflite, too, for TensorFlow Lite.")
 _ONNX = flags.DEFINE_bool("onnx", False, "Writes policy.onnx, too; needs tf2onnx.")
@@ -34,8 +29,14 @@ def run():
         raise ConfigError("--output is missing: name the folder to write")
     if os.path.lexists(find_path("--output", _OUTPUT.value)) and not OVERWRITE.value:
         raise ConfigError(f"--output={_OUTPUT.value}: this exists; --overwrite replaces an earlier export")
-    policy, path = load_policy()
-    policy = _select(policy)
+    policy, path, _ = load_run()
+    from alf.evaluation.exporter import export
+    from alf.games.players import select_policy
+
+    try:
+        policy = select_policy(policy, POLICY.value)
+    except ConfigError as error:
+        raise ConfigError(f"--policy: {error}") from None
     check_dead_bindings(GIN_PARAM.value)
     options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
     with arguments_are_flags("output", *options):
@@ -44,13 +45,6 @@ def run():
     if select_ops:
         print(f"policy.tflite needs TensorFlow's operations (Flex): {', '.join(select_ops)}")
     return 0
-
-
-def _select(policy):
-    try:
-        return select_policy(policy, POLICY.value)
-    except ConfigError as error:
-        raise ConfigError(f"--policy: {error}") from None
 
 
 main = make_main(run)

@@ -14,18 +14,12 @@ import signal
 
 from absl import flags, logging
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import Stopper, make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.ray_flags import RAY_ADDRESS
-from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.bin.command import Stopper, make_main, start, start_work
+from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_population import run_population
 
-flags.adopt_module_key_flags(config_flags)
-flags.adopt_module_key_flags(run_flags)
-flags.adopt_module_key_flags(ray_flags)
+GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
 POPULATION = flags.DEFINE_integer("population", None, "Number of members, at least 2.")
 
@@ -33,10 +27,11 @@ POPULATION = flags.DEFINE_integer("population", None, "Number of members, at lea
 def run():
     """Trains a population as the flags say; returns the exit status."""
     stopper = Stopper()
+    start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         config = GIN_FILE.value, GIN_PARAM.value
         reason = run_population(ROOT_DIR.value, POPULATION.value, *config, RAY_ADDRESS.value, stopper.watch)
-    print(reason)
+    show(reason)
     return 0 if stopper.signum is None else 128 + stopper.signum
 
 

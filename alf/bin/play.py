@@ -13,22 +13,15 @@ import signal
 
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import acting, output_flags
-from alf.bin.acting import NUM_EPISODES, open_run
+from alf.bin.acting import open_run
 from alf.bin.command import make_main, start
+from alf.bin.flags import share
 from alf.bin.frames import check_path, open_window, record
-from alf.bin.output_flags import OVERWRITE
-from alf.bin.policy_flags import SAMPLE
 from alf.bin.signals import on_signal
-from alf.environments import BatchedEnvironment
-from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
-from alf.evaluation.episodes import evaluate
-from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors, render_frame
 
-flags.adopt_module_key_flags(acting)
-flags.adopt_module_key_flags(output_flags)
+SAMPLE, NUM_EPISODES, OVERWRITE = share("sample", "num_episodes", "overwrite")
+share("root_dir", "gin_param", "checkpoint", "policy", "seed")  # for `open_run`
 _VIDEO = flags.DEFINE_string("video", None, "File to record to, .mp4 or .gif, in place of the screen.")
 
 
@@ -37,8 +30,13 @@ def run():
     video = os.path.expanduser(_VIDEO.value) if _VIDEO.value is not None else None
     if video is not None:
         check_path(video, OVERWRITE.value)
+    from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors
+
     choose_drivers()
     with opengl_errors_are_config_errors(), open_run(1, "rgb_array") as (agent, env, path):
+        from alf.environments import BatchedEnvironment
+        from alf.games.mapping import get_agents
+
         if env.batch_size != max(1, len(get_agents(env))):
             raise ConfigError(
                 f"Experiment.env_ctor makes {env.batch_size} environments: to play in one it needs the "
@@ -63,6 +61,9 @@ def play(agent, env, screen, should_stop):
 
     In a game of several agents each of them has an episode.
     """
+    from alf.evaluation.episodes import evaluate
+    from alf.evaluation.video import render_frame
+
     for i in range(NUM_EPISODES.value or 1):
         episodes = evaluate(
             agent,

@@ -13,8 +13,7 @@ from typing import Annotated
 
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin.command import make_main, start
+from alf.bin.command import make_main, start, start_work
 from alf.config.kinds import AtLeast
 from alf.config.registry import import_settings
 from alf.config.settings import check_value
@@ -39,6 +38,7 @@ def run(arguments):
     """Draws as the flags say; returns the exit status."""
     import_extra("matplotlib", "plot")
     output = _check_flags()
+    start_work()
     import_settings()  # of the runs
     groups = _read_groups(arguments)
     lines = _make_lines(groups)

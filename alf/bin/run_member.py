@@ -7,15 +7,17 @@ number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
 
 import signal
 
-from alf.bin.command import exit_after, make_main, start
+from alf.bin.command import exit_after, make_main, start, start_work
 from alf.bin.signals import list_hangups, on_signal
-from alf.studies.member import Member
 
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
 
 
 def run(arguments):
     """Trains the member; returns the exit status."""
+    start_work()
+    from alf.studies.member import Member
+
     member, signals = Member(*arguments), []
 
     def stop(signum):

@@ -14,18 +14,12 @@ import signal
 
 from absl import flags, logging
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import Stopper, make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.ray_flags import RAY_ADDRESS
-from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.bin.command import Stopper, make_main, start, start_work
+from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_sweep import Limits, run_sweep
 
-flags.adopt_module_key_flags(config_flags)
-flags.adopt_module_key_flags(run_flags)
-flags.adopt_module_key_flags(ray_flags)
+GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
 SEEDS = flags.DEFINE_list("seeds", ["0"], "Experiment.seed of each run of the same settings.")
 GRID = flags.DEFINE_multi_string(
@@ -55,12 +49,13 @@ def run():
         RAY_ADDRESS.value,
     )
     stopper = Stopper()
+    start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         tried = SEEDS.value, GRID.value
         status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, limits, stopper.watch)
     if stopper.signum is None:
         return status
-    print(f"{stopper.study.stop_reason}; the same command goes on")
+    show(f"{stopper.study.stop_reason}; the same command goes on")
     return 128 + stopper.signum
 
 

@@ -12,24 +12,16 @@ import signal
 
 from absl import flags
 
-import alf  # noqa: F401  (before TensorFlow)
-from alf.bin import config_flags, ray_flags, run_flags
-from alf.bin.command import exit_after, make_main, start
-from alf.bin.config_flags import GIN_FILE
-from alf.bin.help_flags import OptionalText
-from alf.bin.ray_flags import RAY_ADDRESS
-from alf.bin.run_flags import GIN_PARAM, ROOT_DIR
+from alf.bin.command import exit_after, make_main, start, start_work
+from alf.bin.flags import OptionalText, share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.hints import suggest_settings
 from alf.config.listing import format_settings, list_settings
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
-from alf.training import Experiment, Trainer
 
-flags.adopt_module_key_flags(config_flags)
-flags.adopt_module_key_flags(run_flags)
-flags.adopt_module_key_flags(ray_flags)
+GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 _LIST_SETTINGS = flags.DEFINE_flag(
     OptionalText("list_settings", "Prints the settings for gin files, or those whose name has the text.")
 )
@@ -39,8 +31,8 @@ _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before 
 
 def build(root_dir):
     """Makes the `Trainer` that gin's bindings describe; raises ConfigError if one of them is wrong."""
-    if not root_dir:
-        raise ConfigError("--root_dir is missing: name the directory to write to")
+    from alf.training import Experiment, Trainer
+
     with wrong_calls_are_config_errors():
         return Trainer(root_dir, Experiment().make_driver())
 
@@ -60,7 +52,7 @@ def print_settings(name):
         raise wrong or ConfigError(
             f"--list_settings={name}: there is no such setting{suggest_settings(name)}"
         )
-    print(format_settings(settings))
+    show(format_settings(settings))
     if wrong is not None:
         raise wrong
     return 0
@@ -69,7 +61,11 @@ def print_settings(name):
 def run():
     """Trains as the flags say; returns the exit status."""
     if _LIST_SETTINGS.value is not None:
+        start_work()
         return print_settings(_LIST_SETTINGS.value)
+    if not ROOT_DIR.value:
+        raise ConfigError("--root_dir is missing: name the directory to write to")
+    start_work()
     signals = []
     trainer = None
 
@@ -88,7 +84,7 @@ def run():
         if signals:
             return 128 + signals[0]
         finished, reason = trainer.train()
-    print(reason)
+    show(reason)
     return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]  # that of another learner process
 
 

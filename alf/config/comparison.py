@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from alf.config import registry
 from alf.config.registry import complete
+from alf.config.renames import renew
 from alf.config.settings import Role, find_role, find_setting
 from alf.errors import ConfigError
 
@@ -18,11 +19,14 @@ _ALGORITHM = re.compile(r"(?:.*[./])?(\w+Algorithm)\.\w+")
 
 
 def parse_settings(config: str) -> Config:
-    """Reads the text of a gin file without its comments: a dict from the names of bindings to values."""
+    """Reads the text of a gin file without its comments: a dict from the names of bindings to values.
+
+    Bindings of older versions get their present names.
+    """
     # Gin indents the lines that continue a value.
     statements = re.sub(r"\\?\n +", " ", config).splitlines()
     pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
-    return {name.strip(): " ".join(value.split()) for name, value in pairs}
+    return renew({name.strip(): " ".join(value.split()) for name, value in pairs})
 
 
 def find_default(name: str) -> str | None:
@@ -47,6 +51,7 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
         ours, theirs: configurations.
         matters: callable (`Role`) -> whether a difference in a setting of this role counts.
     """
+    theirs = renew(theirs)  # of a file that may be older
     shown = {complete(name): name for name in [*theirs, *ours]}
     ours, theirs = ({complete(name): text for name, text in x.items()} for x in (ours, theirs))
     own, others = (" and ".join(find_algorithms(x)) for x in (ours, theirs))

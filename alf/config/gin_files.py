@@ -15,6 +15,7 @@ from alf.config import registry
 from alf.config.hints import check_file, find_used_macros
 from alf.errors import ConfigError
 
+CONFIG_FILE = "operative_config.gin"  # in the directory of a run
 EXAMPLES = "alf:"  # the prefix; alone it stands for the folder in `run.json`
 
 _folders = []  # of the gin files that are being read; the innermost one is last

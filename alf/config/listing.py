@@ -174,8 +174,8 @@ def format_page(settings):
         "†. `make docs-settings` makes this page from annotations and docstrings.",
         "",
         "Modules that a gin file imports have settings of their own: `alf-train --gin_file=FILE",
-        "--list_settings` prints them first. Gin also knows names of TF-Agents, for users' own code; see the",
-        "documentation of TF-Agents.",
+        "--list_settings` prints them first. Gin files may also use the names of TF-Agents, see its",
+        "documentation.",
     ]
     module = None
     for configurable in settings:

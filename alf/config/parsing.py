@@ -13,7 +13,7 @@ import gin
 
 from alf.config import registry
 from alf.config.comparison import parse_settings
-from alf.config.gin_files import collect_used_macros, find_gin_file, look_beside_includes
+from alf.config.gin_files import CONFIG_FILE, collect_used_macros, find_gin_file, look_beside_includes
 from alf.config.hints import (
     check_bindings,
     explain,
@@ -24,6 +24,7 @@ from alf.config.hints import (
 )
 from alf.config.imports import is_installed, is_of_user, read_import_paths
 from alf.config.registry import name_binding
+from alf.config.renames import renew_text
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, RecursionError, SyntaxError, ValueError, tokenize.TokenError
@@ -47,13 +48,13 @@ def parse_config(
     look_beside_includes()
     of_runs = [folder for path in found for folder in read_import_paths(os.path.dirname(path))]
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
-    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in found]
+    sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
     with collect_used_macros() as used_macros:
         used_macros |= find_used_macros()
         for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
             as_param = params_name if name == "--gin_param" else ""
             try:
-                parse(source)
+                _parse(parse, source)
             except _PARSE_ERRORS as error:
                 if not isinstance(error, ConfigError) and _is_of_user(error):
                     raise
@@ -62,10 +63,29 @@ def parse_config(
     check_bindings()
 
 
+def _parse_file(path):
+    """Reads a gin file; that of a run may be of an older version."""
+    if os.path.basename(path) != CONFIG_FILE:
+        gin.parse_config_file(path)
+        return
+    with open(path, encoding="utf-8") as file:
+        gin.parse_config(renew_text(file.read()))
+
+
 def parse_operative_config(text: str) -> None:
     """Reads a configuration that another process has made with `operative_config`."""
     registry.import_settings()
-    gin.parse_config(text)
+    _parse(gin.parse_config, text)
+
+
+def _parse(parse, source):
+    """Calls one of gin's parsers; once more if a name is unknown that TF-Agents, once imported, registers."""
+    try:
+        parse(source)
+    except ValueError as error:
+        if "No configurable matching" not in str(error) or not registry.import_tf_agents():
+            raise
+        parse(source)
 
 
 def _explain(error, as_param):

@@ -15,8 +15,6 @@ from typing import Any
 
 import gin
 
-from alf.workers import can_pickle
-
 # From (scope, selector) to a dict from parameter to value.
 Bindings = dict[tuple[str, str], dict[str, Any]]
 
@@ -35,9 +33,17 @@ def import_settings() -> None:
     sys.modules["alf.population.policy_population"] = sys.modules["alf.studies.policy_population"]
 
 
+def import_tf_agents() -> bool:
+    """Imports TF-Agents, whose names gin files may use, too; returns whether gin has new names after it."""
+    count = len(gin.config._REGISTRY)
+    with contextlib.suppress(ImportError):  # it is not installed
+        importlib.import_module("alf.adapters.tf_agents_metric")
+    return len(gin.config._REGISTRY) > count
+
+
 def find_all() -> dict[str, Callable[..., Any]]:
     """Returns a dict from selector to the class or function of everything that gin can configure."""
-    return {name: entry.wrapped for name, entry in gin.config._REGISTRY.items()}
+    return {entry.selector: entry.wrapped for _, entry in gin.config._REGISTRY.items()}
 
 
 def find_own() -> dict[str, Callable[..., Any]]:
@@ -53,7 +59,12 @@ def get(selector: str) -> Callable[..., Any]:
 
 def find_matching(name: str) -> list[str]:
     """Returns the selectors that a short name may mean, for example ["alf.training.Trainer"]."""
-    return list(gin.config._REGISTRY.matching_selectors(name)) if name else []
+    return [entry.selector for entry in gin.config._REGISTRY.get_all_matches(name)] if name else []
+
+
+def claim_name(name: str, selector: str) -> None:
+    """Lets a name mean what a selector means, whichever other selectors end with the name."""
+    gin.config._REGISTRY[name] = gin.config._REGISTRY[selector]
 
 
 def find(name: str) -> str | None:
@@ -65,7 +76,7 @@ def find(name: str) -> str | None:
 def shorten(selector: str) -> str:
     """Returns the name to write in gin files: "Adam" for "alf.optimizers.Adam".
 
-    It is the full name where another configurable, such as one of TF-Agents, has the same last part.
+    It is the full name where another configurable has the same last part, or where the name was claimed.
     """
     name: str = gin.config._REGISTRY.minimal_selector(selector)
     return selector if "." in name else name
@@ -89,7 +100,7 @@ def complete(name: str) -> str:
 def find_gin_name(target: Callable[..., Any]) -> str | None:
     """Returns the name of a class or function for gin files; None if gin does not know it."""
     entries = gin.config._REGISTRY.items()
-    return next((shorten(name) for name, x in entries if target is x.wrapped or target is x.wrapper), None)
+    return next((shorten(x.selector) for _, x in entries if target is x.wrapped or target is x.wrapper), None)
 
 
 def list_bindings() -> Bindings:
@@ -156,6 +167,8 @@ def bind_arguments(make: functools.partial) -> functools.partial:
     Returns:
         a `functools.partial`; `make` itself if gin does not know its callable.
     """
+    from alf.workers import can_pickle  # here: a command's --help needs none of the packages of workers
+
     entry, scope = _find_entry(make.func)
     if entry is None:
         return make

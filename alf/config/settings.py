@@ -76,7 +76,11 @@ _roles: dict[Any, Role] = {}  # of classes and functions as a whole
 
 
 def configurable(
-    module: str, name: str | None = None, role: Role = Role.CONDITION, checks: bool = True
+    module: str,
+    name: str | None = None,
+    role: Role = Role.CONDITION,
+    checks: bool = True,
+    claims_name: bool = False,
 ) -> Callable[[Target], Target]:
     """Returns a decorator for classes and functions whose arguments gin files can bind.
 
@@ -88,12 +92,16 @@ def configurable(
         name: last part of it; None: the name of the class or function.
         role: `Role` of those settings whose annotations have none.
         checks: whether calls check values; if not, the class calls `check_arguments` itself.
+        claims_name: whether the last part alone is always enough in gin files. TF-Agents registers some of
+            the same names, which would be ambiguous in a program that imports it.
     """
 
     def register(target: Target) -> Target:
         made: Target = gin.configurable(name or target.__name__, module=module)(
             checked(target, name) if checks else target
         )
+        if claims_name:
+            registry.claim_name(made.__name__, f"{module}.{made.__name__}")
         _roles[inspect.unwrap(made)] = role
         return made
 

@@ -1,18 +1,27 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Nests of tensors and of their specs: leading dimensions, zeros, and the one check of a nest against a spec.
-
-Outside of the environments, of what exports policies and of `alf/drivers/tf_agents_metric.py`, this is the
-only module that uses TF-Agents, whose specs have bounds.
-"""
+"""Nests of tensors and of their specs: leading dimensions, zeros, and the check of a nest against a spec."""
 
 import re
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.specs.tensor_spec import BoundedTensorSpec, from_spec
-from tf_agents.utils.nest_utils import flatten_with_joined_paths
 
-to_tensor_spec = from_spec  # turns a nest of TF-Agents array specs into tensor specs; bounds are kept
+# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
+from tensorflow.python.framework.tensor_spec import BoundedTensorSpec
+from tensorflow.python.util.nest import flatten_with_joined_string_paths
+
+
+def to_tensor_spec(nest):
+    """Turns a nest of array specs, of ALF or of TF-Agents, into tensor specs. Bounds are kept."""
+
+    def convert(spec):
+        if isinstance(spec, tf.TypeSpec):
+            return spec
+        if hasattr(spec, "minimum"):
+            return BoundedTensorSpec(spec.shape, spec.dtype, spec.minimum, spec.maximum, spec.name)
+        return tf.TensorSpec(spec.shape, spec.dtype, spec.name)
+
+    return tf.nest.map_structure(convert, nest)
 
 
 def add_leading_dims(spec, *dims, keep_bounds=False):
@@ -45,7 +54,7 @@ def name_leaves(name, nest):
 
 def list_leaves(nest):
     """Lists the leaves of a nest, in order, as (path, leaf): ("camera/0", x); one leaf alone as ("", x)."""
-    return flatten_with_joined_paths(nest)
+    return flatten_with_joined_string_paths(nest)
 
 
 def zeros_from_spec(spec, *dims):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Hides what C++ says while TensorFlow starts: about CPU features, and about GPUs that are not there.
+"""Starts TensorFlow without the lines that its C++ writes: about CPU features, and GPUs that are not there.
 
 `python -m alf.core.startup MODULE ARGS` is `python -m MODULE ARGS`, but TensorFlow starts first, silently.
 """
@@ -7,8 +7,8 @@
 import contextlib
 import os
 import runpy
-import signal
 import sys
+import tempfile
 
 
 def start_tensorflow():
@@ -32,48 +32,20 @@ def start_tensorflow():
 def hide_stderr():
     """Context in which what this process writes to the standard error stream is held back, also by C++.
 
-    It is dropped at the end. If the context raises an error, or the process dies in it, it is shown. For that
-    a child process reads it from a pipe: it outlives a process that crashes.
+    It is shown if the context raises an exception, else dropped.
     """
-    if sys.stderr is None:  # the stream is closed
-        yield
-        return
-    sys.stderr.flush()
-    reader, writer = os.pipe()
-    # Signals to all processes of a command, a terminal's Ctrl-C for instance, must not end the child.
-    blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-    child = os.fork()
-    if not child:
-        _show_at_end(reader, writer)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    os.close(reader)
-    stderr = os.dup(2)
-    os.dup2(writer, 2)
-    has_failed = True
-    try:
-        yield
-        has_failed = False
-    finally:
-        sys.stderr.flush()
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        if not has_failed:
-            os.kill(child, signal.SIGKILL)
-        os.close(writer)  # the last one: a child that lives shows now what it has read
-        os.waitpid(child, 0)
-
-
-def _show_at_end(reader, writer):
-    """Reads until nobody can write any more, then shows what it has read; never returns."""
-    try:
-        os.close(writer)
-        with open(reader, "rb") as pipe:
-            held = pipe.read()
-        while held:
-            held = held[os.write(2, held) :]
-    finally:
-        os._exit(0)
+    with tempfile.TemporaryFile() as held:
+        stderr = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,16 @@ from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver import Driver, OfflineDriver
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.queues import NestFIFOQueue
+from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.drivers.tf_queues import TFQueues
 
 __all__ = [
     "AsyncOffPolicyDriver",
     "Driver",
+    "DriverSettings",
     "EnvSpecs",
+    "Monitoring",
     "NestFIFOQueue",
     "OfflineDriver",
     "SyncOffPolicyDriver",

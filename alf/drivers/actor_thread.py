@@ -6,8 +6,8 @@ import time
 import tensorflow as tf
 
 from alf.data_structures import ActionReply
-from alf.drivers.driver_thread import DriverThread
 from alf.drivers.stage_clock import IDLE, INFERENCE
+from alf.drivers.threads import DriverThread
 
 # Batches of requests per call of the graph from Python, at most. A call costs some hundred microseconds. A
 # loop ends early only when the queues close.

@@ -1,10 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Collector: environments and actors whose learner is elsewhere. NumPy arrays go in and out."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
+from alf.data_structures import Experience
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
+from alf.drivers.settings import DriverSettings
 from alf.drivers.weights import set_weights
 
 
@@ -18,8 +22,7 @@ class Collector:
         policy: `Policy`, for these environments; its variables are replaced by those of the learner.
         first_env_id: int; `Experience.env_id` of the first sub-environment, so that those of several
             collectors differ.
-        driver_ctor: callable (envs, learner, unroll_length=, learn_queue_cap=, max_waiting_batches=,
-            parameter_update_period=) -> `AsyncOffPolicyDriver`.
+        driver_ctor: callable (envs, learner, unroll_length=, settings=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
         num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one,
             and they stand still between two calls. If N is less, N more may wait for the next call.
@@ -34,16 +37,18 @@ class Collector:
         unroll_length=8,
         num_unrolls=1,
     ):
-        self._outbox = _Outbox(policy, any(getattr(env, "info_keys", ()) for env in envs))
+        self._policy = policy
         self._first_env_id = first_env_id
-        self._driver = driver_ctor(
-            envs,
-            self._outbox,
-            unroll_length=unroll_length,
+        settings = dataclasses.replace(
+            DriverSettings(),
+            mode="lockstep" if num_unrolls == len(envs) else "async",
             learn_queue_cap=num_unrolls,
-            max_waiting_batches=0 if num_unrolls == len(envs) else 1,
+            max_waiting_batches=1,
+            max_unroll_length=None,
             parameter_update_period=1,
         )
+        learner = RemoteLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))
+        self._driver = driver_ctor(envs, learner, unroll_length=unroll_length, settings=settings)
         self._is_started = False
 
     def collect(self, weights=None):
@@ -63,12 +68,13 @@ class Collector:
             Exception: what `Driver.collect` raises.
         """
         if weights is not None:
-            set_weights(self._outbox.policy, weights)
+            set_weights(self._policy, weights)
         if not self._is_started:
             self._driver.start()
             self._is_started = True
-        self._driver.collect()
-        experience = self._outbox.take()
+        batches: list[Experience] = []
+        self._driver.sample(batches.append)
+        (experience,) = batches
         experience = experience._replace(env_id=experience.env_id + np.int32(self._first_env_id))
         return [x.numpy() for x in tf.nest.flatten(experience)]
 
@@ -77,24 +83,23 @@ class Collector:
         self._driver.stop()
 
 
-class _Outbox:
-    """Has the place of a driver's learner: keeps what it observes until it is taken."""
+class RemoteLearner:
+    """Stands for the learner in the driver of a `Collector`: the learner itself is in another process.
+
+    Args:
+        policy: `Policy` that acts; its counters are those of the learner.
+        uses_env_info: whether unrolls have `Experience.env_info`.
+    """
 
     needs_fresh_experience = True
     metrics = ()
 
     def __init__(self, policy, uses_env_info):
-        self.policy = policy
-        self.progress = policy.progress
+        self.policy, self.progress = policy, policy.progress
         self.uses_env_info = uses_env_info
-        self._experience = None
 
     def synchronize(self):
-        pass  # The learner is elsewhere, and sends its weights.
+        """Does nothing: the learner sends its weights."""
 
     def observe(self, experience):
-        self._experience = experience
-
-    def take(self):
-        experience, self._experience = self._experience, None
-        return experience
+        raise RuntimeError("the learner is in another process: call Driver.sample in place of collect")

@@ -4,9 +4,9 @@
 import abc
 from typing import Any
 
-from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_thread import lap_hand_over
 from alf.drivers.stage_clock import HAND_OVER, RECEIVE
+from alf.drivers.threads import DriverThread
 
 _RECEIVE_SECONDS = 0.5  # after which a thread that waits for unrolls looks whether the driver stops
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Driver: the interface of what brings experience to a learner, and what all drivers have in common."""
+"""Driver: brings experience to a learner. The base of all drivers."""
 
 import abc
 import contextlib
@@ -7,28 +7,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from absl import logging
 
+from alf.adapters import as_metric
 from alf.core.annotations import Environment
 from alf.core.credit import Credit
 from alf.core.seeds import spawn_seeds
-from alf.data_structures import LogRecord
-from alf.drivers.closing import EnvCloser, join_all
+from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
-from alf.drivers.driver_thread import QUEUE_CLOSED
-from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, name_env, to_py_envs
-from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, EpisodeStatistics, Metric, NumberOfEpisodes
+from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
+from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
+from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
-from alf.drivers.stall_watch import StallWatch
-from alf.drivers.tf_agents_metric import as_metric
+from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
-from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MAX_DROPPED = 1000  # batches, where a few are expected
 _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 
 
@@ -39,25 +35,18 @@ class Driver(abc.ABC):
     and `stop` in a `finally`. A wrong argument is a ConfigError.
 
     Args:
-        envs: list of batched TF-Agents `PyEnvironment`s that agree on batch size and specs, or
-            `TFPyEnvironment`s of such, whose `isolation` has no effect. The driver closes them.
-        learner: `Learner` that observes the experience; also an attribute.
+        envs: list of batched environments that agree on batch size and specs. Those of TF-Agents may be among
+            them, also a `TFPyEnvironment`, whose `isolation` has no effect. The driver closes them.
+        learner: `Learner` that observes the experience, or `LearnerGroup`; also an attribute.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
             fraction: T is 1, and each call of `collect` takes so many unrolls of each environment, on average
             and exactly. With 2.5 it takes two and three in turn; with 0.5 every second call takes one.
-        observers: tuple or list of callables of one `LogRecord` of NumPy arrays, called for every T steps of
-            every environment, in order per environment. One with an attribute `needs`, such as
-            ("observation", "action"), gets records in which these fields are filled, too: "observation",
-            "action" or "first_value".
-        metrics: tuple or list of further metrics, see `alf.drivers.metrics`; observers with a result. Also
-            Python metrics of TF-Agents, see `TFAgentsMetric`.
-        stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
-        stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
-            experience, is a stall; None: never. Then the driver logs which environments step, for how long,
-            and prints the stacks of all threads and of worker processes to the standard error stream.
-        on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
-        statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=) -> `EpisodeStatistics`,
-            whose metrics are the driver's.
+        settings: `DriverSettings`; None makes them.
+        monitoring: `Monitoring`; None makes it.
+        overwrite_policy_output: whether the environments say which actions were taken in place of the
+            policy's, by `taken_action()` -> nest of [B, ...], the actions of their last step: those of a
+            person or a script, for instance. `Experience.action` and `prev_action` are these then. For
+            algorithms that learn from them rather than from `info`.
         collectors: `Collectors` in other processes, or None.
 
     Attributes:
@@ -71,55 +60,45 @@ class Driver(abc.ABC):
     def __init__(
         self,
         envs: Sequence[Environment],
-        learner: Learner | LearnerGroup,
+        learner: Learner,
         unroll_length: float = 1,
-        observers: Sequence[Callable[[LogRecord], Any]] = (),
-        metrics: Sequence[Any] = (),
-        stop_timeout: float = 5.0,
-        stall_timeout: float | None = 300.0,
-        on_stall: str = "error",
-        statistics_ctor: Callable[..., Any] = EpisodeStatistics,
+        settings: DriverSettings | None = None,
+        monitoring: Monitoring | None = None,
+        overwrite_policy_output: bool = False,
         collectors: Collectors | None = None,
     ) -> None:
         self._unroll_length, rate = split_unroll_length(unroll_length)
         if not hasattr(learner, "observe"):
             raise ConfigError(f"learner is {learner!r}: it must be a Learner or a LearnerGroup")
-        if rate != 1 and learner.needs_fresh_experience:
-            raise ConfigError(
-                f"unroll_length is {unroll_length:g}, no integer above 0: exp_replayer must be one to sample "
-                f"from then, such as 'uniform', not {learner.replayer.name!r}, and clear_replay_buffer False"
-            )
-        self._stop_timeout = stop_timeout
-        self._stall_timeout = stall_timeout
-        self._on_stall = on_stall
         self.learner = learner
+        self._settings = settings or DriverSettings()
+        if learner.needs_fresh_experience and (rate != 1 or self._settings.mode == "poll"):
+            setting = f"unroll_length is {unroll_length:g}, not an integer above 0" if rate != 1 else ""
+            raise ConfigError(
+                f"{setting or 'DriverSettings.mode is ' + repr(self._settings.mode)}: exp_replayer must be "
+                "one to sample from then, such as 'uniform', and clear_replay_buffer False"
+            )
+        monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
         self._envs = to_py_envs(envs)
-        counts = EnvironmentSteps(), NumberOfEpisodes()
         self._collectors = collectors
         self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
         self._specs = specs = self._make_specs()
-        statistics = statistics_ctor(**_describe_rows(specs))
+        counts = EnvironmentSteps(), NumberOfEpisodes()
+        statistics = monitoring.statistics_ctor(**_describe_rows(specs))
         num_rows = self._num_sources * specs.batch_size if specs else 0
-        metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *metrics]]
+        metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
-        self._observers = [*counts, statistics, *metrics, *observers]
+        self._observers = [*counts, statistics, *metrics, *monitoring.observers]
         self._log_fields = _find_log_fields(self._observers, learner.policy) if specs else ()
         self.clocks = StageClocks()
-        self._unroller: Any = None  # the `EnvUnroller` of a driver that has environments
-        self._threads = []
-        self._watches = []  # a `StallWatch`, or nothing
-        # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
-        self._coord = tf.train.Coordinator(clean_stop_exception_types=())
-        self._waiting_since = None
+        self._threads = DriverThreads(self._envs, collectors, monitoring, self._wake, self.queue_sizes)
         self._publishes_next = False
-        self._started = self._stopped = False
-        self._raised = None  # the error of a thread that `collect` has raised
 
     @classmethod
     def from_env_fn(
-        cls, env_fn: Callable[..., Environment], num_envs: int, learner: Learner | LearnerGroup, **kwargs: Any
+        cls, env_fn: Callable[..., Environment], num_envs: int, learner: Learner, **kwargs: Any
     ) -> "Self":
         """Makes the environments, and a driver of them.
 
@@ -161,27 +140,9 @@ class Driver(abc.ABC):
         """
         return self._collect_by(self.learner.observe)
 
-    def sample(self) -> int:
-        """Takes a batch of unrolls as `collect` does, but the learner does not observe it: it is dropped."""
-        return self._collect_by(lambda experience: None)
-
-    def drop_old_experience(self) -> None:
-        """Gives actors the learner's weights of now, and drops batches until one is of these weights alone.
-
-        For weights that no update made, such as those of another run: `progress.updates` must be a version of
-        their own. That last batch is dropped, too. Errors as in `collect`; ConfigError if several policies
-        learn, because each has versions of its own, see `LearnerGroup.copy_policy`.
-        """
-        if isinstance(self.learner, LearnerGroup):
-            raise ConfigError(
-                f"drop_old_experience does not know several policies, here {', '.join(self.learner.learners)}"
-            )
-        version, oldest = int(self.learner.progress.updates), []
-        self.publish_soon()
-        for _ in range(_MAX_DROPPED):
-            self._collect_by(lambda x: oldest.append(int(tf.reduce_min(x.policy_version))))
-            if oldest[-1] >= version:
-                return
+    def sample(self, observe: Callable[[Experience], Any] = lambda experience: None) -> int:
+        """Takes a batch as `collect` does, but not for the learner: for `observe`, a callable of it."""
+        return self._collect_by(observe)
 
     def publish_soon(self) -> None:
         """Lets whoever acts with a copy of the weights get those of now before the next batch is taken."""
@@ -205,25 +166,11 @@ class Driver(abc.ABC):
             Exception: whatever ended a thread, unless `collect` has raised it.
             RuntimeError: names what did not end in time, and what the environments' `close` raised.
         """
-        if self._stopped:
-            return
-        self._stopped = True
-        self.interrupt()
-        complaint = self._join_and_close()
-        try:
-            self._coord.raise_requested_exception()
-        except BaseException as error:
-            if complaint is not None:
-                logging.warning("%s", complaint)
-            if error is not self._raised:
-                raise
-        else:
-            if complaint is not None:
-                raise complaint
+        self._threads.stop()
 
     def interrupt(self) -> None:
         """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
-        self._end()
+        self._threads.interrupt()
 
     def reseed(self, entropy: int | Sequence[int]) -> None:
         """Seeds the environments anew, each with a seed of its own; before `start`.
@@ -236,7 +183,7 @@ class Driver(abc.ABC):
         Raises:
             RuntimeError: if the driver has started.
         """
-        if self._started:
+        if self._threads.has_started:
             raise RuntimeError("reseed() works before start() alone")
         for env, seed in zip(self._envs, spawn_seeds(entropy, len(self._envs)), strict=True):
             with contextlib.suppress(NotImplementedError):
@@ -280,39 +227,10 @@ class Driver(abc.ABC):
     def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)
         """Ends every wait of the driver, now and later. From any thread, more than once."""
 
-    def _get_stepping_thread(self, env_index):
-        """The thread that steps an environment, or None."""
-        return None
-
-    def _end(self, error=None):
-        """Stops all threads; `collect` raises `error` then."""
-        self._coord.request_stop(None if error is None else (type(error), error, error.__traceback__))
-        if self._unroller is not None:
-            self._unroller.close()
-        self._wake()
-
-    def _check_starts(self):
+    def _begin(self):
         """Raises RuntimeError unless this is the first `start`; then all learner processes may begin."""
-        if self._started or self._stopped:
-            raise RuntimeError("start() works once: make a new driver to start again")
-        self._started = True
+        self._threads.begin()
         self.learner.synchronize()
-
-    def _check_runs(self):
-        """Raises an error unless `collect` can go on: at once, because `stop` may have to wait."""
-        if not self._threads or self._stopped:
-            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
-        self._raise_if_stopping()
-
-    def _raise_if_stopping(self):
-        if not self._coord.should_stop():
-            return
-        try:
-            self._coord.raise_requested_exception()
-        except BaseException as error:
-            self._raised = error
-            raise
-        raise RuntimeError("the driver was interrupted")
 
     def _collect_by(self, observe):
         """Calls `_collect`; if it meets a closed queue because the driver ends, this raises why it ends."""
@@ -325,55 +243,12 @@ class Driver(abc.ABC):
         finally:
             clock.lap(STORE)
         # Not in the handler: Python would show the closed queue as the context of the error of a thread.
-        self._raise_if_stopping()
+        self._threads.raise_if_stopping()
         raise closed
 
-    def _start_threads(self, threads):
-        if self._stall_timeout is not None and self._unroller is not None:
-            on_error = self._end if self._on_stall == "error" else None
-            calls, waiting_since = self._unroller.calls, lambda: self._waiting_since
-            watched = self._coord, self._envs, calls, waiting_since, self.queue_sizes
-            self._watches = [StallWatch(*watched, self._stall_timeout, on_error)]
-        self._threads = threads
-        for thread in [*threads, *self._watches]:
-            thread.start()
-
-    @contextlib.contextmanager
     def _waiting(self, stage=WAIT):
-        """Context of a wait for experience, for `StallWatch`; it is a stage of the learner's thread."""
-        clock = self.clocks.learner
-        self._waiting_since = clock.lap(STORE)
-        try:
-            yield
-        finally:
-            self._waiting_since = None
-            clock.lap(stage)
-
-    def _join_and_close(self):
-        """Waits for threads and closes environments; returns a RuntimeError that says what is wrong, or None.
-
-        An environment must not be closed beneath the thread that steps it.
-        """
-        calls = [None] * len(self._envs) if self._unroller is None else self._unroller.calls
-        closers = [
-            EnvCloser(name_env(i, env), env, calls[i] and self._get_stepping_thread(i))
-            for i, env in enumerate(self._envs)
-        ]
-        for closer in closers:
-            closer.start()
-        join_all([*closers, *self._threads, *self._watches], self._stop_timeout)
-        if self._collectors is not None:
-            self._collectors.close()  # the thread that asks them has ended
-        stages = [call[0] if call else "step" for call in calls]
-        complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
-        stepping = {self._get_stepping_thread(i) for i in range(len(self._envs))}
-        complaints += [f"{t.name} still runs" for t in self._threads if t.is_alive() and t not in stepping]
-        complaints = [complaint for complaint in complaints if complaint]
-        if not complaints:
-            return None
-        error = RuntimeError(f"after stop_timeout={self._stop_timeout:g} seconds: {'; '.join(complaints)}")
-        error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
-        return error
+        """Context of a wait for experience."""
+        return self._threads.waiting(self.clocks.learner, stage)
 
     def _make_specs(self):
         """The `EnvSpecs` of all environments; None without environments."""
@@ -400,7 +275,7 @@ class Driver(abc.ABC):
 class OfflineDriver(Driver):
     """Collects nothing: its learner trains from a buffer that is full, see `alf.replay.load_replayer`."""
 
-    def __init__(self, learner: Learner | LearnerGroup) -> None:
+    def __init__(self, learner: Learner) -> None:
         super().__init__((), learner)
 
     def start(self) -> None:

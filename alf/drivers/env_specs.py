@@ -11,14 +11,12 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
-from alf.core.annotations import Array, Environment
+from alf.core.annotations import Array, Environment, NestedSpec
+from alf.core.array_spec import to_array_spec
 from alf.core.nest_utils import add_leading_dims, to_tensor_spec
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
-from alf.environments import as_py_environment
-from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError, EnvError
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 
 
 def name_env(env_index, env):
@@ -31,18 +29,24 @@ def get_info_keys(env):
     return tuple(getattr(env, "info_keys", ()))
 
 
+def get_agents(env):
+    """The names of the agents of an environment's games; () for one that does not say."""
+    return tuple(getattr(env, "agents", ()))
+
+
 def to_py_envs(envs):
-    """Makes a list of batched `PyEnvironment`s of `envs`, those in `TFPyEnvironment`s unwrapped.
+    """Makes a list of batched environments of `envs`, those in TF-Agents' `TFPyEnvironment`s unwrapped.
 
     Raises ConfigError if something else is among them.
     """
     if not isinstance(envs, (list, tuple)):
         raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
-    py_envs = [as_py_environment(env) for env in envs]
+    # One of TF-Agents is known by what it has: an isinstance would import TF-Agents.
+    py_envs = [getattr(env, "pyenv", env) for env in envs]
     for index, py_env in enumerate(py_envs):
-        if py_env is None:
+        if isinstance(py_env, type) or not hasattr(py_env, "time_step_spec"):
             raise ConfigError(
-                f"{name_env(index, envs[index])} is no batched TF-Agents environment, such as "
+                f"{name_env(index, envs[index])} is not a batched environment, such as "
                 "alf.environments.load makes: PythonEnvironment makes one of gymnasium.Envs"
             )
         if not py_env.batched:
@@ -100,7 +104,8 @@ class EnvSpecs:
         envs = to_py_envs(envs)
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
-        keys = [(e.batch_size, e.observation_spec(), e.action_spec(), e.reward_spec()) for e in envs]
+        specs = [(env.observation_spec(), env.action_spec(), env.reward_spec()) for env in envs]
+        keys = [(env.batch_size, tf.nest.map_structure(to_array_spec, x)) for env, x in zip(envs, specs)]
         self.info_keys = get_info_keys(envs[0])
         self.agents = get_agents(envs[0])
         for index, env in enumerate(envs):
@@ -112,7 +117,7 @@ class EnvSpecs:
                 raise ConfigError(f"envs[{index}] has other agents than envs[0]")
         self.policies = tuple(getattr(envs[0], "policies", ()))
         self.num_envs = len(envs)
-        self.batch_size, observation, action, reward = keys[0]
+        self.batch_size, (observation, action, reward) = keys[0]
         self.observation = to_tensor_spec(observation)
         self.action = to_tensor_spec(action)
         self.reward = tf.TensorSpec(reward.shape, tf.float32)
@@ -121,10 +126,10 @@ class EnvSpecs:
         signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
         self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
 
-    def view(self, group: PolicyGroup, name: str) -> "EnvSpecs":
-        """Returns the specs of what one policy of a `PolicyGroup` sees and does."""
+    def view(self, observation: NestedSpec, action: NestedSpec) -> "EnvSpecs":
+        """Returns these specs with the observation and the action of one policy, nests of unbatched specs."""
         specs = copy.copy(self)
-        specs.observation, specs.action = group.view_specs(name)
+        specs.observation, specs.action = observation, action
         specs.time_step = self.time_step._replace(observation=specs.observation, prev_action=specs.action)
         return specs
 
@@ -132,14 +137,14 @@ class EnvSpecs:
         """The ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
 
-    def frame_spec(self, policy: Policy | PolicyGroup) -> Frame:
+    def frame_spec(self, policy: Policy) -> Frame:
         """Describes one step of a batched environment, for a policy: `Frame` of specs."""
         frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
         return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
 
-    def reply_spec(self, policy: Policy | PolicyGroup) -> ActionReply:
+    def reply_spec(self, policy: Policy) -> ActionReply:
         """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
         policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
         return ActionReply(policy_step, policy.version_spec(self.batch_size))
@@ -147,7 +152,7 @@ class EnvSpecs:
     @checked
     def unroll_spec(
         self,
-        policy: Policy | PolicyGroup,
+        policy: Policy,
         unroll_length: PositiveInt,
         keep_bounds: bool = True,
         with_env_info: bool = False,

@@ -22,9 +22,9 @@ from alf.core.nest_utils import (
 )
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
 from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
-from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import ASK, HAND_OVER, LOG, REST, STEP
+from alf.drivers.threads import DriverThread
 from alf.errors import ConfigError, EnvError, contain
 
 _NOT_FINITE = "numbers that are not finite"

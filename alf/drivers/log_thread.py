@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """LogThread: takes records of environment steps from the log queue."""
 
-from alf.drivers.driver_thread import DriverThread
+from alf.drivers.threads import DriverThread
 
 
 class LogThread(DriverThread):

@@ -2,24 +2,23 @@
 """SyncOffPolicyDriver: the same data as the asynchronous driver's, from one environment at a time."""
 
 import queue
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
-from alf.config.settings import Role, Timeout, configurable
+from alf.config.settings import configurable
 from alf.core.annotations import Array, Environment
 from alf.core.tf_runtime import reserve_threads, single_threaded, trace
-from alf.data_structures import Experience, LogRecord, count_transitions
+from alf.data_structures import Experience, count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
-from alf.drivers.driver_thread import DriverThread
 from alf.drivers.env_thread import EnvUnroller, make_log_record
-from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
+from alf.drivers.threads import DriverThread
 from alf.errors import ConfigError
-from alf.learner import LearnerGroup
 from alf.learner.learner import Learner
 
 
@@ -30,38 +29,26 @@ class SyncOffPolicyDriver(Driver):
     The asynchronous driver is tested against it. It is also the choice for debugging.
 
     Args:
-        envs, learner, observers, metrics: as in `Driver`.
-        unroll_length: as in `Driver`; it must be above 0.
-        overwrite_policy_output, sticky: as in `AsyncOffPolicyDriver`.
-        stop_timeout, stall_timeout, on_stall, statistics_ctor: as in `Driver`.
-        collectors: `Collectors` or None, which it must be: this driver cannot wait for several processes at a
-            time.
+        envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
+        collectors: must be None: this driver cannot wait for several processes at a time.
     """
 
     def __init__(
         self,
         envs: Sequence[Environment],
-        learner: Learner | LearnerGroup,
+        learner: Learner,
         unroll_length: PositiveFloat = 8,
-        observers: Annotated[Sequence[Callable[[LogRecord], Any]], Role.MEASUREMENT] = (),
-        metrics: Annotated[Sequence[Any], Role.MEASUREMENT] = (),
+        settings: DriverSettings | None = None,
+        monitoring: Monitoring | None = None,
         overwrite_policy_output: bool = False,
-        sticky: bool = False,
-        stop_timeout: Timeout = 5.0,
-        stall_timeout: Timeout | None = 300.0,
-        on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error",
-        statistics_ctor: Annotated[Callable[..., Any], Role.MEASUREMENT] = EpisodeStatistics,
         collectors: Any = None,
     ) -> None:
         if collectors is not None:
             raise ConfigError(
                 "SyncOffPolicyDriver has no collectors, but num_collectors is not 0: use "
-                "AsyncOffPolicyDriver; with max_waiting_batches = 0 it learns from the same unrolls"
+                "AsyncOffPolicyDriver; with DriverSettings.mode = 'lockstep' it learns from the same unrolls"
             )
-        if isinstance(learner, LearnerGroup):
-            raise ConfigError("SyncOffPolicyDriver does not know several policies: use AsyncOffPolicyDriver")
-        ends = stop_timeout, stall_timeout, on_stall
-        super().__init__(envs, learner, unroll_length, observers, metrics, *ends, statistics_ctor)
+        super().__init__(envs, learner, unroll_length, settings, monitoring, overwrite_policy_output)
         if not self._envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         specs = self._specs
@@ -71,26 +58,30 @@ class SyncOffPolicyDriver(Driver):
         def ask(env_index, time_step, state):
             return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
 
-        policy, length = learner.policy, self._unroll_length
         self.clocks.environments.append(StageClock())
-        clocks = self.clocks.environments * specs.num_envs  # one thread steps all of them
-        settings = {"sticky": sticky, "ask_stage": INFERENCE}
-        self._unroller = EnvUnroller(
-            self._envs, specs, policy, length, ask, clocks, overwrite_policy_output, **settings
+        self._threads.unroller = self._unroller = EnvUnroller(
+            self._envs,
+            specs,
+            learner.policy,
+            self._unroll_length,
+            ask,
+            self.clocks.environments * specs.num_envs,  # one thread steps all of them
+            overwrite_policy_output,
+            sticky=self._settings.sticky,
+            ask_stage=INFERENCE,
         )
         self._handover = Handover()
 
     def start(self) -> None:
-        self._check_starts()
+        self._begin()
         index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
         with single_threaded():
             first_frame = trace(self._unroller.first_frame, index)
             unroll = trace(self._unroll_and_log, index, frame)
-        common = self._coord, self._handover
         (clock,) = self.clocks.environments
-        self._start_threads(
-            [UnrollThread(*common, self._specs.num_envs, self._unroller, first_frame, unroll, clock)]
-        )
+        num_envs, common = self._specs.num_envs, (self._threads.coord, self._handover)
+        thread = UnrollThread(*common, num_envs, self._unroller, first_frame, unroll, clock)
+        self._threads.start([thread], [thread] * num_envs)
         self._take()  # the news that all environments are reset
 
     def get_training_exps(self) -> tuple[Experience, Array]:
@@ -104,7 +95,7 @@ class SyncOffPolicyDriver(Driver):
         return experience, count_transitions(experience.step_type)
 
     def _collect(self, observe):
-        self._check_runs()
+        self._threads.check_runs()
         total = 0
         for _ in range(self._count_due_batches()):
             experience, steps = self.get_training_exps()
@@ -123,18 +114,15 @@ class SyncOffPolicyDriver(Driver):
         """Waits for what the thread has made; raises what ended it."""
         with self._waiting():
             outcome = self._handover.outcomes.get()
-        self._raise_if_stopping()
+        self._threads.raise_if_stopping()
         return outcome
 
     def _wake(self):
         self._handover.close()
 
-    def _get_stepping_thread(self, env_index):
-        return self._threads[0] if self._threads else None
-
 
 class Handover:
-    """Through which the thread of a synchronous driver and its caller meet.
+    """The two queues between the thread of a synchronous driver and its caller.
 
     Attributes:
         orders: `queue.SimpleQueue`; the thread makes an unroll of each environment for each item.

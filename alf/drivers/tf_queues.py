@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TFQueues: through which environments, actors, learner and log of an asynchronous driver meet."""
+"""TFQueues: all queues and semaphores of the asynchronous driver."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from alf.core.annotations import Array
 from alf.data_structures import (
     ActionReply,
     ActionRequest,
+    Experience,
     Frame,
     PolicyState,
     PolicyStep,
@@ -18,20 +19,21 @@ from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues, Semaphore
 
 
 class TFQueues:
-    """Every queue and semaphore of an asynchronous driver.
+    """All queues and semaphores of an asynchronous driver.
 
     Args:
         frame, reply: what `EnvSpecs.frame_spec` and `EnvSpecs.reply_spec` return.
-        learn_queue: `NestFIFOQueue` of unrolls, or `PolicyQueues`.
+        unroll: spec of an unroll in the learn queue, an `Experience`.
         record: what `EnvSpecs.record_spec` returns.
         num_envs: batched environments.
-        num_actor_queues, actor_queue_cap: as in `AsyncOffPolicyDriver`.
+        num_actor_queues, actor_queue_cap: as in `DriverSettings`.
+        learn_queue_capacity: unrolls that may wait for the learner.
         log_queue_capacity: records that may wait for the log.
 
     Attributes:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
         action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each environment.
-        learn_queue: as above; it takes unrolls, each an `Experience`.
+        learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
         log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
@@ -45,11 +47,12 @@ class TFQueues:
         self,
         frame: Frame,
         reply: ActionReply,
-        learn_queue: Any,
+        unroll: Experience,
         record: dict[str, Any],
         num_envs: int,
         num_actor_queues: int,
         actor_queue_cap: int,
+        learn_queue_capacity: int,
         log_queue_capacity: int,
     ) -> None:
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
@@ -57,7 +60,7 @@ class TFQueues:
         self.actor_queues: Any = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
-        self.learn_queue = learn_queue
+        self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll, "learn_queue")
         self.log_queue = NestFIFOQueue(log_queue_capacity, record, "log_queue")
         self.unroll_orders: Any = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
         self.collector_orders = NestFIFOQueue(1, order, "collector_orders")

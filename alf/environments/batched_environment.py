@@ -1,25 +1,26 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The base class of all batched environments, and what else a driver takes for one."""
+"""The base classes of all batched environments."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tf_agents.environments import py_environment, tf_py_environment
-from tf_agents.trajectories import time_step as ts
+import tensorflow as tf
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import checked
-from alf.core.annotations import Environment, NestedSpec
+from alf.core.annotations import Environment, Nest, NestedSpec
+from alf.core.array_spec import ArraySpec, BoundedArraySpec, to_array_spec
+from alf.data_structures import FIRST, LAST, EnvStep
 from alf.environments.spaces import sample_actions
 from alf.workers.info import check_info_keys
 
 
 @checked
-class BatchedEnvironment(py_environment.PyEnvironment):
-    """A `PyEnvironment` of B sub-environments. It keeps the batch size and the specs.
+class BatchedEnvironment:
+    """B sub-environments that step together. It keeps the batch size, the specs and the last step.
 
-    A subclass implements `_reset()` and `_step(action)`. Both return a `TimeStep` of arrays [B, ...] that
+    A subclass implements `_reset()` and `_step(action)`. Both return an `EnvStep` of arrays [B, ...] that
     follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it. With
     `info_keys` it also implements `get_info()`, the info of the last reset or step: a dict with float32 [B]
     for each key, NaN where there is no value. It may implement `_render()`, which returns a frame of
@@ -31,7 +32,8 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     Args:
         batch_size: B; a ConfigError if it is not a positive integer.
-        observation_spec, action_spec: nests of `ArraySpec`, without the batch dimension.
+        observation_spec, action_spec: nests of `ArraySpec`, or of specs of TF-Agents, without the batch
+            dimension.
         reward_spec: `ArraySpec` of one sub-environment, or None for a float32 scalar.
         info_keys: tuple of different texts; also an attribute, which a subclass may set for the class.
         max_random_steps: int, see `_start_randomly`.
@@ -55,11 +57,17 @@ class BatchedEnvironment(py_environment.PyEnvironment):
     ) -> None:
         self._max_random_steps = max_random_steps
         self.info_keys = check_info_keys("info_keys", info_keys or self.info_keys)
-        super().__init__()
         self._batch_size = int(batch_size)
-        self._observation_spec = observation_spec
-        self._action_spec = action_spec
-        self._reward_spec = super().reward_spec() if reward_spec is None else reward_spec
+        specs = observation_spec, action_spec, reward_spec or ArraySpec((), np.float32, "reward")
+        specs = tf.nest.map_structure(to_array_spec, specs)
+        self._observation_spec, self._action_spec, self._reward_spec = specs
+        self._current_time_step: Any = None
+
+    def __enter__(self) -> "BatchedEnvironment":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
 
     @property
     def batch_size(self) -> int:
@@ -73,6 +81,45 @@ class BatchedEnvironment(py_environment.PyEnvironment):
 
     def reward_spec(self) -> NestedSpec:
         return self._reward_spec
+
+    def time_step_spec(self) -> EnvStep:
+        """Returns an `EnvStep` of the specs of one sub-environment."""
+        step_type = BoundedArraySpec((), np.int32, FIRST, LAST, "step_type")
+        discount = BoundedArraySpec((), np.float32, 0.0, 1.0, "discount")
+        return EnvStep(step_type, self.reward_spec(), discount, self.observation_spec())
+
+    def current_time_step(self) -> EnvStep:
+        """Returns the last `EnvStep`; ValueError before the first one."""
+        if self._current_time_step is None:
+            raise ValueError(f"{type(self).__name__} has made no step yet: call reset first")
+        return self._current_time_step
+
+    def reset(self) -> EnvStep:
+        """Begins new episodes in all sub-environments; returns their FIRST steps."""
+        self._current_time_step = self._reset()
+        return self._current_time_step
+
+    def step(self, action: Nest) -> EnvStep:
+        """Steps all sub-environments; the first call resets them.
+
+        Args:
+            action: nest of arrays [B, ...] like `action_spec`; ignored where the last step was LAST.
+        """
+        if self._current_time_step is None:
+            return self.reset()
+        self._current_time_step = self._step(action)
+        return self._current_time_step
+
+    def seed(self, seed: int | None) -> None:
+        """Seeds the next reset; NotImplementedError if the environment cannot be seeded."""
+        raise NotImplementedError(f"{type(self).__name__} takes no seed")
+
+    def get_info(self) -> dict[str, np.ndarray]:
+        """Returns the info of the last step, float32 [B] for each of the `info_keys`."""
+        raise NotImplementedError(f"{type(self).__name__} has no info")
+
+    def close(self) -> None:
+        """Frees what the environment holds; may be called again."""
 
     def render(self, mode: str = "rgb_array") -> np.ndarray:
         """Returns what sub-environment 0 looks like, uint8 [height, width, 3].
@@ -91,7 +138,7 @@ class BatchedEnvironment(py_environment.PyEnvironment):
         ended an episode, the next step begins another one, and nothing is learned from this one.
 
         Args:
-            time_step: `TimeStep` that `_reset` has made.
+            time_step: `EnvStep` that `_reset` has made.
             seed: what `np.random.RandomState` takes: it decides the number and the actions.
         """
         if not self._max_random_steps:
@@ -99,19 +146,58 @@ class BatchedEnvironment(py_environment.PyEnvironment):
         rng = np.random.RandomState(seed)
         for _ in range(rng.randint(self._max_random_steps + 1)):
             time_step = self._step(sample_actions(self._action_spec, self._batch_size, rng))
-        return ts.TimeStep(
+        return EnvStep(
             step_type=np.zeros_like(time_step.step_type),
             reward=np.zeros_like(time_step.reward),
             discount=np.ones_like(time_step.discount),
             observation=time_step.observation,
         )
 
+    def _reset(self):
+        raise NotImplementedError(f"{type(self).__name__} has no _reset")
+
+    def _step(self, action):
+        raise NotImplementedError(f"{type(self).__name__} has no _step")
+
     def _render(self):
         raise NotImplementedError(f"{type(self).__name__} has no rendering")
 
 
-def as_py_environment(env: Environment) -> Environment | None:
-    """Returns `env` if it is a `PyEnvironment`, the one in a `TFPyEnvironment`, or None for anything else."""
-    if isinstance(env, tf_py_environment.TFPyEnvironment):
-        return env.pyenv
-    return env if isinstance(env, py_environment.PyEnvironment) else None
+class EnvironmentWrapper(BatchedEnvironment):
+    """A batched environment that is another one in all that a subclass does not change.
+
+    Args:
+        env: batched environment.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        specs = env.observation_spec(), env.action_spec(), env.reward_spec()
+        super().__init__(env.batch_size, *specs, getattr(env, "info_keys", ()))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_env":  # while it is copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._env, name)
+
+    @property
+    def render_fps(self) -> Any:
+        return getattr(self._env, "render_fps", BatchedEnvironment.render_fps)
+
+    def seed(self, seed: int | None) -> None:
+        return self._env.seed(seed)
+
+    def get_info(self) -> dict[str, np.ndarray]:
+        return self._env.get_info()
+
+    def close(self) -> None:
+        self._env.close()
+
+    def _reset(self):
+        return self._env.reset()
+
+    def _step(self, action):
+        return self._env.step(action)
+
+    def _render(self):
+        return self._env.render()

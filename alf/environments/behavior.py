@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
 
-from alf.core.annotations import Environment, Nest, NestedSpec
+from alf.core.annotations import Environment, Nest
 from alf.core.nest_utils import find_structure_mismatch
+from alf.environments.batched_environment import EnvironmentWrapper
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, fit
 
 
-class BehaviorEnvironment(PyEnvironmentBaseWrapper):
+class BehaviorEnvironment(EnvironmentWrapper):
     """A batched environment in which a behavior acts: a script, a person, or another run's agent.
 
     `step` ignores the action that it is given, and `taken_action` says which one was taken. A driver with
@@ -40,9 +40,6 @@ class BehaviorEnvironment(PyEnvironmentBaseWrapper):
             )
         self._behavior = behavior
         self._state = self._action = None
-
-    def reward_spec(self) -> NestedSpec:
-        return self._env.reward_spec()
 
     def _reset(self):
         self._state = None

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Adapts a Gymnasium vector environment to a batched TF-Agents environment."""
+"""A Gymnasium vector environment as a batched environment of ALF."""
 
 import functools
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from tf_agents.trajectories import time_step as ts
 
 from alf.config.kinds import NonNegativeInt
 from alf.config.settings import checked
+from alf.data_structures import EnvStep
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, EnvError
@@ -21,10 +21,10 @@ from alf.workers.info import read_vector_info
 
 @checked
 class GymnasiumEnvironment(BatchedEnvironment):
-    """A `gymnasium.vector.VectorEnv` as a batched `PyEnvironment`.
+    """A `gymnasium.vector.VectorEnv` as a `BatchedEnvironment`.
 
     `alf.data_structures` has the convention of time steps. The reward of a FIRST step is 0. Observations are
-    C-contiguous, with the dtypes of the spec. The arrays of a `TimeStep` never change later, so the caller
+    C-contiguous, with the dtypes of the spec. The arrays of an `EnvStep` never change later, so the caller
     need not copy them.
 
     Args:
@@ -116,7 +116,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
             raise self._name_error(wrong_result("reset", result))
         self._infos = result[1]
         self._ended = np.zeros([self._batch_size], np.bool_)
-        time_step = ts.TimeStep(
+        time_step = EnvStep(
             step_type=np.zeros([self._batch_size], np.int32),
             reward=np.zeros([self._batch_size], np.float32),
             discount=np.ones([self._batch_size], np.float32),
@@ -157,7 +157,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
             reward[first] = 0.0
         self._ended = last
         discount = self._ones_f32 - terminated.astype(np.float32)
-        return ts.TimeStep(step_type, reward, discount, self._convert_observation(observation))
+        return EnvStep(step_type, reward, discount, self._convert_observation(observation))
 
     def _raise_misfit(self, call, error):
         """Raises the EnvError for an error of a call of `reset` or `step` with a wrong interface."""

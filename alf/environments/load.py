@@ -30,7 +30,7 @@ _OF_VECTORS = {"num_envs": "batch_size", "vectorization_mode": "num_workers"}
 _MEANT = {**_OF_VECTORS, "id": "name"}  # of what Gymnasium calls otherwise: the setting of `load`
 
 
-@configurable("alf.environments")
+@configurable("alf.environments", claims_name=True)
 def load(
     name: str | Callable[..., Any],
     batch_size: PositiveInt,
@@ -44,8 +44,6 @@ def load(
     **kwargs: Any,
 ) -> Any:
     """Returns B environments `name` as one batched environment, or as `num_splits` of them in a list.
-
-    In gin files the name is `alf.environments.load`, because TF-Agents registers a `load` too.
 
     Args:
         name: text or callable. A Gymnasium id such as "CartPole-v1"; "module:id" first imports the module,

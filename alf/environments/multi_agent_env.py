@@ -6,11 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
+from alf.core.array_spec import ArraySpec, BoundedArraySpec
 from alf.core.nest_utils import find_structure_mismatch
-from alf.data_structures import FIRST, LAST
+from alf.data_structures import FIRST, LAST, EnvStep
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
@@ -74,8 +73,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
     def hold(self) -> NoReturn:
         """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
         raise ConfigError(
-            "sticky is True: the agents of a game cannot wait one by one: set AsyncOffPolicyDriver.sticky "
-            "or SyncOffPolicyDriver.sticky to False"
+            "sticky is True: the agents of a game cannot wait one by one: set DriverSettings.sticky to False"
         )
 
     def seed(self, seed: int | None) -> None:
@@ -113,7 +111,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         return rows.reshape(*self._shape, *rows.shape[1:])
 
     def _to_rows(self, time_step):
-        """Makes the `TimeStep` of all rows of that of all games."""
+        """Makes the `EnvStep` of all rows of the games' step."""
         found = time_step.observation
         self._info = found.get("info")
         self.game_begins = time_step.step_type == FIRST
@@ -124,7 +122,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         discount = np.where(begins, 1.0, found["discount"]).astype(np.float32)
         entries = {name: self._join(name, found["agents"]) for name in self._members}
         observation = entries if self.space_names else entries.popitem()[1]
-        return ts.TimeStep(step_type.ravel(), time_step.reward.ravel(), discount.ravel(), observation)
+        return EnvStep(step_type.ravel(), time_step.reward.ravel(), discount.ravel(), observation)
 
     def _join(self, name, observations):
         """Makes an entry of the rows' observation, a nest of [B, ...], of those of the agents, [G, ...]."""
@@ -146,9 +144,9 @@ def _rename(spec, agent):
 
     def rename(x):
         name = "/".join(part for part in x.name.split("/") if part not in ("agents", agent))
-        if isinstance(x, array_spec.BoundedArraySpec):
-            return array_spec.BoundedArraySpec(x.shape, x.dtype, x.minimum, x.maximum, name)
-        return array_spec.ArraySpec(x.shape, x.dtype, name)
+        if isinstance(x, BoundedArraySpec):
+            return BoundedArraySpec(x.shape, x.dtype, x.minimum, x.maximum, name)
+        return ArraySpec(x.shape, x.dtype, name)
 
     return tf.nest.map_structure(rename, spec)
 
@@ -157,8 +155,7 @@ def _are_equal(one, other):
     """Whether two nests of specs have the same structure, kinds, shapes, dtypes and bounds."""
     if find_structure_mismatch(one, other) is not None:
         return False
-    pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
-    return all(type(a) is type(b) and a == b for a, b in pairs)
+    return tf.nest.flatten(one) == tf.nest.flatten(other)
 
 
 def _make_blank_entry(observation, action):
@@ -179,6 +176,6 @@ def _make_blank_entry(observation, action):
 def _make_blank(spec):
     """Returns zeros, or what is nearest to them within the bounds of a spec."""
     zeros = np.zeros(spec.shape, spec.dtype)
-    if not isinstance(spec, array_spec.BoundedArraySpec):
+    if not isinstance(spec, BoundedArraySpec):
         return zeros
     return np.clip(zeros, spec.minimum, spec.maximum).astype(spec.dtype)

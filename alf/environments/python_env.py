@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PythonEnvironment: single Gymnasium environments as one batched TF-Agents environment."""
+"""PythonEnvironment: single Gymnasium environments as one batched environment."""
 
 import contextlib
 import copy
@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import cloudpickle
 import numpy as np
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Seed, Timeout, configurable
+from alf.core.array_spec import ArraySpec
 from alf.core.seeds import spawn_seeds
+from alf.data_structures import EnvStep
 from alf.environments.arguments import InfoKeys, NumWorkers, WorkerTimeout
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
@@ -120,7 +120,7 @@ class PythonEnvironment(BatchedEnvironment):
                 len(env_fns) // num_splits,
                 spec_from_space(layout.observation_space, "observation"),
                 spec_from_space(layout.action_space, "action"),
-                array_spec.ArraySpec(layout.reward_shape, np.float32, "reward"),
+                ArraySpec(layout.reward_shape, np.float32, "reward"),
                 info_keys,
             )
         except BaseException:
@@ -193,7 +193,7 @@ class PythonEnvironment(BatchedEnvironment):
         """Returns copies of the arrays, because the next step writes into them."""
         arrays = self._batch.arrays
         observation = tf.nest.pack_sequence_as(self._observation_spec, [x.copy() for x in arrays.observation])
-        return ts.TimeStep(arrays.step_type.copy(), arrays.reward.copy(), arrays.discount.copy(), observation)
+        return EnvStep(arrays.step_type.copy(), arrays.reward.copy(), arrays.discount.copy(), observation)
 
 
 def _choose_num_workers(num_workers, env_fns, settings, num_splits):

@@ -4,8 +4,8 @@
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
-from tf_agents.specs import array_spec
 
+from alf.core.array_spec import ArraySpec, BoundedArraySpec
 from alf.workers.arrays import check_space
 
 
@@ -27,7 +27,7 @@ def _make_spec(space, name):
         return tuple(_make_spec(v, f"{name}/{i}") for i, v in enumerate(space.spaces))
     if isinstance(space, spaces.Box):
         if not _has_bounds(space):
-            return array_spec.ArraySpec(space.shape, space.dtype, name)
+            return ArraySpec(space.shape, space.dtype, name)
         low, high = space.low, space.high
     elif isinstance(space, spaces.Discrete):
         low, high = space.start, space.start + space.n - 1
@@ -35,7 +35,7 @@ def _make_spec(space, name):
         low, high = space.start, space.start + space.nvec - 1
     else:  # MultiBinary
         low, high = 0, 1
-    return array_spec.BoundedArraySpec(space.shape, space.dtype, low, high, name)
+    return BoundedArraySpec(space.shape, space.dtype, low, high, name)
 
 
 def map_space(space, make_converter):
@@ -83,9 +83,9 @@ def sample_actions(spec, batch_size, rng):
         rng: `np.random.RandomState`.
     """
 
-    def sample(spec):  # `array_spec.sample_spec_nest` fails for integers with one bound for each element.
+    def sample(spec):
         shape = (batch_size, *spec.shape)
-        if not isinstance(spec, array_spec.BoundedArraySpec):
+        if not hasattr(spec, "minimum"):
             return rng.standard_normal(shape).astype(spec.dtype)
         if np.issubdtype(spec.dtype, np.integer):
             return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(spec.dtype)

@@ -14,8 +14,8 @@ from alf.core.nest_utils import find_mismatch, to_tensor_spec
 from alf.core.statistics import bootstrap_interval
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
-from alf.environments.policy_mapping import get_agents
 from alf.errors import ConfigError
+from alf.games.mapping import get_agents
 
 _NUM_RESAMPLES = 10_000
 
@@ -53,7 +53,7 @@ def evaluate(
 
     Args:
         agent: `Agent`.
-        env: batched TF-Agents `PyEnvironment` of the agent's specs; it is reset first.
+        env: batched environment of the agent's specs; it is reset first.
         num_episodes: N, int.
         deterministic: as in `Agent.predict`.
         should_stop: callable () -> bool, asked before every step.

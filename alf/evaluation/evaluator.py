@@ -16,7 +16,6 @@ from alf.distributed.ray_evaluator import RayEvaluator
 from alf.errors import ConfigError, contain
 from alf.evaluation.session import ClusterSession, ProcessSession, Session
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 
 _PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # for the environments to return from a step and to close
@@ -108,7 +107,7 @@ class Evaluator:
         self._is_busy = False
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
 
-    def open(self, policy: Policy | PolicyGroup) -> None:
+    def open(self, policy: Policy) -> None:
         """Makes the environments, which shows whether they can be made. `policy` learns; it is copied."""
         self._policy = policy.copy()
         if self._place == "cluster":

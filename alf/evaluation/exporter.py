@@ -21,12 +21,11 @@ import tempfile
 
 import tensorflow as tf
 from absl import logging
-from tf_agents.policies.policy_saver import PolicySaver
 
+from alf import adapters
 from alf.core.files import find_path
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
-from alf.policies.tf_policy import TFAgentsPolicy
 from alf.runs.checkpoint_files import tell
 from alf.version import __version__
 
@@ -80,8 +79,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
 
 
 def _save_model(policy, flat, deterministic, folder):
-    policy_for_saver = TFAgentsPolicy(policy, deterministic)
-    saver = PolicySaver(policy_for_saver, use_nest_path_signatures=False, train_step=policy.progress.updates)
+    saver = adapters.make_saver(policy, deterministic)
     saver.signatures[_FUNCTION] = flat.trace()
     try:
         saver.save(folder)

@@ -31,7 +31,7 @@ class GifRecorder:
     """Keeps the first frames of sub-environment 0: one for each call, until there are enough.
 
     Args:
-        env: batched `PyEnvironment` that renders.
+        env: batched environment that renders.
         num_frames: int.
     """
 
@@ -64,7 +64,7 @@ def choose_drivers():
 
 
 def render_frame(env):
-    """Returns a frame of a `PyEnvironment` of one environment; raises ConfigError if it gives none."""
+    """Returns a frame of a batched environment of one; raises ConfigError if it gives none."""
     try:
         frame = env.render()
     except NotImplementedError as error:

@@ -3,14 +3,12 @@
 
 from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import OBSERVATION
-from alf.environments import MappedEnvironment
-from alf.environments.policy_mapping import find_agents
 from alf.errors import ConfigError
-from alf.policies import PolicyGroup
+from alf.games.group import PolicyGroup
+from alf.games.mapping import MappedEnvironment, find_agents
 from alf.policies.random_policy import RandomPolicy
 
 RANDOM = "random"
-ONLY_POLICY = "policy"  # what the policy of a run with a single one is called
 
 
 def add_players(saved, base, env, text, checkpoint="newest", seed=None):
@@ -61,7 +59,9 @@ def select_policy(policy, name=None):
 
     The name may be None if there is one policy. ConfigError says that there is no such policy.
     """
-    known = policy.policies if isinstance(policy, PolicyGroup) else {ONLY_POLICY: policy}
+    known = getattr(policy, "policies", None)
+    if known is None:
+        raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
     if name is None and len(known) == 1:
         return next(iter(known.values()))
     if name is None:
@@ -95,8 +95,8 @@ def _load(saved, base, player, checkpoint):
 
 def _find_space(base, player):
     """The entry of the agents' different spaces for which a policy of the run was made; None for all."""
-    has_entries = isinstance(base, PolicyGroup) and base.spaces is not None
-    return base.spaces[player.partition("@")[0]] if has_entries else None
+    spaces = getattr(base, "spaces", None)
+    return None if spaces is None else spaces[player.partition("@")[0]]
 
 
 def _check_spaces(names, spaces, space_names):

@@ -12,9 +12,9 @@ from alf.config.settings import configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.data_structures import OBSERVATION
 from alf.drivers.metrics import Metric
-from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping
 from alf.errors import ConfigError
-from alf.policies import PolicyGroup
+from alf.games.group import PolicyGroup
+from alf.games.mapping import MappedEnvironment, PolicyMapping
 from alf.policies.policy import Policy
 
 

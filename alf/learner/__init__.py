@@ -4,10 +4,9 @@
 from alf.core.tf_runtime import reserve_default_threads
 from alf.learner import optimizers  # registers the optimizers with gin
 from alf.learner.learner import Learner
-from alf.learner.learner_group import LearnerGroup
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
 
-__all__ = ["Learner", "LearnerGroup", "ReplayTraining", "UnrollTraining", "optimizers"]
+__all__ = ["Learner", "ReplayTraining", "UnrollTraining", "optimizers"]
 
 reserve_default_threads()

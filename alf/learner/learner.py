@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: from observed experience to updated weights."""
 
-import collections
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -12,27 +11,22 @@ from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat
 from alf.config.settings import Role, configurable
 from alf.core.annotations import Array
-from alf.core.nest_utils import list_leaves
 from alf.core.tf_runtime import GraphFunction, check_device, on_device, single_threaded
-from alf.data_structures import FIRST, Experience
+from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
-from alf.learner.last_values import LastValues
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import GroupOptimizer, Optimizer
-from alf.learner.peers import Peers
 from alf.learner.replay_training import ReplayTraining
-from alf.learner.replicas import Replicas
 from alf.learner.unroll_training import UnrollTraining
+from alf.learner.update import NOT_FINITE, Update, add_scalars
+from alf.policies.policy import ONLY_POLICY
 
-_NOT_FINITE = "ALF: not finite: "
 
-
-@configurable("alf")
+@configurable("alf", claims_name=True)
 class Learner(tf.Module):
     """Makes the updates: owns the optimizers, the counters and the choice of experience to train on.
 
-    A driver calls `observe` with the experience that it collected; the training loop calls `train`. In gin
-    files the name is `alf.Learner`, because TF-Agents registers a `Learner` too.
+    A driver calls `observe` with the experience that it collected; the training loop calls `train`.
 
     Args:
         algorithm: `Algorithm`.
@@ -88,22 +82,17 @@ class Learner(tf.Module):
         super().__init__(name="learner")
         check_device("Learner.device", device)
         check_type("Learner.algorithm", algorithm, Algorithm)
-        self._keeps_batch = debug_summaries
-        self._keeps_gradients = summarize_grads_and_vars
-        self._last_values = LastValues()
         self.algorithm = algorithm
         self.policy = algorithm.policy
         self.progress = algorithm.progress
         self.uses_env_info = algorithm.needs_env_info
         self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
-        is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
-        self._sums_rewards = is_vector and not algorithm.uses_vector_reward
         summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
         self._summarizes_rollout, self._rollout_summary = summarizes, {}
-        self._groups = algorithm.parameter_groups()
-        self._optimizer = None
+        self._optimizer = None  # here and not in `_update`, because checkpoints find it by this name
         if optimizer is not None:
-            self._optimizer = GroupOptimizer(optimizer, self._groups, self.progress, max_grad_norm)
+            groups = algorithm.parameter_groups()
+            self._optimizer = GroupOptimizer(optimizer, groups, self.progress, max_grad_norm)
         elif type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
             raise ConfigError(
                 f"Learner.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "
@@ -120,18 +109,25 @@ class Learner(tf.Module):
         self.replayer = self._training.replayer
         self._tunables = self.replayer.list_tunables()  # here, because a replayer is not a `tf.Module`
         self.needs_fresh_experience = self._training.needs_fresh_experience
-        self._replicas = None if strategy is None else Replicas(strategy, self._loss_and_gradients)
-        self.peers = Peers(strategy)
+        self._update = Update(
+            algorithm,
+            self._optimizer,
+            self.dropped_steps,
+            max_policy_lag,
+            jit_compile,
+            strategy,
+            self._own_counter,
+            debug_summaries,
+            summarize_grads_and_vars,
+        )
+        self.peers = self._update.peers
+        self._oldest_version: int | None = None  # of experience to learn from, see `note_copied_weights`
+        self._has_dropped = False  # whether `observe` has dropped a batch since the last call of `train`
         if self.peers.count > 1 and not isinstance(self._training, UnrollTraining):
             raise ConfigError(
                 f"there are {self.peers.count} learner processes: they must train on fresh experience, so "
                 f"exp_replayer must be one such as 'one_time', not {self.replayer.name!r}"
             )
-        if jit_compile and strategy is not None:
-            raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
-        if jit_compile:
-            compiled = tf.function(self._loss_and_gradients, autograph=False, jit_compile=True)
-            self._loss_and_gradients = compiled  # type: ignore[method-assign]
         self._update_statistics = GraphFunction(self._observe_statistics)
         self._summarize_rollout = GraphFunction(self._describe_rollout, reduce_retracing=True)
 
@@ -154,14 +150,24 @@ class Learner(tf.Module):
         """
         for ours, theirs in zip(self.list_learned(), learner.list_learned(), strict=True):
             ours.assign(theirs)
-        # Last, so that whoever has read this version acts with the copied weights alone.
-        self.progress.updates.assign_add(1)
-        self.drop_experience()
+        self.note_copied_weights()
 
-    def drop_experience(self) -> None:
-        """Drops what waits to be trained on, once more or for the first time; a replay buffer stays."""
+    def note_copied_weights(self) -> None:
+        """Tells the learner that its weights were copied from elsewhere.
+
+        The copy counts as an update. Experience that older weights have collected is dropped from now on; a
+        replay buffer keeps it.
+        """
+        # After the copy: whoever has read this version acts with no older weights.
+        self.progress.updates.assign_add(1)
         if self.needs_fresh_experience:
+            self._oldest_version = int(self.progress.updates)
             self.replayer.clear()
+
+    @property
+    def learners(self) -> dict[str, "Learner"]:
+        """A dict of this learner, "policy": a `LearnerGroup` has several."""
+        return {ONLY_POLICY: self}
 
     @property
     def train_step_counter(self) -> Array:
@@ -192,7 +198,14 @@ class Learner(tf.Module):
             )
 
     def observe(self, experience: Experience) -> None:
-        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data."""
+        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data.
+
+        After `note_copied_weights` a batch that has a step of older weights is dropped.
+        """
+        oldest = self._oldest_version
+        if oldest is not None and int(tf.reduce_min(experience.policy_version)) < oldest:
+            self._has_dropped = True
+            return
         with self.peers.watch(), single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)
@@ -213,6 +226,10 @@ class Learner(tf.Module):
             DivergedError: if the loss or its gradient is not finite for another reason.
             LostPeerError: if another learner process does not make the same update.
         """
+        if self._has_dropped:  # the rest would be a batch of another size
+            self._has_dropped = False
+            self.replayer.clear()
+            return {}
         return self._train(self._training.train)
 
     def train_from_replay(self) -> dict[str, Array]:
@@ -227,15 +244,11 @@ class Learner(tf.Module):
 
         It is empty without `debug_summaries` and `summarize_grads_and_vars`.
         """
-        arrays = self._last_values.read()
-        if self._keeps_gradients:
-            variables = _name_variables(self._groups).items()
-            arrays |= {f"variables/{name}": variable.numpy() for name, variable in variables}
-        return arrays
+        return self._update.histograms()
 
-    def count_env_steps(self, count: Array) -> None:
-        """Adds environment steps, in the graph, those of all learner processes; int64 scalar."""
-        self.progress.env_steps.assign_add(self.peers.sum(count))
+    def replay_counts(self) -> dict[str, int]:
+        """Returns what to show of the replayer, see `Replayer.counts`."""
+        return self.replayer.counts()
 
     def get_state(self) -> Any:
         """The part of the state that no variable holds, as JSON types."""
@@ -250,9 +263,9 @@ class Learner(tf.Module):
         """Calls a method of the training; returns what `train` does."""
         with self.peers.watch(), single_threaded(), on_device(self._device):
             try:
-                summary, experience = train(self)
+                summary, experience = train(self._update)
             except tf.errors.InvalidArgumentError as error:
-                found = re.search(f"{_NOT_FINITE}(reward|observation)?", str(error))
+                found = re.search(f"{NOT_FINITE}(reward|observation)?", str(error))
                 if not found:
                     raise
                 if found[1]:
@@ -268,84 +281,8 @@ class Learner(tf.Module):
             self.algorithm.after_train_iter(experience)
             if self._max_policy_lag is not None:
                 summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
-            summary = _add_scalars(summary, self._rollout_summary, "summarize_rollout")
+            summary = add_scalars(summary, self._rollout_summary, "summarize_rollout")
         return summary
-
-    def prepare(
-        self, batch: Experience, context: int = 0, weight: Array = 1.0
-    ) -> tuple[Experience, dict[str, Array]]:
-        """Prepares a batch for its updates, in the graph: transforms, weights and preprocesses it.
-
-        Args:
-            batch: `Experience` of [context + T + 1, B, ...] as the environments gave it.
-            context: the first rows, which only the data transformer needs.
-            weight: float32 scalar or [B], of each column in the loss.
-
-        Returns:
-            `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
-            scalars, the policy lag: the updates between the weights that acted and those that learn now.
-        """
-        state = batch.state.train
-        batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
-        batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
-        if self._sums_rewards:
-            batch = self.policy.data_transformer.reward_weighting.transform(batch)
-        is_trained = tf.not_equal(batch.step_type[1:], FIRST)
-        lag = self.progress.updates - batch.policy_version[:-1]
-        shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
-        reductions = {"min": tf.reduce_min, "mean": tf.reduce_mean, "max": tf.reduce_max}
-        summary = {f"policy_lag_{name}": reduce(shown) for name, reduce in reductions.items()}
-        if self._max_policy_lag is not None:
-            is_old = is_trained & (lag > self._max_policy_lag)
-            is_trained &= ~is_old
-            self.dropped_steps.assign_add(tf.math.count_nonzero(is_old))
-        weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
-        return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
-
-    def update(self, batch: Experience) -> tuple[dict[str, Array], Array]:
-        """Makes one update in the graph, with an `Experience` of [T+1, B, ...] from `prepare`.
-
-        Returns a dict of float32 scalars to show, and `LossInfo.priority`.
-        """
-        compute = self._replicas.compute if self._replicas else self._loss_and_gradients
-        train_info, loss_info, gradients = compute(batch)
-        optimizer, loss = self._optimizer, loss_info.loss
-        if optimizer is None:
-            learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
-        else:
-            learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
-        norm = tf.linalg.global_norm(norms)
-        is_checked = _check_finite(loss, norm, batch)
-        summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
-        scalars = self.algorithm.summarize_train(batch, train_info, loss_info)
-        summary = _add_scalars(summary, scalars, "summarize_train")
-        # The single-threaded executor runs operations that do not depend on each other in any order.
-        with tf.control_dependencies([is_checked]):
-            limited = optimizer.limit(gradients, norms) if optimizer else gradients
-            self._keep_last(batch, gradients)
-            self.algorithm.update_with_gradient(loss_info, limited, optimizer)
-            self.algorithm.after_update(batch, train_info)
-            self.progress.updates.assign_add(1)
-            if self._own_counter is not None:
-                self._own_counter.assign_add(1)
-            # What the caller makes depend on these waits for the check, too.
-            return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
-
-    def _keep_last(self, batch, gradients):
-        """Keeps what `histograms` shows of an update, in the graph; by default that is nothing."""
-        with tf.name_scope("keep_last"):
-            if self._keeps_batch:
-                is_trained = batch.weight[:-1] > 0
-                rows = {
-                    "observation": tf.nest.map_structure(lambda x: x[:-1], batch.observation),
-                    "action": tf.nest.map_structure(lambda x: x[:-1], batch.action),
-                    "reward": batch.reward[1:],
-                }
-                for path, x in list_leaves({"debug": rows}):
-                    self._last_values.keep(path, tf.boolean_mask(x, is_trained))
-            if self._keeps_gradients:
-                for name, gradient in _name_variables(self._groups, gradients).items():
-                    self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
 
     def _observe_statistics(self, experience):
         batch = merge_unrolls(experience)
@@ -353,30 +290,7 @@ class Learner(tf.Module):
             self.policy.data_transformer.observe(batch, batch.state.transformer)
 
     def _describe_rollout(self, experience):
-        return _add_scalars({}, self.algorithm.summarize_rollout(experience), "summarize_rollout")
-
-    def _loss_and_gradients(self, batch):
-        """Returns what `train_step` and `calc_loss` return, and a dict of each group's gradients."""
-        with tf.GradientTape() as tape:
-            train_info = self.algorithm.train_step(batch, batch.state)
-            loss_info = self.algorithm.calc_loss(batch, train_info)
-        return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
-
-
-def _name_variables(groups, values=None):
-    """Makes a dict by "GROUP/VARIABLE" of the variables of `Algorithm.parameter_groups`.
-
-    With `values`, such as gradients, a dict from each group to a list, it is one of these; None is left out.
-    Variables of the same name get numbers: "critic/dense/kernel", "critic/dense/kernel_1".
-    """
-    found, counts = {}, collections.Counter()
-    for group, variables in groups.items():
-        for variable, value in zip(variables, values[group] if values else variables, strict=True):
-            name = f"{group}/{variable.name.partition(':')[0]}"
-            counts[name] += 1
-            if value is not None:
-                found[f"{name}_{counts[name] - 1}" if counts[name] > 1 else name] = value
-    return found
+        return add_scalars({}, self.algorithm.summarize_rollout(experience), "summarize_rollout")
 
 
 def _check_counter(counter):
@@ -389,35 +303,3 @@ def _check_counter(counter):
             f"Learner.train_step_counter is {counter!r}: it must be an int64 scalar tf.Variable"
         )
     return counter
-
-
-def _add_scalars(summary, scalars, hook):
-    """Adds what a hook returned to a dict, as float32; a ConfigError if it is no dict of other scalars."""
-    if not isinstance(scalars, dict):
-        raise ConfigError(f"{hook} returned {scalars!r}: it must return a dict of scalars by name")
-    for name, value in scalars.items():
-        if not isinstance(name, str) or tf.convert_to_tensor(value).shape.rank != 0:
-            raise ConfigError(f"{hook} returned {value!r} for {name!r}: it must return scalars by name")
-        if name in summary:
-            raise ConfigError(
-                f"{hook} returned the name {name!r}, which another value has: choose another name"
-            )
-    return {**summary, **{name: tf.cast(value, tf.float32) for name, value in scalars.items()}}
-
-
-def _check_finite(loss, norm, batch):
-    """Fails in the graph if a number is not finite; what comes after must depend on the bool it returns."""
-
-    def all_finite(nest):
-        floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
-        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])
-
-    def fail():
-        culprit = tf.where(all_finite(batch.observation), "", "observation")
-        culprit = tf.where(all_finite(batch.reward), culprit, "reward")
-        failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([_NOT_FINITE, culprit])])
-        with tf.control_dependencies([failed]):
-            return tf.constant(False)
-
-    is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
-    return tf.cond(is_finite, lambda: tf.constant(True), fail)

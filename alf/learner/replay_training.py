@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """ReplayTraining: updates from a replay buffer, as often as the settings ask for."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,11 +14,9 @@ from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError
 from alf.learner.minibatches import repeat_update, select_part
+from alf.learner.update import Update
 from alf.policies.policy import Policy
 from alf.replay import SequenceReplayer
-
-if TYPE_CHECKING:
-    from alf.learner.learner import Learner
 
 
 @configurable("alf.learner")
@@ -92,14 +90,14 @@ class ReplayTraining:
         self.replayer.observe(experience)
         self._fresh_steps += int(count_transitions(experience.step_type))
 
-    def train(self, learner: "Learner") -> tuple[dict[str, Array], Nest]:
+    def train(self, update: Update) -> tuple[dict[str, Array], Nest]:
         """Makes the updates that are due.
 
         Returns the mean of their summaries, with `replay_ratio`, the updates for each environment step after
         the initial ones, or an empty dict if no update was due; and (), because there is no single batch.
         """
         num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
-        learner.progress.env_steps.assign_add(num_steps)
+        update.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:
             # The steps that fill a buffer earn no updates. After a restart a new buffer is filled, too.
             has_sequence = self.replayer.num_sequences(self._length) > 0
@@ -108,7 +106,7 @@ class ReplayTraining:
                 return {}, ()
             self._is_filled = True
             if self._start is None:
-                self._start = [int(count) for count in learner.progress]
+                self._start = [int(count) for count in update.progress]
                 num_steps = 0
             elif self._filling_steps is not None:
                 self._start[0] += self._filling_steps + num_steps
@@ -117,15 +115,15 @@ class ReplayTraining:
         if self._credit is not None:
             self._credit.earn(num_steps)
             num_updates = self._credit.take()
-        summary = self._update(learner, self.replayer, num_updates)
+        summary = self._train(update, self.replayer, num_updates)
         if self.needs_fresh_experience:
             self.replayer.clear()
         if summary:
-            steps, updates = (int(now) - start for now, start in zip(learner.progress, self._start))
+            steps, updates = (int(now) - start for now, start in zip(update.progress, self._start))
             summary["replay_ratio"] = updates / steps if steps else float("inf")
         return summary, ()
 
-    def train_from_replay(self, learner: "Learner") -> tuple[dict[str, Array], Nest]:
+    def train_from_replay(self, update: Update) -> tuple[dict[str, Array], Nest]:
         """Makes `num_updates_per_train_iter` updates, while nothing is collected; returns as `train`.
 
         With a replay ratio, which counts collected steps alone, that is one update. `initial_collect_steps`
@@ -140,13 +138,13 @@ class ReplayTraining:
                 f"nothing is collected any more, and the replay buffer holds no sequence of {self._length} "
                 "steps: it must hold one before collection ends"
             )
-        updates_before = int(learner.progress.updates)
-        summary = self._update(learner, self._source, self._num_updates)
+        updates_before = int(update.progress.updates)
+        summary = self._train(update, self._source, self._num_updates)
         if self._start is not None:  # these updates are no part of the replay ratio
-            self._start[1] += int(learner.progress.updates) - updates_before
+            self._start[1] += int(update.progress.updates) - updates_before
         return summary, ()
 
-    def _update(self, learner, replayer, num_updates):
+    def _train(self, update, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty if no update."""
         sequences, size = (), None
         if self._takes_all:
@@ -156,16 +154,16 @@ class ReplayTraining:
             num_updates *= num_sequences // size if size else 0
         if not num_updates:
             return {}
-        return self._train_on((tf.constant(num_updates), sequences), learner, replayer, size)
+        return self._train_on((tf.constant(num_updates), sequences), update, replayer, size)
 
-    def _make_updates(self, inputs, learner, replayer, size):
+    def _make_updates(self, inputs, update, replayer, size):
         """Makes updates with `size` of the `sequences` each, in turn, or (None) with those that are drawn."""
         num_updates, sequences = inputs
-        policy, order = learner.policy, () if size is None else tf.range(tf.size(sequences.start))
+        policy, order = update.policy, () if size is None else tf.range(tf.size(sequences.start))
 
-        def update(i, order):
+        def update_once(i, order):
             if size is None:
-                batch, chosen, weight = replayer.sample(self._size, self._length, learner.progress)
+                batch, chosen, weight = replayer.sample(self._size, self._length, update.progress)
             else:
                 part, order = select_part(i, order, size)
                 chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
@@ -177,14 +175,14 @@ class ReplayTraining:
             )
             info = batch.info if tf.nest.flatten(policy.info_spec) else ()
             batch = batch._replace(info=info, state=state)
-            batch, lag = learner.prepare(batch, policy.data_transformer.context, weight)
-            summary, priority = learner.update(batch)
+            batch, lag = update.prepare(batch, policy.data_transformer.context, weight)
+            summary, priority = update(batch)
             if tf.is_tensor(priority):
                 with tf.control_dependencies(tf.nest.flatten(summary)):
                     replayer.update_priorities(chosen, priority)
             return {**summary, **lag}, order
 
-        return repeat_update(update, num_updates, order)
+        return repeat_update(update_once, num_updates, order)
 
     def get_state(self) -> Any:
         """Returns the credit, and where the replay ratio began to count, as JSON types."""

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """UnrollTraining: updates from whole unrolls, most of which train once."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,11 +12,9 @@ from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
+from alf.learner.update import Update
 from alf.policies.policy import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
-
-if TYPE_CHECKING:
-    from alf.learner.learner import Learner
 
 
 @configurable("alf.learner")
@@ -77,34 +75,34 @@ class UnrollTraining:
         """Keeps an `Experience` of [Q, T+1, B, ...] until `train`."""
         self.replayer.observe(experience)
 
-    def train(self, learner: "Learner") -> tuple[dict[str, Array], Experience]:
+    def train(self, update: Update) -> tuple[dict[str, Array], Experience]:
         """Makes the updates of what the replayer hands out.
 
         Returns the mean of their summaries, a dict of float32 scalars; and the `Experience` of
         [Q, T+1, B, ...] that was handed out first.
         """
         experience, num_fresh = self.replayer.replay_all()
-        summary = self._train_on((experience, tf.constant(num_fresh)), learner)
+        summary = self._train_on((experience, tf.constant(num_fresh)), update)
         if not self.replayer.has_more:
             return summary, experience
         summaries = [summary]
         while self.replayer.has_more:
             older, num_fresh = self.replayer.replay_all()
-            summaries.append(self._train_on((older, tf.constant(num_fresh)), learner))
+            summaries.append(self._train_on((older, tf.constant(num_fresh)), update))
         return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
 
-    def _make_updates(self, inputs, learner):
+    def _make_updates(self, inputs, update):
         """Makes the updates; the first `num_fresh` unrolls were never trained on before."""
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         self._check_split(num_unrolls, num_time_steps - 1, batch_size)
-        batch, lag = learner.prepare(merge_unrolls(experience))
+        batch, lag = update.prepare(merge_unrolls(experience))
         if self._recurrence not in (None, num_time_steps - 1):
-            batch = split_in_segments(batch, self._recurrence, getattr(learner.policy, "final_state", None))
-        splits, stop = (self._num_epochs, self._num_minibatches), learner.algorithm.stops_early
-        summary = train_in_minibatches(lambda part: learner.update(part)[0], batch, *splits, stop)
+            batch = split_in_segments(batch, self._recurrence, getattr(update.policy, "final_state", None))
+        splits, stop = (self._num_epochs, self._num_minibatches), update.algorithm.stops_early
+        summary = train_in_minibatches(lambda part: update(part)[0], batch, *splits, stop)
         with tf.control_dependencies(tf.nest.flatten(summary)):
-            learner.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
+            update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
 
     def _check_split(self, num_unrolls, unroll_length, batch_size):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from alf.config.comparison import parse_settings
+from alf.config.gin_files import CONFIG_FILE
 from alf.errors import ConfigError
-from alf.runs.folders import CONFIG_FILE
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS, read_rows
 
 

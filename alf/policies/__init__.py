@@ -6,7 +6,6 @@ from alf.policies.agent import Agent
 from alf.policies.history import EpisodeStep, PreviousAction, PreviousReward
 from alf.policies.off_policy import EpsilonGreedyPolicy, SacPolicy
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 
 __all__ = [
     "ActorCriticPolicy",
@@ -14,7 +13,6 @@ __all__ = [
     "EpisodeStep",
     "EpsilonGreedyPolicy",
     "Policy",
-    "PolicyGroup",
     "PreviousAction",
     "PreviousReward",
     "SacPolicy",

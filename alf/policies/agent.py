@@ -21,7 +21,6 @@ from alf.core.tf_runtime import single_threaded
 from alf.data_structures import FIRST, MID, TimeStep
 from alf.errors import ConfigError
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 from alf.workers.arrays import MisfitError, fit
 
 
@@ -69,8 +68,8 @@ class Agent:
         observation_spec, action_spec: nests of unbatched tensor specs, with bounds if there are any.
     """
 
-    def __init__(self, policy: Policy | PolicyGroup) -> None:
-        if not isinstance(policy, (Policy, PolicyGroup)):
+    def __init__(self, policy: Policy) -> None:
+        if not hasattr(policy, "policies"):
             raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
         self.policy = policy
         self.observation_spec = policy.time_step_spec.observation

@@ -22,11 +22,9 @@ from alf.policies.policy import Policy
 from alf.schedules import ScheduledFraction, as_schedule
 
 
-@configurable("alf")
+@configurable("alf", claims_name=True)
 class EpsilonGreedyPolicy(Policy):
     """Takes the action of the highest value, or, with probability epsilon, a random one.
-
-    In gin files the name is `alf.EpsilonGreedyPolicy`, because TF-Agents registers one, too.
 
     Args:
         observation_spec, data_transformer: as in `Policy`.

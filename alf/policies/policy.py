@@ -13,6 +13,8 @@ from alf.networks.copying import CopyableModule
 from alf.policies.data_transformers import Pipeline
 from alf.schedules import Progress
 
+ONLY_POLICY = "policy"  # the name of the policy where there is one
+
 
 class Policy(CopyableModule, abc.ABC):
     """Chooses actions: data transformer, acting networks, action distribution and the specs of its state.
@@ -61,6 +63,11 @@ class Policy(CopyableModule, abc.ABC):
         counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
         self.progress = Progress(*counts)
         self.data_transformer.use_progress(self.progress)
+
+    @property
+    def policies(self) -> dict[str, "Policy"]:
+        """A dict of this policy, "policy": a `PolicyGroup` has several."""
+        return {ONLY_POLICY: self}
 
     @property
     def time_step_spec(self) -> TimeStep:

@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` says what the files are.
 
-The replay buffer has one file for all checkpoints, `replay_buffer.npz`, see `alf.replay.buffer_file`.
+A replay buffer has one file for all checkpoints, `replay_buffer.npz`, see `alf.replay.buffer_file`. With
+several policies each has its own, `replay_buffer_NAME.npz`.
 """
 
 import concurrent.futures
@@ -37,14 +38,8 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._path = path
         self._driver = driver
         self._max_to_keep = max_to_keep
-        self._replayer = driver.learner.replayer if saves_replay_buffer else None
+        self._replayers = _find_replayers(driver.learner, path) if saves_replay_buffer else {}
         self._compresses = saves_replay_buffer == "compressed"
-        if saves_replay_buffer and not hasattr(self._replayer, "save"):
-            raise ConfigError(
-                f"Trainer.checkpoint_replay_buffer is True, but exp_replayer is {self._replayer.name!r}, "
-                "which keeps nothing"
-            )
-        self._replay_path = os.path.join(path, "replay_buffer.npz")
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
         self._replay_saved = None  # a future
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
@@ -61,8 +56,8 @@ class Checkpointer(tf.train.experimental.PythonState):
             SaveError: if the files cannot be written.
         """
         self._save_learner()
-        if self._replayer is not None:
-            self._save_replay_buffer(is_last)
+        if self._replayers:
+            self._save_replay_buffers(is_last)
         return self._newest
 
     def save_for_evaluation(self):
@@ -123,8 +118,8 @@ class Checkpointer(tf.train.experimental.PythonState):
             logging.error("%s; %s is restored in its place", damage, path)
         files.read_into(self._checkpoint, path, "algorithm")
         self._newest = path
-        if self._replayer is not None:
-            self._load_replay_buffer()
+        for replay_path, replayer in self._replayers.items():
+            _load_replay_buffer(replayer, replay_path)
         return path
 
     def copy_from(self, path):
@@ -143,8 +138,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         files.read_into(tf.train.Checkpoint(learner=learner, state=theirs), path, "algorithm")
         for counter, count in zip(learner.counters, counts, strict=True):
             counter.assign(count)
-        learner.progress.updates.assign_add(1)
-        learner.drop_experience()
+        learner.note_copied_weights()
         self._driver.copy_episodes(theirs.content["driver"])
         # Its checkpoint must not replace that of the weights from before: a kill would leave neither.
         self.iterations += 1
@@ -220,26 +214,48 @@ class Checkpointer(tf.train.experimental.PythonState):
         with replace_file(os.path.join(self._path, "checkpoint")) as file:
             file.write(str(state).encode())
 
-    def _load_replay_buffer(self):
-        if not os.path.exists(self._replay_path):
-            logging.warning("there is no %s: the replay buffer is empty", self._replay_path)
-            return
-        try:
-            self._replayer.load(self._replay_path)
-        except ConfigError as error:
-            hint = "remove the file to continue with an empty replay buffer"
-            raise ConfigError(f"{error}; {hint}") from None
-
-    def _save_replay_buffer(self, is_last):
+    def _save_replay_buffers(self, is_last):
         before = self._replay_saved
         if before is not None and before.done() and before.exception() is not None:
             logging.error("the replay buffer before could not be saved: %r", before.exception())
         if before is not None and not before.done() and not is_last:
             logging.warning("the replay buffer of the checkpoint before is still being written")
         else:
-            self._replay_saved = self._background.submit(
-                self._replayer.save, self._replay_path, self._compresses
-            )
+            self._replay_saved = self._background.submit(self._write_replay_buffers)
+
+    def _write_replay_buffers(self):
+        for path, replayer in self._replayers.items():
+            replayer.save(path, self._compresses)
+
+
+def _find_replayers(learner, folder):
+    """Returns a dict from the path of a file to the replayer whose experience it holds.
+
+    Each of several policies has a file of its own.
+    """
+    saved, names = {}, set()
+    for name, one in learner.learners.items():
+        names.add(repr(one.replayer.name))
+        if hasattr(one.replayer, "save"):
+            file_name = "replay_buffer.npz" if one is learner else f"replay_buffer_{name}.npz"
+            saved[os.path.join(folder, file_name)] = one.replayer
+    if not saved:
+        raise ConfigError(
+            f"Checkpoints.replay_buffer is True, but exp_replayer is {' and '.join(sorted(names))}, "
+            "which keeps nothing"
+        )
+    return saved
+
+
+def _load_replay_buffer(replayer, path):
+    if not os.path.exists(path):
+        logging.warning("there is no %s: the replay buffer is empty", path)
+        return
+    try:
+        replayer.load(path)
+    except ConfigError as error:
+        hint = "remove the file to continue with an empty replay buffer"
+        raise ConfigError(f"{error}; {hint}") from None
 
 
 class _State(tf.train.experimental.PythonState):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from alf import replay
 from alf.algorithms import Algorithm, ImpalaAlgorithm
-from alf.config.kinds import AtLeast, AtMost, NonNegativeFloat, NonNegativeInt, PositiveInt
+from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
@@ -25,13 +25,13 @@ from alf.drivers.driver import Driver, split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_type
+from alf.games.learners import LearnerGroup
 from alf.games.policies import Policies
-from alf.learner import Learner, LearnerGroup, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
 
@@ -63,7 +63,7 @@ class Experiment:
             newest ones; None loads all.
         learner_ctor: callable or dict of such (see `policies`): (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
-        unroll_length: number, T, transitions of an unroll, see `AsyncOffPolicyDriver`.
+        unroll_length: number, T, transitions of an unroll, see `Driver`.
         behavior_ctor: callable () -> behavior, see `BehaviorEnvironment`: a script, a person or another run's
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
             from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
@@ -79,7 +79,7 @@ class Experiment:
             which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
         learner_device: text, the TensorFlow device that has the learner's weights and the optimizer's state,
             and makes the updates, such as "GPU:0". Queues and replay buffers stay in main memory. The actors'
-            device is `AsyncOffPolicyDriver.actor_device`. None leaves the choice to TensorFlow.
+            device is `DriverSettings.actor_device`. None leaves the choice to TensorFlow.
         strategy_ctor: callable () -> `tf.distribute.Strategy`, for `Learner.strategy`, which is called before
             TensorFlow starts: `MultiWorkerMirroredStrategy`, for several learner processes, needs that. None
             leaves it to `Learner.strategy`.
@@ -97,7 +97,7 @@ class Experiment:
         offline_buffer_length: PositiveInt | None = None,
         learner_ctor: Ctors = Learner,
         driver_ctor: Callable[..., Driver] = AsyncOffPolicyDriver,
-        unroll_length: NonNegativeFloat = 8,
+        unroll_length: PositiveFloat = 8,
         behavior_ctor: Callable[[], Any] | None = None,
         num_collectors: NonNegativeInt = 0,
         collectors_ctor: Callable[..., Any] = RayCollectors,
@@ -214,7 +214,7 @@ class Experiment:
 
     def make_policy(
         self, observation_spec: NestedSpec, action_spec: NestedSpec, reward_spec: NestedSpec
-    ) -> Policy | PolicyGroup:
+    ) -> Policy:
         """Makes the policy alone, or a `PolicyGroup`, for environments of these specs.
 
         They are nests of unbatched tensor specs.
@@ -342,7 +342,7 @@ class Experiment:
         numbers = self._policies.resolve_num_sequences(specs.batch_size)
         learners = {}
         for name in self._policies.learning:
-            policy, view = group.policies[name], specs.view(group, name)
+            policy, view = group.policies[name], specs.view(*group.view_specs(name))
 
             def make_replayer(with_env_info, name=name, policy=policy, view=view):
                 kind = self._setting_of(name, self._exp_replayer)

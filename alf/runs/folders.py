@@ -3,9 +3,10 @@
 
 import os
 
+from alf.config.gin_files import CONFIG_FILE
 from alf.errors import ConfigError
 
-CONFIG_FILE, DONE_FILE = "operative_config.gin", "done.json"
+DONE_FILE = "done.json"
 SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
 _KINDS = {CONFIG_FILE: "a run", SWEEP_FILE: "a sweep", POPULATION_FILE: "a population"}
 

@@ -8,6 +8,7 @@ for the folder of ALF's examples, wherever ALF is installed; `versions` of packa
 files that it tracks were changed since. It is null without a repository, or without `Trainer.save_git_state`.
 """
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -55,7 +56,9 @@ def describe_run(policy, git_state=None):
     """
     spec = policy.time_step_spec
     versions = {"alf": __version__, "python": platform.python_version()}
-    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
     git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
     return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions, git)
 

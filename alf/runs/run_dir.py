@@ -13,13 +13,13 @@ from absl import logging
 
 import alf
 from alf.config.comparison import check_same, parse_settings
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
-from alf.runs.folders import CONFIG_FILE, DONE_FILE, check_kind, checkpoints_of, has_checkpoints
+from alf.runs.folders import DONE_FILE, check_kind, checkpoints_of, has_checkpoints
 from alf.runs.git_state import read_git, read_git_state
-from alf.runs.run_description import describe_run
 
 DIFF_FILE = "git_diff.patch"
 _locked: set[int] = set()  # file descriptors of directories
@@ -97,6 +97,8 @@ class RunDir:
         With `save_git_state` also the changes of the user's own code since its commit, if there are any.
         ConfigError is raised if something cannot be written.
         """
+        from alf.runs.run_description import describe_run  # here: commands list runs without TensorFlow
+
         git_state = read_git_state(_list_own_folders()) if save_git_state else None
         contents = {
             CONFIG_FILE: operative_config().encode(),

@@ -13,6 +13,7 @@ import gin
 import tensorflow as tf
 from absl import logging
 
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.config.settings import configurable
@@ -23,11 +24,10 @@ from alf.errors import ConfigError
 from alf.games.players import select_policy
 from alf.policies.agent import Agent
 from alf.policies.policy import Policy
-from alf.policies.policy_group import PolicyGroup
 from alf.runs import checkpoint_files as files
 from alf.runs.experiment import Experiment
 from alf.runs.run_description import read_description
-from alf.runs.run_dir import CONFIG_FILE, checkpoints_of
+from alf.runs.run_dir import checkpoints_of
 
 _MAX_TRIES = 10  # to read a checkpoint of a run that goes on and removes its old ones
 
@@ -158,7 +158,7 @@ def restore_policy(policy, path):
 def load_agent(
     root_dir: FilePath,
     checkpoint: str | int = "newest",
-    policy: Policy | PolicyGroup | None = None,
+    policy: Policy | None = None,
     name: str | None = None,
 ) -> Agent:
     """Loads what was trained: an `Agent`, without environments. Nothing in the run's directory changes.

@@ -16,13 +16,15 @@ from alf.runs.checkpoint_variables import find_differences, list_saved, list_som
 from alf.runs.saved_run import SavedRun
 
 
-def warm_start(algorithm, initial_checkpoint):
-    """Gives an `Algorithm` and its policy the weights that `Trainer.initial_checkpoint` names.
+def warm_start(learner, initial_checkpoint):
+    """Gives a learner's algorithm and policy the weights that `Trainer.initial_checkpoint` names.
+
+    Several policies get the weights of the policies of the same names, or all of them those of the only one.
 
     The counters of environment steps and updates stay as they are, and so do optimizers.
 
     Args:
-        algorithm: `Algorithm`.
+        learner: `Learner` or `LearnerGroup`.
         initial_checkpoint: "DIR", a run's directory, whose newest checkpoint is taken, or a checkpoint's path
             (".../ckpt-N"): all variables of the algorithm and its policy. "PART@DIR": those variables of the
             policy whose name contains PART, one or more attributes like "encoder" or "network/head". Target
@@ -36,15 +38,13 @@ def warm_start(algorithm, initial_checkpoint):
     """
     try:
         part, path = _find_checkpoint(initial_checkpoint)
-        variables = _restore(algorithm, part, path)
+        num_variables = sum(
+            _restore(one.algorithm, name, part, path) for name, one in learner.learners.items()
+        )
     except (ConfigError, OSError, tf.errors.OpError) as error:
         text = " ".join(str(error).split())
         raise ConfigError(f"Trainer.initial_checkpoint is {initial_checkpoint!r}: {text}") from None
-    if part:
-        for module in algorithm.submodules:
-            if isinstance(module, TargetUpdater):
-                module.copy()
-    return f"starts with {len(variables)} variables of {path}"
+    return f"starts with {num_variables} variables of {path}"
 
 
 def _find_checkpoint(text):
@@ -70,19 +70,24 @@ def _exists(path):
     return os.path.isdir(path) or os.path.exists(path + files.COMPLETE)
 
 
-def _restore(algorithm, part, path):
-    """Restores variables; returns them, a dict by name."""
-    reader = tf.train.load_checkpoint(path)
-    keys = list_saved(reader, ["learner", "policy" if part else "algorithm"])
+def _restore(algorithm, name, part, path):
+    """Restores variables of an algorithm whose policy has a name; returns how many."""
+    reader, module = tf.train.load_checkpoint(path), "policy" if part else "algorithm"
+    ways = ["learner", "learners", name, module], ["learner", module]
+    keys = next(filter(None, (list_saved(reader, way) for way in ways)), None)
     if keys is None:
-        raise ConfigError(f"{path} is of a run with several policies, and no single one can be taken out")
+        raise ConfigError(f"{path} is of a run with several policies, of which none has the name {name!r}")
     variables = list_variables(algorithm.policy if part else algorithm)
     if part:
         keys, variables = _select(part, keys, "of the checkpoint"), _select(part, variables, "of this run")
     _check_same(reader, keys, variables, path)
-    for name, variable in variables.items():
-        variable.assign(reader.get_tensor(keys[name]))
-    return variables
+    for key, variable in variables.items():
+        variable.assign(reader.get_tensor(keys[key]))
+    if part:
+        for submodule in algorithm.submodules:
+            if isinstance(submodule, TargetUpdater):
+                submodule.copy()
+    return len(variables)
 
 
 def _select(part, names, place):

@@ -13,12 +13,12 @@ import tensorflow as tf
 from absl import logging
 
 from alf.callback import Callback
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.files import write_file
 from alf.core.seeds import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.runs.experiment import Experiment
-from alf.runs.folders import CONFIG_FILE
 from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
 from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE, read_json

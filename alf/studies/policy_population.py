@@ -15,8 +15,8 @@ from alf.config.parsing import parse_config
 from alf.config.settings import Role, configurable
 from alf.core.extras import import_extra
 from alf.drivers.metrics import Metric
-from alf.environments.policy_mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.errors import ConfigError
+from alf.games.mapping import MappedEnvironment, PolicyMapping, find_agents
 from alf.games.policies import Policies
 from alf.schedules import assign_tunables, find_tunables
 from alf.studies.evolution import Evolution, Mutation, Replacement

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.specs import array_spec
 
 from alf.core.annotations import Environment, Nest
-from alf.data_structures import FIRST, LAST
+from alf.core.array_spec import BoundedArraySpec
+from alf.data_structures import FIRST, LAST, EnvStep
 from alf.environments.spaces import sample_actions
 
 
 def sample_action(env: Environment, rng: np.random.RandomState) -> Nest:
-    """Returns a random nest of actions [B, ...] of a batched `PyEnvironment`, see `sample_actions`."""
+    """Returns a random nest of actions [B, ...] of a batched environment, see `sample_actions`."""
     return sample_actions(env.action_spec(), env.batch_size, rng)
 
 
 def rollout(env: Environment, num_steps: int, action_seed: int = 0) -> list[Any]:
-    """Returns the `num_steps + 1` TF-Agents `TimeStep`s of a reset and of random steps, by `action_seed`."""
+    """Returns the `EnvStep`s of a reset and of `num_steps` random actions, by `action_seed`."""
     rng = np.random.RandomState(action_seed)
     return [env.reset()] + [env.step(sample_action(env, rng)) for _ in range(num_steps)]
 
@@ -61,16 +61,17 @@ class EnvironmentContract:
         assert self.env.batch_size >= 1
 
     def test_time_steps_match_their_specs(self) -> None:
-        step_type_spec = array_spec.BoundedArraySpec((), np.int32, FIRST, LAST, "step_type")
-        spec = self.env.time_step_spec()._replace(step_type=step_type_spec)
+        step_type = BoundedArraySpec((), np.int32, FIRST, LAST, "step_type")
+        spec = EnvStep(step_type, *self.env.time_step_spec()[1:])
         for time_step in rollout(self.env, self.num_steps):
+            time_step = EnvStep(*time_step)
             tf.nest.assert_same_structure(spec, time_step)
             for s, x in zip(tf.nest.flatten(spec), tf.nest.flatten(time_step), strict=True):
                 assert isinstance(x, np.ndarray), f"{s.name} is {type(x)}, not an array"
                 found, expected = (x.dtype, x.shape), (s.dtype, (self.env.batch_size, *s.shape))
                 assert found == expected, f"{s.name} is {found} instead of {expected}"
                 assert x.flags.c_contiguous, f"{s.name} is not C-contiguous"
-                if isinstance(s, array_spec.BoundedArraySpec):
+                if hasattr(s, "minimum"):
                     in_bounds = np.all(x >= s.minimum) and np.all(x <= s.maximum)
                     assert in_bounds, f"{s.name} is out of bounds: {x}"
 

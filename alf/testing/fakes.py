@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.trajectories import time_step as ts
 
 from alf.core.annotations import Array, Environment, Nest, NestedSpec
 from alf.core.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
-from alf.data_structures import FIRST, LAST, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
+from alf.data_structures import FIRST, LAST, EnvStep, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
 from alf.policies import Policy
 from alf.policies.data_transformers import Pipeline
@@ -259,7 +258,7 @@ class SpecEnvironment(BatchedEnvironment):
         reward[self._step_type == FIRST] = 0
         terminates = (self._step_type == LAST) & (self._rng.random(self._batch_size) < 0.5)
         observation = tf.nest.map_structure(draw, self._observation_spec)
-        return ts.TimeStep(self._step_type.copy(), reward, 1 - terminates.astype(np.float32), observation)
+        return EnvStep(self._step_type.copy(), reward, 1 - terminates.astype(np.float32), observation)
 
     def _reset(self):
         self._step_type = np.zeros(self._batch_size, np.int32)

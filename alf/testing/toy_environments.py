@@ -2,12 +2,11 @@
 """Batched environments for tests, in NumPy alone. Each of them is made to show one kind of bug."""
 
 import numpy as np
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.config.kinds import PositiveInt
 from alf.config.settings import check_value, checked
-from alf.data_structures import FIRST, LAST, MID
+from alf.core.array_spec import ArraySpec, BoundedArraySpec
+from alf.data_structures import FIRST, LAST, MID, EnvStep
 from alf.environments import BatchedEnvironment
 
 
@@ -48,7 +47,7 @@ class _ToyEnvironment(BatchedEnvironment):
         first = self._step_in_episode == 0
         last = self._step_in_episode == self._length
         observation = self._observe(first)  # first, because it may change _terminates
-        return ts.TimeStep(
+        return EnvStep(
             step_type=np.where(first, FIRST, np.where(last, LAST, MID)).astype(np.int32),
             reward=np.where(first, 0, reward).astype(np.float32),
             discount=1 - (last & self._terminates).astype(np.float32),
@@ -57,7 +56,7 @@ class _ToyEnvironment(BatchedEnvironment):
 
 
 def _discrete_action(num_actions):
-    return array_spec.BoundedArraySpec((), np.int64, 0, num_actions - 1, "action")
+    return BoundedArraySpec((), np.int64, 0, num_actions - 1, "action")
 
 
 class CountingEnvironment(_ToyEnvironment):
@@ -84,7 +83,7 @@ class CountingEnvironment(_ToyEnvironment):
     ) -> None:
         del seed
         row = np.arange(batch_size)
-        observation_spec = array_spec.BoundedArraySpec((3,), np.float32, 0.0, name="observation")
+        observation_spec = BoundedArraySpec((3,), np.float32, 0.0, name="observation")
         super().__init__(batch_size, episode_length + row % 3, observation_spec, _discrete_action(2))
         self._env_id = env_index * batch_size + row
         self._num_steps_before = np.full([batch_size], -1, np.int64)
@@ -129,8 +128,8 @@ class MatchObservationEnvironment(_ToyEnvironment):
         size, low, action_spec = num_actions, 0.0, _discrete_action(num_actions)
         if continuous:
             size, low = 1, -1.0
-            action_spec = array_spec.BoundedArraySpec((1,), np.float32, -2.0, 2.0, "action")
-        observation_spec = array_spec.BoundedArraySpec((size,), np.float32, low, 1.0, "observation")
+            action_spec = BoundedArraySpec((1,), np.float32, -2.0, 2.0, "action")
+        observation_spec = BoundedArraySpec((size,), np.float32, low, 1.0, "observation")
         super().__init__(batch_size, episode_length, observation_spec, action_spec)
         self._continuous = continuous
         self._num_actions = num_actions
@@ -166,7 +165,7 @@ class RememberEnvironment(_ToyEnvironment):
     _terminates = True
 
     def __init__(self, batch_size: int, delay: int = 3, seed: int | None = 0) -> None:
-        observation_spec = array_spec.BoundedArraySpec((2,), np.float32, 0.0, 1.0, "observation")
+        observation_spec = BoundedArraySpec((2,), np.float32, 0.0, 1.0, "observation")
         super().__init__(batch_size, delay, observation_spec, _discrete_action(2))
         self._rng = np.random.default_rng(seed)
         self._bit = np.zeros([batch_size], np.int64)
@@ -199,7 +198,7 @@ class NullEnvironment(BatchedEnvironment):
         observation_dim: PositiveInt = 4,
         episode_length: PositiveInt | None = None,
     ) -> None:
-        observation_spec = array_spec.ArraySpec((observation_dim,), np.float32, "observation")
+        observation_spec = ArraySpec((observation_dim,), np.float32, "observation")
         super().__init__(batch_size, observation_spec, _discrete_action(2))
         self._episode_length = episode_length
         self._step_in_episode = 0
@@ -208,7 +207,7 @@ class NullEnvironment(BatchedEnvironment):
         observation = np.zeros([batch_size, observation_dim], np.float32)
         for array in (*step_types, reward, discount, observation):
             array.setflags(write=False)
-        self._time_steps = [ts.TimeStep(x, reward, discount, observation) for x in step_types]
+        self._time_steps = [EnvStep(x, reward, discount, observation) for x in step_types]
 
     def _reset(self):
         self._step_in_episode = 0

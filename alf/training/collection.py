@@ -7,7 +7,6 @@ from absl import logging
 
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
-from alf.learner import LearnerGroup
 from alf.training.stop_criteria import Position
 
 _NO_ENVIRONMENTS = "there are no environments, so nothing collects"
@@ -74,10 +73,11 @@ class Collection:
         Arguments are as in `advance`.
         """
         is_over = self._find_phase(iterations, env_steps) is self._after
-        if self._until is not None and is_over and not self._driver.learner.replayer.num_steps():
+        learners = self._driver.learner.learners.values()
+        if self._until is not None and is_over and not all(one.replayer.num_steps() for one in learners):
             raise ConfigError(
                 f"Trainer.collect_until_env_steps is {self._until}: collection has ended, and the replay "
-                "buffer is empty. Trainer.checkpoint_replay_buffer = True would have kept it; a higher "
+                "buffer is empty. Checkpoints.replay_buffer = True would have kept it; a higher "
                 "collect_until_env_steps collects again"
             )
 
@@ -107,23 +107,22 @@ def _check_learner(setting, driver):
     """Raises ConfigError unless the learner of a driver with environments can train without collection."""
     if isinstance(driver, OfflineDriver):
         raise ConfigError(f"{setting} is set: {_NO_ENVIRONMENTS}")
-    if isinstance(driver.learner, LearnerGroup):
-        raise ConfigError(f"{setting} is set: it does not know several policies")
-    if driver.learner.needs_fresh_experience:
-        raise ConfigError(
-            f"{setting} is set: exp_replayer must be one to sample from then, such as 'uniform', not "
-            f"{driver.learner.replayer.name!r}, and ReplayTraining.clear_replay_buffer False"
-        )
+    for learner in driver.learner.learners.values():
+        if learner.needs_fresh_experience:
+            raise ConfigError(
+                f"{setting} is set: exp_replayer must be one to sample from then, such as 'uniform', not "
+                f"{learner.replayer.name!r}, and ReplayTraining.clear_replay_buffer False"
+            )
 
 
 def _check_offline_part(learner):
     """Raises ConfigError unless there is something to train on before collection begins."""
-    if learner.replayer.offline is None:
+    if any(one.replayer.offline is None for one in learner.learners.values()):
         raise ConfigError(
             "Trainer.collect_from_iteration is set: there is nothing to train on before collection begins; "
             "set Experiment.offline_buffer"
         )
-    if learner.policy.data_transformer.has_statistics:
+    if any(one.policy.data_transformer.has_statistics for one in learner.learners.values()):
         raise ConfigError(
             "Trainer.collect_from_iteration is set: data transformers that learn from fresh experience, such "
             "as ObservationNormalizer, would have learned nothing before collection begins"

@@ -1,166 +1,98 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Summaries: what a run shows, for TensorBoard and as a table. docs/metrics.md has all names."""
+"""Summaries: what a run shows in TensorBoard and `progress.csv`. docs/metrics.md has all names."""
 
-import ast
-import contextlib
-import os
-import re
-import time
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
 
-import gin
-import numpy as np
-import tensorflow as tf
-from absl import logging
-from tensorboard.compat.proto import summary_pb2
-from tensorboard.plugins.histogram import metadata as histogram_metadata
-from tensorboard.plugins.hparams import api as hparams
-from tensorboard.plugins.image import metadata as image_metadata
-from tensorboard.plugins.scalar.summary_v2 import scalar_pb
-from tensorboard.plugins.text.summary_v2 import text_pb
-
-from alf.config.comparison import parse_settings
-from alf.config.settings import Role, find_role
-from alf.runs.progress_file import PROGRESS_FILE, ProgressFile
-
-# Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
-_TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
-_WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
-_BUCKETS = 30  # of a histogram, as many as TensorBoard's own have
-_MOST_NUMBERS = 1_000_000  # of a histogram: 256 stacks of 84 x 84 pixels would take 0.3 s at each summary
-# What TensorBoard's HPARAMS page shows beside the settings. It would show each scalar of an event file.
-_COMPARED = re.compile(
-    r"metrics/(policies/\w+/)?AverageReturn|metrics/league/Elo|eval/return_mean"
-    r"|throughput/steps_per_second_5min"
-)
+from alf.callback import Callback
+from alf.config.kinds import NonNegativeFloat
+from alf.config.settings import Role, configurable
+from alf.training.machine import MachineMeter
+from alf.training.stages import StageMeter
+from alf.training.summary_writer import SummaryWriter, read_hyperparameters, write_histogram
 
 
-class Summaries:
-    """Writes event files for TensorBoard, and `progress.csv` beside their directories.
-
-    What cannot be written, because the disk is full for instance, is lost with a warning: training goes on.
+@configurable("alf.training", role=Role.EXECUTION)
+class Summaries(Callback):
+    """Writes summaries from time to time and at the end of a run.
 
     Args:
-        path: directory of the event file.
-        env_steps: those of the checkpoint that the run continues from, or None, see `ProgressFile`.
+        interval: seconds between two summaries.
+        custom: callable (trainer) that each summary calls, from the thread that trains; None: none. What it
+            writes with `tf.summary.scalar`, `tf.summary.histogram` and so on is in TensorBoard. An error that
+            it raises ends the run.
+
+    Attributes:
+        writer: `SummaryWriter`; None before the run begins.
+        stages: `StageMeter` of the driver's threads.
     """
 
-    def __init__(self, path, env_steps=None):
-        self._path, folder = path, os.path.dirname(path)
-        # A directory of its own: TensorBoard compares runs by all scalars that are beside the settings.
-        self._compared = os.path.join(folder, "hparams")
-        self._table = os.path.join(folder, PROGRESS_FILE)
-        self._progress_file = ProgressFile(self._table, env_steps)
-        self._writers = {}  # by directory
-        self._warned = {}  # when, by path
+    def __init__(self, interval: NonNegativeFloat = 2.0, custom: Callable[[Any], None] | None = None) -> None:
+        self._interval, self._custom = interval, custom
+        self.writer: Any = None
+        self.stages: Any = None
+        self._machine: Any = None
+        self._summary: dict[str, Any] = {}  # of the last updates
+        self._has_trained = False
+        self._written_at = self._written_iteration = None  # time of the training loop, and where it was
 
-    def describe(self, step, settings):
-        """Writes the configuration as a text, and the settings that TensorBoard compares runs by.
+    def on_begin(self, trainer: Any) -> None:
+        self._machine = MachineMeter()
+        env_steps = trainer.counters["env_steps"] if trainer.restored else None
+        self.writer = SummaryWriter(trainer.summary_path, env_steps)
+        self.writer.describe(trainer.summary_step, read_hyperparameters())
+        self._written_at, self._written_iteration = trainer.now, trainer.counters["iterations"]
 
-        Args:
-            step: int, the x axis.
-            settings: dict by name of numbers, bools and texts.
-        """
-        # Markdown shows indented lines as they are.
-        config = "\n".join(f"    {line}" for line in gin.operative_config_str().splitlines())
-        self.show(step, lambda: tf.summary.text("config/operative_config", config))
-        # Runs with the same name would be one to TensorBoard, which would show their averages.
-        # The page shows the beginning of a name.
-        folder, name = os.path.split(os.path.dirname(self._path))
-        self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
+    def on_check(self, trainer: Any) -> None:
+        # The last summary may come soon after the one before.
+        shortest, progress = 0.5 * self._interval, trainer.learner.progress
+        self.stages = StageMeter(trainer.driver.clocks, lambda: int(progress.updates), shortest)
 
-    def write(self, step, env_steps, seconds, values):
-        """Writes a dict of scalars by name. A text goes to TensorBoard alone, a count of steps to the table.
+    def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
+        self._summary = summary or self._summary  # the last one, where no update was due
+        if summary and not self._has_trained:
+            self._has_trained = True
+            self.stages.restart()  # without the time to compile
 
-        Args:
-            step: int, the x axis.
-            env_steps: int, environment steps learned from.
-            seconds: since the first train step of this run.
-            values: the dict.
-        """
-        self.show(step, lambda: _write_values(values))
-        compared = {f"hparams/{k}": value for k, value in values.items() if _COMPARED.fullmatch(k)}
-        if compared:
-            self._write(self._compared, step, lambda: _write_values(compared))
-        with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
-            numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
-            self._progress_file.write(env_steps, seconds, numbers)
+    def on_iter_begin(self, trainer: Any) -> None:
+        # Here, so that the values with which a run ends are always shown, and at a place of their own.
+        is_due = trainer.now - self._written_at >= self._interval
+        if is_due and trainer.position.num_iterations != self._written_iteration:
+            self._write(trainer)
 
-    def show(self, step, write):
-        """Calls `write` (): what it writes with `tf.summary.scalar` and so on is shown at a step."""
-        self._write(self._path, step, write)
+    def on_end(self, trainer: Any, reason: str) -> None:
+        if trainer.counters["iterations"] != self._written_iteration:
+            self._write(trainer)
 
-    def close(self):
-        """Closes the event files."""
-        for path, writer in self._writers.items():
-            with self._warn_of_errors(path):
-                writer.close()
+    def on_close(self, trainer: Any) -> None:
+        if self.writer is not None:
+            self.writer.close()
 
-    def _write(self, path, step, write):
-        with self._warn_of_errors(path):
-            if path not in self._writers:
-                self._writers[path] = tf.summary.create_file_writer(path)
-            with self._writers[path].as_default(step=step):
-                write()
-            self._writers[path].flush()
+    def measure(self, trainer: Any) -> dict[str, Any]:
+        """Returns what to show, a dict by name of scalars and of a text."""
+        values = {f"metrics/{name}": metric.result() for name, metric in trainer.metrics.items()}
+        # The averages of episodes have no value before the first episode has ended.
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
+        values |= {f"train/{name}": value for name, value in self._summary.items()}
+        progress = trainer.progress
+        for name, steps in (("", progress.trained), ("collected_", progress.collected)):
+            rates = steps.rates().items()
+            values |= {f"throughput/{name}steps_per_second_{window}": rate for window, rate in rates}
+        values |= self.stages.measure(trainer.collects)
+        values |= self._machine.measure()
+        values |= {f"queues/{name}": size for name, size in trainer.driver.queue_sizes().items()}
+        values |= {f"replay/{name}": n for name, n in trainer.learner.replay_counts().items()}
+        values["environments/worker_restarts"] = trainer.driver.num_restarts
+        values["train/iterations"] = trainer.counters["iterations"]
+        return values
 
-    @contextlib.contextmanager
-    def _warn_of_errors(self, path, *kinds):
-        try:
-            yield
-        except (OSError, tf.errors.OpError, *kinds) as error:
-            if time.monotonic() - self._warned.get(path, float("-inf")) >= _WARNING_SECONDS:
-                self._warned[path] = time.monotonic()
-                logging.warning("no summaries can be written to %s: %s", path, error)
-
-
-def _write_values(values):
-    """Writes scalars and texts by name in one operation, where `tf.summary.scalar` takes one for each."""
-    summary = summary_pb2.Summary()
-    for name, value in values.items():
-        if isinstance(value, str):
-            summary.MergeFrom(text_pb(name, value))
-        elif name not in _TABLE_ONLY:
-            summary.MergeFrom(scalar_pb(name, value))
-    tf.summary.experimental.write_raw_pb(summary.SerializeToString())
-
-
-def write_histogram(name, values):
-    """Writes how numbers are distributed, an array of any shape; those that are not finite do not count.
-
-    Of more than a million numbers, a million that are drawn at random count. `tf.summary.histogram` takes all
-    of them, with 240 bytes of memory for each number.
-    """
-    values = np.asarray(values).ravel()
-    if values.size > _MOST_NUMBERS:  # every k-th would show some columns of an image alone
-        values = values[np.random.default_rng(0).integers(values.size, size=_MOST_NUMBERS)]
-    values = values.astype(np.float64)
-    counts, edges = np.histogram(values[np.isfinite(values)], _BUCKETS)
-    buckets = np.stack([edges[:-1], edges[1:], counts], axis=1)
-    metadata = histogram_metadata.create_summary_metadata(display_name=None, description=None)
-    tf.summary.write(name, buckets, metadata=metadata)
-
-
-def write_gif(name, gif):
-    """Writes an animated picture, a `Gif` of `alf.evaluation.video`."""
-    metadata = image_metadata.create_summary_metadata(display_name=None, description=None)
-    tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)
-
-
-def read_hyperparameters():
-    """Returns the settings in force by which TensorBoard compares runs: numbers, bools and texts by name.
-
-    Settings that make no other experiment, such as `StopCriteria.num_env_steps`, are left out, but for seeds.
-    A value of another type becomes a text, as gin writes it.
-    """
-    settings = parse_settings(gin.operative_config_str())
-    roles = {name: find_role(name) for name in settings}
-    shown = [name for name, role in roles.items() if role.tells_apart or role is Role.SEED]
-    return {name: _read_value(settings[name]) for name in shown}
-
-
-def _read_value(text):
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):  # such as "@Adam()"
-        return text
-    return value if isinstance(value, (bool, int, float, str)) else text
+    def _write(self, trainer):
+        self._written_at, self._written_iteration = trainer.now, trainer.counters["iterations"]
+        step, position = trainer.summary_step, trainer.position
+        self.writer.write(step, position.num_env_steps, position.max_seconds, self.measure(trainer))
+        for name, values in trainer.learner.histograms().items():
+            self.writer.show(step, functools.partial(write_histogram, name, values))
+        if self._custom is not None:
+            self.writer.show(step, functools.partial(self._custom, trainer))

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Python environments that step as a batch: `EnvBatch` in this process, `WorkerPool` in worker processes.
 
-This package is not part of `alf.environments`, because that imports TF-Agents, and a worker process must not:
-it starts in 0.2 s with 40 MiB, and would need 4 s and 590 MiB with TensorFlow.
+This package is not part of `alf.environments`, because that imports TensorFlow. A worker process starts in
+0.2 s with 40 MiB; with TensorFlow it would need 4 s and 590 MiB.
 """
 
 from alf.workers.env_batch import EnvBatch, make_rendered, takes_argument

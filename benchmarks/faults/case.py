@@ -16,7 +16,7 @@ Experiment.seed = 0
 Experiment.unroll_length = 4
 alf.environments.load.name = "Faulty-v0"
 alf.environments.load.batch_size = 2
-Trainer.checkpoint_interval = 0.3
+Checkpoints.interval = 0.3
 StopCriteria.max_seconds = 10
 Adam.learning_rate = 1e-3
 """
@@ -28,7 +28,7 @@ UniformReplayer.capacity = 2000
 ReplayTraining.mini_batch_size = 8
 ReplayTraining.initial_collect_steps = 50
 ReplayTraining.replay_ratio = 0.25
-Trainer.checkpoint_replay_buffer = True
+Checkpoints.replay_buffer = True
 """
 CONFIGS = {
     "impala": """

@@ -14,7 +14,7 @@ CASES = _CASES.cases
 
 def _make_run(lab, config="impala", iterations=6):
     """Makes a finished run with several checkpoints; returns their paths, the newest last."""
-    params = [f"StopCriteria.num_iterations = {iterations}", "Trainer.checkpoint_interval = 0.0"]
+    params = [f"StopCriteria.num_iterations = {iterations}", "Checkpoints.interval = 0.0"]
     training = lab.run(config, params)
     found = find_checkpoints(lab.root_dir)
     if training.status or len(found) < 2:
@@ -158,7 +158,7 @@ _add_number_cases()
 @_CASES.add("diverges", "a learning rate of 1e30")
 def _diverge(lab):
     # A checkpoint holds the learning rate, too: the run has this one from its start.
-    params = ["Adam.learning_rate = 1e30", "Trainer.checkpoint_interval = 0.0"]
+    params = ["Adam.learning_rate = 1e30", "Checkpoints.interval = 0.0"]
     training = lab.run("impala", params)
     outcome = Expected(1, "learning_rate").check(training, training.started)
     for path in find_checkpoints(lab.root_dir):

@@ -90,7 +90,7 @@ _add_stop_iteration_cases()
 @_CONFIG.add("events_disk_full", "no space for TensorBoard's events")
 def _fill_disk(lab):
     # Events are the only file that grows; a checkpoint of this network has less than 60 kB.
-    params = ["Trainer.summary_interval = 0.0", "StopCriteria.max_seconds = 8"]
+    params = ["Summaries.interval = 0.0", "StopCriteria.max_seconds = 8"]
     training = lab.run("impala", params, process={"file_bytes": 200_000})
     return Expected(0, r"(?i)(summar|event|tensorboard).*(fail|written|space|large|error)", saved=True).check(
         training
@@ -99,7 +99,7 @@ def _fill_disk(lab):
 
 @_CONFIG.add("temp_folder", "kill -9 during a save, and a new start")
 def _kill_during_save(lab):
-    params = ["Trainer.checkpoint_interval = 0.0", "StopCriteria.max_seconds = 60"]
+    params = ["Checkpoints.interval = 0.0", "StopCriteria.max_seconds = 60"]
     training = lab.train_until_saved("impala", params)
     folder = lab.root_dir / "checkpoints"
     training.wait_until(lambda: _spin_until_temp(folder), 30, "a save")
@@ -139,7 +139,7 @@ def _continue_with_seeds(lab):
     return outcome
 
 
-_TIMEOUT = ["AsyncOffPolicyDriver.stall_timeout = 3"]
+_TIMEOUT = ["Monitoring.stall_timeout = 3"]
 
 
 @_STALLS.add("stall", "an environment in this process hangs")
@@ -158,7 +158,7 @@ def _stall(lab):
 @_STALLS.add("stall_warn", 'the same with on_stall = "warn", for 6 s')
 def _warn_of_stall(lab):
     fault = {"kind": "sleep_6", "where": "step", "when": True}
-    params = [*_TIMEOUT, "AsyncOffPolicyDriver.on_stall = 'warn'", "StopCriteria.max_seconds = 20"]
+    params = [*_TIMEOUT, "Monitoring.on_stall = 'warn'", "StopCriteria.max_seconds = 20"]
     training = lab.train_until_saved("impala", params, fault=fault)
     training.inject()
     training.wait_until(lambda: training.events("fault_ended"), 30, "the end of the stall")

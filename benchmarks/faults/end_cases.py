@@ -60,7 +60,7 @@ def _signal_while_hanging(lab, config):
 
 @_CASES.add("sigterm_at_start_with_copies", "SIGTERM during the start, with parameter_update_period")
 def _signal_at_start(lab):
-    params = ["AsyncOffPolicyDriver.parameter_update_period = 4", "StopCriteria.max_seconds = 60"]
+    params = ["DriverSettings.parameter_update_period = 4", "StopCriteria.max_seconds = 60"]
     training = lab.start("impala", params)
     training.wait_for_line("tensorboard --logdir")
     sent = training.send(signal.SIGTERM)

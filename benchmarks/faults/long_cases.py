@@ -84,7 +84,7 @@ def _soak(lab):
         "PythonEnvironment.step_timeout = 2.0",
         "PythonEnvironment.max_restarts = 1_000_000",
         f"StopCriteria.max_seconds = {seconds}",
-        "Trainer.checkpoint_interval = 10.0",
+        "Checkpoints.interval = 10.0",
         "alf.environments.load.step_seconds = 0.0005",
     ]
     fault = {"kind": "sleep_1", "where": "step", "at": 5000, "times": 20}

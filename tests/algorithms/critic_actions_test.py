@@ -4,15 +4,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.algorithms.action_values import action_to_index, action_to_unit_box
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
 
 BOXES = {
-    "scalar": tensor_spec.BoundedTensorSpec((), tf.float32, -2.0, 2.0),
-    "vector": tensor_spec.BoundedTensorSpec((3,), tf.float32, [-1.0, 0.0, -5.0], [1.0, 10.0, -4.0]),
-    "matrix": tensor_spec.BoundedTensorSpec((2, 3), tf.float64, -0.5, [1.0, 2.0, 3.0]),
+    "scalar": BoundedTensorSpec((), tf.float32, -2.0, 2.0),
+    "vector": BoundedTensorSpec((3,), tf.float32, [-1.0, 0.0, -5.0], [1.0, 10.0, -4.0]),
+    "matrix": BoundedTensorSpec((2, 3), tf.float64, -0.5, [1.0, 2.0, 3.0]),
 }
 
 
@@ -34,13 +34,13 @@ def test_bounds_become_one():
 
 
 def test_a_number_without_a_choice_becomes_zero():
-    spec = tensor_spec.BoundedTensorSpec((2,), tf.float32, [-1.0, 3.0], [1.0, 3.0])
+    spec = BoundedTensorSpec((2,), tf.float32, [-1.0, 3.0], [1.0, 3.0])
     np.testing.assert_array_equal(action_to_unit_box(tf.constant([[0.5, 3.0]]), spec), [[0.5, 0.0]])
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32, tf.uint8])
 def test_action_to_index(dtype):
-    spec = tensor_spec.BoundedTensorSpec((), dtype, 2, 5)
+    spec = BoundedTensorSpec((), dtype, 2, 5)
     index = action_to_index(tf.constant([[2, 5, 3]], dtype), spec)
     np.testing.assert_array_equal(index, [[0, 3, 1]])
     np.testing.assert_array_equal(CategoricalActions(spec).action(tf.cast(index, tf.int32)), [[2, 5, 3]])

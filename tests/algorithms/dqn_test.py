@@ -8,10 +8,9 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.algorithms import DqnAlgorithm
-from alf.core.nest_utils import zeros_from_spec
+from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.learner import Learner
@@ -22,7 +21,7 @@ from alf.schedules import LinearSchedule
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-ACTION = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
+ACTION = BoundedTensorSpec((), tf.int64, 1, 3)
 N, L, B = 3, 5, 6
 STEP_TYPE = np.full((L + 1, B), MID, np.int32)
 STEP_TYPE[1, 0], STEP_TYPE[2, 0] = LAST, FIRST  # terminated
@@ -225,7 +224,7 @@ def test_recurrent_loss_follows_the_stored_state():
 @pytest.mark.parametrize("tau, period", [(1.0, 2), (0.25, 1)])
 def test_target_network_follows(tau, period):
     algorithm = make_algorithm(tau=tau, target_update_period=period)
-    update = make_learner(algorithm).update
+    update = make_learner(algorithm)._update
     experience = make_experience(algorithm)
     sources, targets = algorithm.policy.network.variables, algorithm._target_network.variables
     for i in range(1, 5):
@@ -322,8 +321,8 @@ def test_settings_are_checked(name, value):
 @pytest.mark.parametrize(
     "action_spec",
     [
-        tensor_spec.BoundedTensorSpec((2,), tf.int32, 0, 3),
-        tensor_spec.BoundedTensorSpec((), tf.float32, 0.0, 1.0),
+        BoundedTensorSpec((2,), tf.int32, 0, 3),
+        BoundedTensorSpec((), tf.float32, 0.0, 1.0),
         tf.TensorSpec((), tf.int32),
         {"a": ACTION},
     ],

@@ -8,13 +8,12 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec, tensor_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.algorithms import ImpalaAlgorithm, PPOAlgorithm
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
+from alf.core.nest_utils import BoundedTensorSpec
+from alf.data_structures import FIRST, LAST, MID, EnvStep, Experience, TimeStep
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
-from alf.environments import BatchedEnvironment
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.learner.minibatches import merge_unrolls
@@ -23,10 +22,11 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.literal_returns import literal_n_step, literal_vtrace
+from tests.builders import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
-CONTINUOUS = tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
+DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
+CONTINUOUS = BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
 T, B = 7, 3
 # An end inside, an end at row 0, a whole episode between two ends, an end in the bootstrap row.
 STEP_TYPE = np.full((T + 1, B), MID)
@@ -368,12 +368,12 @@ class Bandit(BatchedEnvironment):
     LOW, SIZES = np.array([0, 1, -1]), np.array([2, 3, 4])
 
     def __init__(self, batch_size=256):
-        vector = array_spec.ArraySpec((9 + 2 + 5,), np.float32)
-        mask = {"button": array_spec.BoundedArraySpec((5,), np.int8, 0, 1)}
+        vector = ArraySpec((9 + 2 + 5,), np.float32)
+        mask = {"button": BoundedArraySpec((5,), np.int8, 0, 1)}
         action_spec = {
-            "button": array_spec.BoundedArraySpec((), np.int64, 1, 5),
-            "keys": array_spec.BoundedArraySpec((3,), np.int32, self.LOW, self.LOW + self.SIZES - 1),
-            "move": array_spec.BoundedArraySpec((2,), np.float64, 1.0, 5.0),
+            "button": BoundedArraySpec((), np.int64, 1, 5),
+            "keys": BoundedArraySpec((3,), np.int32, self.LOW, self.LOW + self.SIZES - 1),
+            "move": BoundedArraySpec((2,), np.float64, 1.0, 5.0),
         }
         super().__init__(batch_size, {"action_mask": mask, "observation": vector}, action_spec)
         self._rng = np.random.default_rng(0)
@@ -415,9 +415,7 @@ class Bandit(BatchedEnvironment):
     def _time_step(self, step_type, reward, observation):
         rows = self.batch_size
         discount = np.full(rows, step_type == FIRST, np.float32)
-        return ts.TimeStep(
-            np.full(rows, step_type, np.int32), reward.astype(np.float32), discount, observation
-        )
+        return EnvStep(np.full(rows, step_type, np.int32), reward.astype(np.float32), discount, observation)
 
 
 def make_for(env, action_ctor):
@@ -454,7 +452,7 @@ def test_learns_every_kind_of_action_and_is_on_policy_before(box):
     tf.random.set_seed(0)
     env = Bandit()
     learner = make_for(env, BOXES[box])
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=4)
     before = greedy_rewards(learner.policy, env)
     try:
         driver.start()

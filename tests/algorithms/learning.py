@@ -10,6 +10,7 @@ from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.learner import ReplayTraining
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import RememberEnvironment
+from tests.builders import build_driver
 
 DELAY = 2
 
@@ -25,7 +26,7 @@ def train(env, make_learner, unroll_length, num_updates):
     """
     tf.random.set_seed(0)
     learner = make_learner(EnvSpecs([env]))
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=unroll_length)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=unroll_length)
     try:
         driver.start()
         for _ in range(num_updates):  # more than enough

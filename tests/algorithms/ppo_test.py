@@ -6,10 +6,10 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.algorithms import PPOAlgorithm
 from alf.algorithms.ppo import PPOInfo
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
@@ -22,10 +22,11 @@ from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.learning import check_memory, remembering_env, train
 from tests.algorithms.literal_returns import literal_vtrace
+from tests.builders import build_driver
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
-CONTINUOUS = tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
+DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
+CONTINUOUS = BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
 T, B = 5, 4
 STEP_TYPE = np.full((T + 1, B), MID)
 STEP_TYPE[2, 0], STEP_TYPE[3, 0] = LAST, FIRST
@@ -384,14 +385,14 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
         if variable.dtype.is_floating:
             variable.assign(3.0 * variable)
     learner = make_learner(PPOAlgorithm(policy))
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=4)
     try:
         driver.start()
         for _ in range(2):  # the second one begins inside an episode
             experience, _ = driver.get_training_exps()
     finally:
         driver.stop()
-    batch, _ = learner.prepare(merge_unrolls(experience))
+    batch, _ = learner._update.prepare(merge_unrolls(experience))
     params = policy.unroll(batch, batch.state).params
     np.testing.assert_allclose(params[:-1], batch.info.proximal[:-1], rtol=1e-4, atol=1e-5)
     other = policy.unroll(batch, tf.nest.map_structure(tf.zeros_like, batch.state)).params

@@ -8,23 +8,22 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
+from alf.adapters import TFAgentsPolicy
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.sac import pass_gradient_to_input_only
-from alf.core.nest_utils import zeros_from_spec
+from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
 from alf.policies import Agent, SacPolicy
-from alf.policies.tf_policy import TFAgentsPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-BOX = tensor_spec.BoundedTensorSpec((2,), tf.float32, [-2.0, 0.0], [2.0, 10.0])
-DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 1, 3)
+BOX = BoundedTensorSpec((2,), tf.float32, [-2.0, 0.0], [2.0, 10.0])
+DISCRETE = BoundedTensorSpec((), tf.int64, 1, 3)
 both = pytest.mark.parametrize("action_spec", [BOX, DISCRETE], ids=["box", "discrete"])
 ACTOR, CRITICS = (
     functools.partial(x, fc_layer_params=(16,), seed=0) for x in (PolicyNetwork, CriticsNetwork)
@@ -350,7 +349,7 @@ def make_update(algorithm):
     learner = make_learner(algorithm)
 
     def update(experience):
-        return learner.update(algorithm.preprocess(experience, experience.state))
+        return learner._update(algorithm.preprocess(experience, experience.state))
 
     return update
 
@@ -502,9 +501,9 @@ def test_recurrent_critics_come_from_the_policy():
     "action_spec",
     [
         tf.TensorSpec((2,), tf.float32),
-        tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, np.inf),
-        tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, np.finfo(np.float32).max),
-        tensor_spec.BoundedTensorSpec((2,), tf.int32, 0, 3),
+        BoundedTensorSpec((2,), tf.float32, -1.0, np.inf),
+        BoundedTensorSpec((2,), tf.float32, -1.0, np.finfo(np.float32).max),
+        BoundedTensorSpec((2,), tf.int32, 0, 3),
         tf.TensorSpec((), tf.int32),
         {"a": BOX, "b": DISCRETE},
     ],

@@ -11,8 +11,9 @@ from alf.bin import export
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.runs.saved_run import load_agent
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from tests.bin.conftest import write_config
+from tests.builders import build_trainer
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +21,8 @@ def root_dir(tmp_path_factory):
     """A run with checkpoints 1 and 2."""
     folder = tmp_path_factory.mktemp("run")
     with own_config():
-        parse_config([str(write_config(folder, "cartpole"))], ["Trainer.checkpoint_interval = 0.0"])
-        Trainer(str(folder / "run"), Experiment().make_driver()).train()
+        parse_config([str(write_config(folder, "cartpole"))], ["Checkpoints.interval = 0.0"])
+        build_trainer(str(folder / "run"), Experiment().make_driver()).train()
     return folder / "run"
 
 

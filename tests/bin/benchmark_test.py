@@ -22,6 +22,7 @@ from alf.tools.throughput import cpu_seconds, measure
 from alf.training import Experiment
 from tests.bin.conftest import KINDS
 from tests.bin.forks import SECONDS
+from tests.builders import build_driver
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_wrong_flags_are_one_line(bench, subtests):
 def test_samples_are_counted_and_not_observed(driver_class):
     envs = make_counting_envs(2, 3, 4)
     learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
-    driver = driver_class(envs, learner, unroll_length=5)
+    driver = build_driver(driver_class, envs, learner, unroll_length=5)
     driver.start()
     try:
         sampled = sum(driver.sample() for _ in range(20))

@@ -6,6 +6,7 @@ import inspect
 import pytest
 
 from alf.bin import check_env
+from alf.tools import env_check
 
 DEFAULTS = dict(
     gin_file=[],
@@ -85,7 +86,7 @@ def test_the_name_counts_more_than_the_gin_file(check, config):
 
 
 def test_the_defaults_are_those_of_the_function():
-    parameters = inspect.signature(check_env.check_env).parameters
+    parameters = inspect.signature(env_check.check_env).parameters
     for name in ("NUM_STEPS", "SECONDS", "STEP_TIMEOUT", "START_TIMEOUT"):
         flag = getattr(check_env, f"_{name}")
         assert flag.default == parameters[flag.name].default, name
@@ -113,7 +114,7 @@ WRONG = [
     ),
     (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
     (
-        dict(name="CartPole-v1", gin_param=["Trainer.summary_interval = 3"]),
+        dict(name="CartPole-v1", gin_param=["Summaries.interval = 3"]),
         "nothing reads the gin",
     ),
     (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),

@@ -15,8 +15,9 @@ from absl.testing import flagsaver
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.runs.run_dir import RunDir
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from tests.bin.forks import Forks
+from tests.builders import build_trainer
 from tests.programs import ROOT, environment
 
 # Without alf-export and alf-plot, which both define --output: a fork imports one of them.
@@ -25,6 +26,7 @@ FORKED = ("train", "pbt", "sweep", "play", "evaluate", "benchmark", "check_env")
 OWN_MODULE = """
 import gin, gymnasium, numpy as np
 from gymnasium import spaces
+from tests.builders import build_trainer
 
 @gin.configurable
 class Uneven(gymnasium.Env):
@@ -194,7 +196,7 @@ def root_of(tmp_path_factory):
         try:
             with own_config():
                 parse_config([str(gin_file)], [])
-                Trainer(str(folder / "run"), Experiment().make_driver()).train()
+                build_trainer(str(folder / "run"), Experiment().make_driver()).train()
         finally:
             sys.path[:] = path
         return str(folder / "run")
@@ -205,8 +207,14 @@ def root_of(tmp_path_factory):
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory):
     """Runs a command, or another function, in a fork of a process that has imported them all."""
-    modules = [f"alf.bin.{name}" for name in FORKED]
-    modules += ["alf.evaluation.exporter", "alf.plots.picture", "tests.bin.fork_jobs"]
+    modules = ["alf.core.startup", "alf.training", *(f"alf.bin.{name}" for name in FORKED)]
+    modules += [
+        "alf.tools.env_check",
+        "alf.tools.throughput",
+        "alf.evaluation.exporter",
+        "alf.plots.picture",
+        "tests.bin.fork_jobs",
+    ]
     folder = tmp_path_factory.mktemp("forks")
     # SDL, which draws CartPole, misses the variable in a container, and writes a line.
     env = {"XDG_RUNTIME_DIR": str(folder), **environment(PYTHONPATH=str(ROOT))}

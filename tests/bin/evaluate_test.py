@@ -13,8 +13,9 @@ import alf
 from alf.bin import evaluate
 from alf.config.registry import own_config
 from alf.core.seeds import spawn_seeds
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from tests.bin.conftest import COMMON, IN_PROCESS
+from tests.builders import build_trainer
 
 
 def play_plainly(agent, env, seed, num_episodes):
@@ -114,6 +115,7 @@ def test_sampled_actions_are_others(root_of, command):
 
 INFO_MODULE = """
 import gymnasium
+from tests.builders import build_trainer
 gymnasium.register("Info-v0", "tests.workers.envs:InfoEnv", kwargs={"number": 3})
 """
 INFO = """
@@ -127,7 +129,7 @@ def test_figures_of_the_environments_info(command, tmp_path, monkeypatch):
     (tmp_path / "registers_info_env.py").write_text(INFO_MODULE)
     with own_config():
         gin.parse_config(COMMON + IN_PROCESS + INFO)
-        Trainer(str(tmp_path / "run"), Experiment().make_driver()).train()
+        build_trainer(str(tmp_path / "run"), Experiment().make_driver()).train()
     flags = dict(root_dir=str(tmp_path / "run"), num_episodes=4, json=True)
     status, out, errors = command(evaluate, **flags)
     assert (status, errors) == (0, [])

@@ -16,18 +16,15 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import progress_bar
+from tests.builders import build_driver
 
 
 def closed_pipe():
-    """The reader of the output has gone, as after `| true`."""
+    """The reader of the output has gone, as after `| true`. The first argument has the output's numbers."""
     reader, writer = os.pipe()
     os.close(reader)
-    os.dup2(writer, 1)
-    train.console_main()
-
-
-def full_disk():
-    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    for fd in map(int, sys.argv.pop(1)):
+        os.dup2(writer, fd)
     train.console_main()
 
 
@@ -67,12 +64,14 @@ def few_threads():
     tf.config.threading.set_inter_op_parallelism_threads(10)
     tf.constant(1) + 1
     envs = make_counting_envs(1)
-    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1)
+    driver = build_driver(
+        AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1
+    )
     driver.start()
     assert driver.run_async() > 0
     driver.stop()
     envs = make_counting_envs(2)
     try:
-        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
     except ConfigError as error:
         print(first_line(error))

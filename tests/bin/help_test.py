@@ -163,13 +163,25 @@ def test_a_wrong_file_does_not_hide_the_settings(run, own_file):
     assert done.status == 2 and done.out.startswith("StopCriteria\n") and "no_such_module" in done.err
 
 
-def test_the_installed_command_in_a_process_of_its_own():
+HEAVY = ("tensorflow", "tf_agents", "tensorflow_probability", "tf_keras", "ray", "matplotlib")
+
+
+@pytest.mark.parametrize("name", OWN_FLAGS)
+def test_help_imports_nothing_heavy(name):
+    """In a process of its own. Python lists what it imports on stderr: "import time: 12 | 34 | module"."""
     done = subprocess.run(
-        [sys.executable, "-m", "alf.bin.train", "--help"],
+        [sys.executable, "-X", "importtime", "-m", f"alf.bin.{name}", "--help"],
         env=environment(PYTHONPATH=str(ROOT)),
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "  --list_settings[=TEXT]\n" in done.stdout and "verbosity" not in done.stdout
+    assert done.returncode == 0
+    assert "  --helpfull\n" in done.stdout and "verbosity" not in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"absl", "alf.bin.flags"} < imported and not imported & {*HEAVY}
+
+
+def test_a_reader_may_want_only_a_part(forks, tmp_path):
+    for flag in ("--help", "--version", "--list_settings"):
+        assert forks.run("tests.bin.fork_jobs:closed_pipe", "1", flag, cwd=tmp_path) == (0, "", "")

@@ -144,7 +144,7 @@ def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
 
 # --- A wrong setting is one line with the line to write, and nothing is written.
 
-MISSPELT = "Trainr.max_to_keep = 3", "; did you mean Trainer.max_to_keep = 3 ?"
+MISSPELT = "Trainr.batches_per_train_iter = 3", "; did you mean Trainer.batches_per_train_iter = 3 ?"
 UNREAD = "RMSprop.rho = 0.5", "error: nothing reads the gin binding RMSprop.rho"
 OF_ENVS = "alf.environments.load.nam = 'x'", "; did you mean alf.environments.load.name = 'x' ?"
 

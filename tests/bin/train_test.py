@@ -123,7 +123,7 @@ def test_trains_saves_and_continues(tmp_path, forks):
     """In a process of its own: TensorFlow starts in it. Gin files and parameters may be repeated."""
     root_dir, extra = tmp_path / "new" / "run", tmp_path / "extra.gin"
     extra.write_text("StopCriteria.num_iterations = 10\nAdam.learning_rate = 0.5\n")
-    params = [*SMALL, "Trainer.save_git_state = False", "Trainer.summary_interval = 0.0"]
+    params = [*SMALL, "Trainer.save_git_state = False", "Summaries.interval = 0.0"]
     args = [*arguments(root_dir, params=[*params, "Adam.learning_rate = 0.25"]), f"--gin_file={extra}"]
     first = subprocess.run(
         [sys.executable, "-m", "alf.bin.train", *args, "--gin_param=StopCriteria.num_iterations = 30"],
@@ -172,6 +172,15 @@ def test_trains_saves_and_continues(tmp_path, forks):
     found, steps = counters(second.err), counted["env_steps"]
     assert found["iterations"] == 33 and steps < found["env_steps"] <= steps + 3 * 32
     assert tf.train.latest_checkpoint(root_dir / "checkpoints").endswith("ckpt-33")
+
+
+def test_a_run_goes_on_where_nobody_reads_its_output(tmp_path, forks):
+    """As after `2>&1 | tee log` and a Ctrl-C, which ends both."""
+    root_dir = tmp_path / "run"
+    args = arguments(root_dir, params=[*SMALL, "StopCriteria.num_iterations = 2"])
+    done = forks.run("tests.bin.fork_jobs:closed_pipe", "12", *args, cwd=tmp_path)
+    assert done.status == 0
+    assert (root_dir / "checkpoints" / "ckpt-2.index").exists()
 
 
 def counters(log):

@@ -22,7 +22,7 @@ SETTINGS = {
     "Evaluator.place": '"cluster"',
     "RayEvaluator.num_cpus": 0,
     "StopCriteria.num_iterations": 10**9,
-    "Trainer.checkpoint_interval": 0.0,
+    "Checkpoints.interval": 0.0,
 }
 
 

@@ -15,7 +15,7 @@ FOREVER = 10**9
 SETTINGS = {
     "Experiment.strategy_ctor": "@MultiWorkerMirroredStrategy",
     "MultiWorkerMirroredStrategy.start_timeout": 200.0,
-    "Trainer.checkpoint_interval": 0.0,
+    "Checkpoints.interval": 0.0,
 }
 
 

@@ -48,7 +48,7 @@ def test_one_setting_may_have_several_names():
 
 
 def test_roles_decide_what_counts():
-    ours, theirs = {"Trainer.max_to_keep": "1"}, {"Trainer.max_to_keep": "2", "Experiment.seed": "3"}
+    ours, theirs = {"Checkpoints.max_to_keep": "1"}, {"Checkpoints.max_to_keep": "2", "Experiment.seed": "3"}
     assert find_differences(ours, theirs, FIXED) == ["Experiment.seed is None here, 3 there"]
     assert find_differences(ours, theirs, lambda role: role.tells_apart) == []
 

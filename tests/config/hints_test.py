@@ -48,16 +48,13 @@ def error_of(*params, **kwargs):
 
 
 WRONG_NAMES = {
-    "Trainr.max_to_keep = 3  # mine": "Trainer.max_to_keep = 3",
-    "Trainr.max_to_kep = 3": "Trainer.max_to_kep = 3",
-    "a/b/trainer.max_to_keep = 3": "a/b/Trainer.max_to_keep = 3",
+    "Trainr.batches_per_train_iter = 3  # mine": "Trainer.batches_per_train_iter = 3",
+    "Trainr.batches_per_train_ite = 3": "Trainer.batches_per_train_ite = 3",
+    "a/b/trainer.batches_per_train_iter = 3": "a/b/Trainer.batches_per_train_iter = 3",
     "Minimall.limit = 3": "Minimal.limit = 3",
-    "Trainer.max_to_kep = 3": "Trainer.max_to_keep = 3",
-    "a/Trainer.max_to_kep = 3": "a/Trainer.max_to_keep = 3",
-    "Learner.jit_compile = True": "alf.Learner.jit_compile = True",
-    "a/Learner.jit_compile = True": "a/alf.Learner.jit_compile = True",
+    "Trainer.batches_per_train_ite = 3": "Trainer.batches_per_train_iter = 3",
+    "a/Trainer.batches_per_train_ite = 3": "a/Trainer.batches_per_train_iter = 3",
     "Experiment.env_ctor = @Minimall": "Experiment.env_ctor = @Minimal",
-    "Experiment.env_ctor = @load": "Experiment.env_ctor = @alf.environments.load",
     "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
     "Adam.lr = 1e-3": "Adam.learning_rate = 1e-3",
     "b/Adam.lr = @LinearSchedule()": "b/Adam.learning_rate = @LinearSchedule()",
@@ -69,6 +66,20 @@ def test_a_misspelt_name_is_answered_by_the_line_to_write(subtests):
     for line, right in WRONG_NAMES.items():
         with subtests.test(line):  # other tests register names that may be near, too
             assert f"; did you mean {right} " in error_of(line)
+
+
+def test_a_name_that_the_user_has_given_to_something_else_too():
+    gin.configurable("StopCriteria", module="hints_test")(lambda limit=1: limit)
+    try:
+        for line, right in {
+            "StopCriteria.num_iterations = 3": "alf.training.StopCriteria.num_iterations = 3",
+            "a/StopCriteria.num_iterations = 3": "a/alf.training.StopCriteria.num_iterations = 3",
+            "Trainer.stop_criteria_ctor = @StopCriteria": "Trainer.stop_criteria_ctor = "
+            "@alf.training.StopCriteria",
+        }.items():
+            assert f"; did you mean {right} " in error_of(line)
+    finally:
+        gin.config._REGISTRY.pop("hints_test.StopCriteria")
 
 
 def test_several_names_may_be_meant():
@@ -103,8 +114,8 @@ def test_a_name_that_is_like_nothing_is_answered_by_where_all_names_are(subtests
 def test_the_line_of_a_gin_file(tmp_path, subtests):
     path = tmp_path / "mine.gin"
     for text, right in (
-        ("Trainer:\n  max_to_kep = 3\n", "max_to_keep = 3"),
-        ("Trainr:\n  max_to_keep = 3\n", "Trainer:"),
+        ("Trainer:\n  batches_per_train_ite = 3\n", "batches_per_train_iter = 3"),
+        ("Trainr:\n  batches_per_train_iter = 3\n", "Trainer:"),
         ("Experiment.exp_replayer = uniform  # a buffer\n", 'Experiment.exp_replayer = "uniform"'),
     ):
         path.write_text(f"Experiment.seed = 1\n{text}")
@@ -186,7 +197,7 @@ PARENTHESES = {
     "Population.settings = {'x.y': @a/Uniform}": "Population.settings = {'x.y': @a/Uniform()}",
     "Experiment.algorithm_ctor = @PPOAlgorithm()": "Experiment.algorithm_ctor = @PPOAlgorithm",
     "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
-    "Trainer.custom_summary = @summarize_mine()": "Trainer.custom_summary = @summarize_mine",
+    "Summaries.custom = @summarize_mine()": "Summaries.custom = @summarize_mine",
     "KerasEncoder.model_ctor = @summarize_mine()": "KerasEncoder.model_ctor = @summarize_mine",
     "Experiment.data_transformers = (@FrameStacker, @RewardScaling())": (
         "Experiment.data_transformers = (@FrameStacker, @RewardScaling)"
@@ -218,7 +229,7 @@ def test_a_line_that_may_be_meant_is_left_alone(subtests):
 
 
 def test_a_call_that_has_all_its_arguments_may_return_something_callable():
-    parse_config([], ["a/summarize_mine.trainer = 1", "Trainer.custom_summary = @a/summarize_mine()"])
+    parse_config([], ["a/summarize_mine.trainer = 1", "Summaries.custom = @a/summarize_mine()"])
 
 
 def test_what_gin_cannot_read_is_named(subtests):
@@ -346,7 +357,7 @@ UNREAD = {
     "Yours.qqq = 3": "Yours.qqq",
     "Theirs.limit = 3": "Theirs.limit",  # of another module
     "a/Minimal.seed = 3": "a/Minimal.seed",  # the caller gives it
-    "Trainer.max_to_keep = 3": "Trainer.max_to_keep",
+    "Checkpoints.max_to_keep = 3": "Checkpoints.max_to_keep",
 }
 
 

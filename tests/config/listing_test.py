@@ -138,7 +138,7 @@ def test_a_text_that_refers_to_another_class_is_that_of_the_other():
     assert sac["n_step"] == dqn["n_step"]
     assert sac["tau"] == dqn["tau"].rstrip(".") + " (of the target critics)."
     driver = {x.name: x.text for x in find("AsyncOffPolicyDriver").parameters}
-    assert re.match("number, T, transitions .* With 0, `collect`", driver["unroll_length"])
+    assert re.match("number, T, transitions .* With 2.5 it takes", driver["unroll_length"])
     # Those of a named tuple are its attributes; a list of names may go on in the next line.
     env = {x.name: x.text for x in find("PythonEnvironment").parameters}
     assert env["max_concurrent_starts"].startswith("int, the most workers that start")

@@ -199,12 +199,15 @@ def test_what_roles_mean():
 
 # Settings with which a run must go on, see docs/concepts.
 MAY_CHANGE = {
-    "AsyncOffPolicyDriver": "stall_timeout on_stall start_spread actor_device",
+    "Monitoring": "stall_timeout on_stall stop_timeout observers metrics",
+    "DriverSettings": "start_spread actor_device",
     "PythonEnvironment": "step_timeout heartbeat_interval pin_workers num_workers",
     "alf.environments.load": "num_workers info_keys",
     "load_atari": "num_threads",
-    "Trainer": "checkpoint_interval evaluator_ctor max_to_keep custom_summary callbacks",
-    "alf.training.Trainer": "checkpoint_replay_buffer save_git_state summary_interval",
+    "Trainer": "evaluator_ctor callbacks checkpoints_ctor summaries_ctor",
+    "alf.training.Trainer": "save_git_state",
+    "Checkpoints": "interval max_to_keep replay_buffer",
+    "Summaries": "interval custom",
     "Evaluator": "num_episodes",
     "eval/alf.environments.load": "max_episode_steps",
     "main/alf.Learner": "debug_summaries summarize_grads_and_vars jit_compile device strategy",
@@ -225,7 +228,7 @@ STAYS = {
     "Adam": "learning_rate",
     "PPOAlgorithm": "discount",
     "load_atari": "frame_skip",
-    "AsyncOffPolicyDriver": "learn_queue_cap",
+    "DriverSettings": "learn_queue_cap mode",
     "alf.environments.load": "batch_size",
     "ActorCriticNetwork": "seed",
 }

@@ -12,6 +12,7 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 from tests.distributed.stand_ins import Endless
 
 ray = pytest.importorskip("ray")
@@ -63,7 +64,9 @@ def test_what_a_lost_node_had_is_collected_elsewhere(nodes, answers, max_joined_
         num_envs=1,
         max_joined_answers=max_joined_answers,
     )
-    driver = AsyncOffPolicyDriver([], learner, unroll_length=UNROLL_LENGTH, collectors=collectors)
+    driver = build_driver(
+        AsyncOffPolicyDriver, [], learner, unroll_length=UNROLL_LENGTH, collectors=collectors
+    )
     deadline = time.monotonic() + SECONDS
     removed_at, num_seen, counts = None, 0, np.zeros(NUM_COLLECTORS, int)
     try:

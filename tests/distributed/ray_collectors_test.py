@@ -18,6 +18,7 @@ from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
 
 ray = pytest.importorskip("ray")
@@ -55,7 +56,8 @@ def make_driver(make, num_collectors=2, learn_queue_cap=1, **kwargs):
     env = CountingEnvironment(B)
     settings = dict(num_collectors=num_collectors, num_envs=1, num_cpus=0, **kwargs)
     learner = RecordingLearner(FrozenPolicy(env))
-    driver = AsyncOffPolicyDriver(
+    driver = build_driver(
+        AsyncOffPolicyDriver,
         [],
         learner,
         unroll_length=UNROLL_LENGTH,

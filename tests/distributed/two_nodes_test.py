@@ -21,7 +21,8 @@ from alf.distributed.reservation import Reservation
 from alf.drivers import EnvSpecs
 from alf.errors import ConfigError, EnvError
 from alf.testing.toy_environments import CountingEnvironment
-from alf.training import Evaluator, Experiment, Trainer
+from alf.training import Evaluator, Experiment
+from tests.builders import build_trainer
 from tests.distributed.stand_ins import make_obedient, make_teller
 
 ray = pytest.importorskip("ray")
@@ -205,7 +206,7 @@ def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path):
     with own_config():
         gin.parse_config(CONFIG)
         driver = Experiment().make_driver()
-        trainer = Trainer(str(tmp_path), driver)
+        trainer = build_trainer(str(tmp_path), driver)
         train_slowly(driver.learner)
         finished, reason = trainer.train()
         assert finished and reason.startswith("target_eval_return=-1000000000.0 reached")
@@ -238,7 +239,7 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
         gin.parse_config(CONFIG.replace("Trainer.evaluator_ctor = @Evaluator", ""))
         gin.parse_config("StopCriteria.target_eval_return = 1000.0")
         ctor = functools.partial(Evaluator, cluster_ctor=Hanging)
-        trainer = Trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator_ctor=ctor)
+        trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator_ctor=ctor)
         interrupted = []
 
         def interrupt():

@@ -26,6 +26,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, NullEnvironment
+from tests.builders import build_driver
 
 B = 3  # so that the sub-environments of CountingEnvironment have three different episode lengths
 ENV_ID, ROW, STEP = range(3)  # of the observation
@@ -44,7 +45,8 @@ class Setting(NamedTuple):
     def make_driver(self, **kwargs):
         envs = make_counting_envs(self.num_envs, B, self.episode_length)
         learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
-        driver = AsyncOffPolicyDriver(
+        driver = build_driver(
+            AsyncOffPolicyDriver,
             envs,
             learner,
             num_actor_queues=self.num_actor_queues,
@@ -250,7 +252,9 @@ def test_the_synchronous_driver_keeps_the_same_accounts():
     envs = make_counting_envs(num_envs, B)
     learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     observer = RecordingObserver()
-    driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length, observers=[observer])
+    driver = build_driver(
+        SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length, observers=[observer]
+    )
     driver.start()
     steps = sum(driver.run() for _ in range(10))
     driver.stop()
@@ -283,7 +287,7 @@ def test_an_unroll_is_what_the_specs_say(run):
 def test_many_iterations_trace_nothing_and_start_no_thread():
     envs = [NullEnvironment(4, episode_length=10) for _ in range(2)]
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=4, learn_queue_cap=2)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=4, learn_queue_cap=2)
     try:
         driver.start()
         for _ in range(3):
@@ -320,8 +324,11 @@ def test_environments_step_together_or_one_at_a_time(one_env_at_a_time):
             return super()._step(action)
 
     envs = make_counting_envs(3, cls=SlowEnvironment)
-    driver = AsyncOffPolicyDriver(
-        envs, RecordingLearner(FrozenPolicy(envs[0])), one_env_at_a_time=one_env_at_a_time
+    driver = build_driver(
+        AsyncOffPolicyDriver,
+        envs,
+        RecordingLearner(FrozenPolicy(envs[0])),
+        one_env_at_a_time=one_env_at_a_time,
     )
     try:
         driver.start()

@@ -27,6 +27,7 @@ from alf.testing.fakes import (
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment
+from tests.builders import build_driver
 from tests.drivers.policy_lag_test import Twins
 
 B = 3
@@ -105,7 +106,7 @@ def make_driver(num_local, num_collectors, num_envs, unroll_length=4, make=make_
     """A driver with `num_local` environments, and collectors of `num_envs` each."""
     driver_kwargs = {
         name: kwargs.pop(name)
-        for name in ("learn_queue_cap", "max_waiting_batches", "observers", "stop_timeout")
+        for name in ("learn_queue_cap", "max_waiting_batches", "mode", "observers", "stop_timeout")
         if name in kwargs
     }
 
@@ -117,8 +118,13 @@ def make_driver(num_local, num_collectors, num_envs, unroll_length=4, make=make_
     envs, policy = make(0, max(num_local, 1))
     collectors = ThreadCollectors(make_collector, EnvSpecs(envs[:1]), num_collectors, num_envs, **kwargs)
     learner = RecordingLearner(policy)
-    driver = AsyncOffPolicyDriver(
-        envs[:num_local], learner, unroll_length=unroll_length, collectors=collectors, **driver_kwargs
+    driver = build_driver(
+        AsyncOffPolicyDriver,
+        envs[:num_local],
+        learner,
+        unroll_length=unroll_length,
+        collectors=collectors,
+        **driver_kwargs,
     )
     return driver, learner, collectors
 
@@ -221,7 +227,7 @@ def without_ids(unrolls):
 
 def run_lockstep(make):
     """Runs 4 environments in lockstep; returns what the learner of the driver observed."""
-    driver, learner = make(learn_queue_cap=4, max_waiting_batches=0, unroll_length=5)
+    driver, learner = make(learn_queue_cap=4, mode="lockstep", unroll_length=5)
     run(driver, learner, lambda: len(learner.observed) == 6, counts_updates=True)
     return learner
 
@@ -231,7 +237,7 @@ def without_collectors():
     def make(**settings):
         envs, policy = make_match(0, 4)
         learner = RecordingLearner(policy)
-        return AsyncOffPolicyDriver(envs, learner, **settings), learner
+        return build_driver(AsyncOffPolicyDriver, envs, learner, **settings), learner
 
     return run_lockstep(make)
 
@@ -255,7 +261,7 @@ def test_lockstep_has_no_lag(lockstep):
 
 def test_lockstep_needs_an_unroll_of_each_environment():
     with pytest.raises(ConfigError, match="num_unrolls of the collectors must be their num_envs then, not 1"):
-        make_driver(0, 1, 2, num_unrolls=1, learn_queue_cap=2, max_waiting_batches=0)
+        make_driver(0, 1, 2, num_unrolls=1, learn_queue_cap=2, mode="lockstep")
 
 
 @pytest.mark.parametrize("num_envs, num_collectors", [(0, 1), (1, 2)])

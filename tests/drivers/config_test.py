@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A wrong setting, environment or algorithm is one clear error that names what is wrong."""
 
-import itertools
 from unittest import mock
 
 import gymnasium
@@ -9,12 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tf_agents.environments import random_py_environment
-from tf_agents.environments.batched_py_environment import BatchedPyEnvironment
-from tf_agents.environments.tf_py_environment import TFPyEnvironment
-from tf_agents.specs import ArraySpec, BoundedArraySpec
 
-from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
+from alf.environments import ArraySpec, BoundedArraySpec
 from alf.errors import ConfigError, EnvError
 from alf.replay import make_replayer
 from alf.testing.fakes import (
@@ -22,10 +18,10 @@ from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,
     SpecEnvironment,
-    assert_equal_nests,
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 
@@ -51,7 +47,7 @@ WRONG_SETTINGS = [
     (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
     (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
     (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
-    (2, {"unroll_length": 0}, ["unroll_length is 0, no integer above 0", "exp_replayer must be one"]),
+    (2, {"unroll_length": 0}, ["AsyncOffPolicyDriver.unroll_length is 0", "above 0"]),
 ]
 
 
@@ -59,10 +55,10 @@ def test_a_wrong_setting_is_named(subtests):
     for num_envs, kwargs, texts in WRONG_SETTINGS:
         envs = make_counting_envs(num_envs)
         with subtests.test(num_envs=num_envs, **kwargs), config_error(*texts):
-            AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
+            build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     envs = make_counting_envs(1)
     with config_error("SyncOffPolicyDriver.unroll_length is -1", "above 0"):
-        SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
+        build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
 
 
 def test_unroll_length_of_a_spec():
@@ -83,7 +79,8 @@ def test_name_of_the_replayer():
 
 def test_the_bounds_themselves_are_allowed():
     envs = make_counting_envs(4)
-    driver = AsyncOffPolicyDriver(
+    driver = build_driver(
+        AsyncOffPolicyDriver,
         envs,
         RecordingLearner(FrozenPolicy(envs[0])),
         num_actor_queues=2,
@@ -100,13 +97,13 @@ def test_the_bounds_themselves_are_allowed():
 def test_no_environment(driver_class):
     learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
     with config_error("envs is empty"):
-        driver_class([], learner)
+        build_driver(driver_class, [], learner)
 
 
 def test_the_synchronous_driver_has_no_collectors():
     env = CountingEnvironment(2)
     with config_error("SyncOffPolicyDriver has no collectors"):
-        SyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), collectors=mock.Mock())
+        build_driver(SyncOffPolicyDriver, [env], RecordingLearner(FrozenPolicy(env)), collectors=mock.Mock())
 
 
 def test_unbatched_environment():
@@ -115,8 +112,10 @@ def test_unbatched_environment():
     )
     assert not env.batched
     with config_error(r"envs\[1\] is not batched"):
-        AsyncOffPolicyDriver(
-            [CountingEnvironment(1), env], RecordingLearner(FrozenPolicy(CountingEnvironment(1)))
+        build_driver(
+            AsyncOffPolicyDriver,
+            [CountingEnvironment(1), env],
+            RecordingLearner(FrozenPolicy(CountingEnvironment(1))),
         )
 
 
@@ -137,7 +136,7 @@ def test_unbatched_environment():
 def test_environments_that_differ(other):
     envs = [CountingEnvironment(2), other]
     with config_error(r"envs\[1\]", "batch_size", r"specs than envs\[0\]"):
-        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -154,14 +153,14 @@ def test_policy_of_other_actions_than_the_environments(driver_class, action_spec
     env = CountingEnvironment(2)
     other = SpecEnvironment(2, env.observation_spec(), action_spec, env.reward_spec())
     with config_error("policy's action_spec", text):
-        driver_class([env], RecordingLearner(FrozenPolicy(other)))
+        build_driver(driver_class, [env], RecordingLearner(FrozenPolicy(other)))
 
 
 def test_reward_of_too_high_a_rank():
     env = CountingEnvironment(2)
     specs = env.observation_spec(), env.action_spec(), ArraySpec((2, 2), np.float32, "reward")
     with config_error("reward has shape"):
-        SyncOffPolicyDriver([SpecEnvironment(2, *specs)], RecordingLearner(FrozenPolicy(env)))
+        build_driver(SyncOffPolicyDriver, [SpecEnvironment(2, *specs)], RecordingLearner(FrozenPolicy(env)))
 
 
 def test_it_is_too_late_for_more_threads(monkeypatch):
@@ -171,7 +170,7 @@ def test_it_is_too_late_for_more_threads(monkeypatch):
 
     def make_driver(num_envs):
         envs = make_counting_envs(num_envs)
-        return AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+        return build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
 
     make_driver(1).stop()
     with config_error("11 inter-op threads are needed", "with 10: call .*reserve_threads.11. before"):
@@ -225,7 +224,9 @@ def test_an_environment_that_breaks_its_spec_is_named(subtests):
             FakeEnvironment(2, env_index=0),
             WrongEnvironment(2, env_index=1, change=change, wrong_at=wrong_at),
         ]
-        driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=5)
+        driver = build_driver(
+            SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=5
+        )
         with subtests.test(name, wrong_at=wrong_at), config_error(r"envs\[1\]", *texts):
             driver.start()
             driver.run()
@@ -237,7 +238,9 @@ def test_environment_that_breaks_its_spec_with_the_asynchronous_driver():
         FakeEnvironment(2, env_index=0),
         WrongEnvironment(2, env_index=1, change=_observation(lambda x: x[:, :2]), wrong_at=3),
     ]
-    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=2)
+    driver = build_driver(
+        AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=2
+    )
     with config_error(r"envs\[1\]", "observation_spec"):
         driver.start()
         for _ in range(100):
@@ -256,7 +259,7 @@ class OtherKeys(SpecEnvironment):
 def test_environment_with_other_keys_than_its_spec():
     spec = {"a": BoundedArraySpec((2,), np.float32, 0, 1)}
     env = OtherKeys(2, spec, CountingEnvironment(2).action_spec(), ArraySpec((), np.float32))
-    driver = SyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), unroll_length=2)
+    driver = build_driver(SyncOffPolicyDriver, [env], RecordingLearner(FrozenPolicy(env)), unroll_length=2)
     with config_error(r"envs\[0\]", "structure", "observation_spec"):
         driver.start()
     driver.stop()
@@ -268,7 +271,7 @@ def test_rewards_of_any_dtype_become_float32(dtype):
     specs = env.observation_spec(), env.action_spec(), BoundedArraySpec((), dtype, 0, 9, "reward")
     env = SpecEnvironment(2, *specs)
     learner = RecordingLearner(FrozenPolicy(env))
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=3)
+    driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=3)
     try:
         driver.start()
         driver.run()
@@ -300,52 +303,14 @@ def test_a_rollout_step_that_breaks_its_specs_is_named(subtests):
     for driver_class, name in rows:
         change, texts = WRONG_POLICY_STEPS[name]
         envs = [FakeEnvironment(2)]
-        driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0], change=change)), unroll_length=2)
+        driver = build_driver(
+            driver_class, envs, RecordingLearner(FrozenPolicy(envs[0], change=change)), unroll_length=2
+        )
         with subtests.test(name, driver=driver_class.__name__):
             with config_error("rollout_step", *texts):
                 driver.start()
             driver.stop()
             assert envs[0].num_closes == 1
-
-
-# --- Environments of TF-Agents.
-
-
-def collect(driver_class, envs):
-    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
-    driver = driver_class(envs, learner, unroll_length=5)
-    try:
-        driver.start()
-        driver.collect()
-    finally:
-        driver.stop()
-    return learner.observed[0]
-
-
-# The drivers unwrap them in what they have in common.
-
-
-def test_tf_py_environments_are_unwrapped():
-    env, driver_class = FakeEnvironment(2), SyncOffPolicyDriver
-    assert_equal_nests(
-        collect(driver_class, [TFPyEnvironment(env)]), collect(driver_class, [FakeEnvironment(2)])
-    )
-    assert env.num_closes == 1
-
-
-def test_batched_environments_of_tf_agents():
-    driver_class = AsyncOffPolicyDriver
-    specs = BoundedArraySpec((3,), np.float32, 0, 1), BoundedArraySpec((), np.int64, 0, 1)
-    seeds = itertools.count()
-    make = lambda: random_py_environment.RandomPyEnvironment(  # noqa: E731
-        *specs, episode_end_probability=0.4, seed=next(seeds)
-    )
-    experience = collect(driver_class, [BatchedPyEnvironment([make(), make()])])
-    step_type = experience.step_type[0]
-    assert np.all((step_type[1:] == FIRST) == (step_type[:-1] == LAST)) and np.any(step_type == LAST)
-    learner = RecordingLearner(FrozenPolicy(TFPyEnvironment(make())))
-    driver = driver_class([TFPyEnvironment(make())], learner, unroll_length=5)  # of one environment
-    driver.stop()
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -354,11 +319,11 @@ def test_batched_environments_of_tf_agents():
     [
         (
             [CountingEnvironment(2), gymnasium.make("CartPole-v1")],
-            r"envs\[1\] \(TimeLimit\) is no",
+            r"envs\[1\] \(TimeLimit\) is not",
         ),
         (
             [CountingEnvironment],
-            r"envs\[0\] \(ABCMeta\) is no batched TF-Agents environment, such as",
+            r"envs\[0\] \(type\) is not a batched environment, such as",
         ),
         (lambda: CountingEnvironment(2), "it must be a list of batched environments; or see from_env_fn"),
         (CountingEnvironment(2), "it must be a list of batched environments"),
@@ -367,7 +332,7 @@ def test_batched_environments_of_tf_agents():
 )
 def test_what_is_no_environment(driver_class, envs, text):
     with config_error(text):
-        driver_class(envs, RecordingLearner(FrozenPolicy(CountingEnvironment(2))))
+        build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(CountingEnvironment(2))))
 
 
 # --- from_env_fn.
@@ -375,7 +340,12 @@ def test_what_is_no_environment(driver_class, envs, text):
 
 def make_counting_driver(driver_class, env_fn, num_envs=3, **kwargs):
     learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
-    return driver_class.from_env_fn(env_fn, num_envs, learner, **kwargs)
+    return build_driver(
+        lambda envs, learner, **given: driver_class.from_env_fn(env_fn, num_envs, learner, **given),
+        None,
+        learner,
+        **kwargs,
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,8 +393,8 @@ def test_from_env_fn_that_fails(driver_class, raised, expected):
 def test_from_env_fn_closes_its_environments_if_there_is_no_driver(driver_class):
     made = []
     env_fn = lambda: made.append(FakeEnvironment(2)) or made[-1]  # noqa: E731
-    with config_error("stop_timeout is -1"):
-        make_counting_driver(driver_class, env_fn, stop_timeout=-1)
+    with config_error("unroll_length is -1"):
+        make_counting_driver(driver_class, env_fn, unroll_length=-1)
     assert [env.num_closes for env in made] == [1, 1, 1]
     for num_envs in (0, 1.5):
         with config_error(f"num_envs is {num_envs}: it must be an integer, at least 1"):

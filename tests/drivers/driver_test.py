@@ -23,6 +23,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
@@ -36,7 +37,9 @@ def make_driver(driver_class, num_envs=1, episode_length=4, **kwargs):
     envs = make_counting_envs(num_envs, episode_length=episode_length, cls=FakeEnvironment)
     policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
     learner = RecordingLearner(policy, make_replayer("uniform", specs.unroll_spec(policy, 1), num_envs))
-    return OfflineDriver(learner) if driver_class is OfflineDriver else driver_class(envs, learner, **kwargs)
+    if driver_class is OfflineDriver:
+        return OfflineDriver(learner)
+    return build_driver(driver_class, envs, learner, **kwargs)
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -93,12 +96,12 @@ def test_metrics_that_come_or_go_between_two_runs():
 @pytest.mark.parametrize("name", ["metrics", "observers"])
 @pytest.mark.parametrize("value", [NamedMetric("mine", 5), "text"], ids=["one", "text"])
 def test_metrics_and_observers_are_lists(name, value):
-    with pytest.raises(ConfigError, match=rf"^SyncOffPolicyDriver\.{name} is .*: it must be a tuple or list"):
+    with pytest.raises(ConfigError, match=rf"^Monitoring\.{name} is .*: it must be a tuple or list"):
         make_driver(SyncOffPolicyDriver, **{name: value})
 
 
 def test_observers_can_be_called():
-    with pytest.raises(ConfigError, match=r"Driver\.observers\[1\] is -1: it must be a class or function"):
+    with pytest.raises(ConfigError, match=r"Monitoring\.observers\[1\] is -1: it must be a class"):
         make_driver(AsyncOffPolicyDriver, observers=[print, -1])
 
 
@@ -185,7 +188,7 @@ def test_the_fraction_of_a_collection_survives_a_checkpoint(driver_class, unroll
         assert collect_times(after, 10 - calls) == whole[calls:]
 
 
-LOCKSTEP = functools.partial(AsyncOffPolicyDriver, max_waiting_batches=0)
+LOCKSTEP = functools.partial(build_driver, AsyncOffPolicyDriver, mode="lockstep")
 
 
 @pytest.mark.parametrize("driver_class", [LOCKSTEP, SyncOffPolicyDriver])
@@ -213,7 +216,9 @@ def test_an_integer_may_be_a_float():
 
 def collect_what_waits(**kwargs):
     """Collects twice when 6 batches of one unroll wait; returns how many it took, and takes nothing more."""
-    driver = make_driver(AsyncOffPolicyDriver, 2, unroll_length=0, max_waiting_batches=6, **kwargs)
+    driver = make_driver(
+        AsyncOffPolicyDriver, 2, unroll_length=1, mode="poll", max_waiting_batches=6, **kwargs
+    )
     driver.start()
     taken = []
     try:
@@ -236,12 +241,12 @@ def test_max_unroll_length(max_unroll_length, expected):
     assert collect_what_waits(max_unroll_length=max_unroll_length) == [expected] * 2
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"unroll_length": 0.5}])
-def test_max_unroll_length_needs_an_unroll_length_of_0(kwargs):
-    with pytest.raises(ConfigError, match="max_unroll_length is 3: unroll_length must be 0 then"):
-        make_driver(AsyncOffPolicyDriver, max_unroll_length=3, **kwargs)
+@pytest.mark.parametrize("mode", ["async", "lockstep"])
+def test_max_unroll_length_needs_the_mode_poll(mode):
+    with pytest.raises(ConfigError, match="max_unroll_length is 3: mode must be 'poll' then"):
+        make_driver(AsyncOffPolicyDriver, max_unroll_length=3, mode=mode)
     with pytest.raises(ConfigError, match="max_unroll_length is 0: it must be an integer"):
-        make_driver(AsyncOffPolicyDriver, max_unroll_length=0, unroll_length=0)
+        make_driver(AsyncOffPolicyDriver, max_unroll_length=0, mode="poll")
 
 
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
@@ -249,12 +254,13 @@ def test_max_unroll_length_needs_an_unroll_length_of_0(kwargs):
 def test_a_fraction_needs_a_replay_buffer(driver_class, unroll_length):
     envs = make_counting_envs(1)
     with pytest.raises(ConfigError, match=f"unroll_length is {unroll_length}"):
-        driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=unroll_length)
+        build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=unroll_length)
 
 
-def test_lockstep_cannot_take_what_waits():
-    with pytest.raises(ConfigError, match="max_waiting_batches is 0: unroll_length must not be 0 then"):
-        make_driver(AsyncOffPolicyDriver, unroll_length=0, max_waiting_batches=0)
+def test_polling_needs_a_replay_buffer():
+    envs = make_counting_envs(1)
+    with pytest.raises(ConfigError, match="mode is 'poll': exp_replayer must be one to sample"):
+        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), mode="poll")
 
 
 def test_env_specs():
@@ -285,7 +291,7 @@ class SeededEnvironment(FakeEnvironment):
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
 def test_reseed(driver_class):
     envs = [SeededEnvironment(2, has_seed=i != 1) for i in range(3)]
-    driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+    driver = build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     for entropy in (7, [7, 1], 7):
         driver.reseed(entropy)
     assert [env.seeds for env in envs] == [

@@ -30,6 +30,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
+from tests.builders import build_driver
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
@@ -65,7 +66,7 @@ def make_driver(driver_class, envs, observers=(), uses_env_info=False, **kwargs)
     learner.uses_env_info = uses_env_info
     statistics_ctor = functools.partial(EpisodeStatistics, window=10**6)
     kwargs = {"unroll_length": 5, "statistics_ctor": statistics_ctor, **kwargs}
-    return driver_class(envs, learner, observers=observers, **kwargs)
+    return build_driver(driver_class, envs, learner, observers=observers, **kwargs)
 
 
 def run(driver, is_over, seconds=90.0):
@@ -285,8 +286,8 @@ def test_the_value_of_a_first_row_is_that_of_training(driver_class, kwargs):
     observer = Watcher("first_value")
     statistics_ctor = functools.partial(EpisodeStatistics, first_value=True)
     learner = RecordingLearner(policy)
-    driver = driver_class(
-        envs, learner, unroll_length=7, observers=[observer], statistics_ctor=statistics_ctor
+    driver = build_driver(
+        driver_class, envs, learner, unroll_length=7, observers=[observer], statistics_ctor=statistics_ctor
     )
     (average,) = (metric for metric in driver.get_metrics() if metric.name == "AverageFirstValue")
     run(driver, lambda: all(len(unrolls) >= 3 for unrolls in learner.unrolls(2)) and average.get_state())

@@ -13,6 +13,7 @@ from tensorflow.python.ops import script_ops
 
 from alf.drivers import AsyncOffPolicyDriver, NestFIFOQueue, SyncOffPolicyDriver
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 
@@ -33,7 +34,7 @@ def count_allocated_bytes():
 def run_driver(driver_class, learner=None):
     envs = make_counting_envs(1, cls=FakeEnvironment)
     learner = learner or RecordingLearner(FrozenPolicy(envs[0]))
-    driver = driver_class(envs, learner, unroll_length=3)
+    driver = build_driver(driver_class, envs, learner, unroll_length=3)
     driver.start()
     driver.collect()
     driver.stop()

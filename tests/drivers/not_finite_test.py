@@ -6,11 +6,12 @@ import time
 
 import numpy as np
 import pytest
-from tf_agents.specs import BoundedArraySpec
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import BoundedArraySpec
 from alf.errors import EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, SpecEnvironment
+from tests.builders import build_driver
 
 ASYNC, SYNC = AsyncOffPolicyDriver, SyncOffPolicyDriver
 NEST = {
@@ -69,7 +70,7 @@ def test_a_number_that_is_not_finite_ends_the_run_before_anybody_learns_from_it(
 ):
     envs = [BrokenEnvironment(*specs), BrokenEnvironment(*specs, set_at(get, place, value), at)]
     learner, observer = RecordingLearner(FrozenPolicy(envs[0])), RecordingObserver()
-    driver = driver_class(envs, learner, unroll_length=3, observers=[observer])
+    driver = build_driver(driver_class, envs, learner, unroll_length=3, observers=[observer])
     row = at if at <= 3 else (at - 1) % 3 + 1
     text = rf"^envs\[1\] \(BrokenEnvironment\) returned {value} in {text}.* in row {row} of an unroll"
     try:

@@ -9,6 +9,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, in_a_row
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 
 
 class Demonstrating(CountingEnvironment):
@@ -25,7 +26,7 @@ class Mumbling(CountingEnvironment):
 
 def collect(driver_class, env, **kwargs):
     learner = RecordingLearner(FrozenPolicy(env))
-    driver = driver_class([env], learner, unroll_length=4, **kwargs)
+    driver = build_driver(driver_class, [env], learner, unroll_length=4, **kwargs)
     run = driver.run if driver_class is SyncOffPolicyDriver else driver.run_async
     try:
         driver.start()

@@ -21,6 +21,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 
 SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
 
@@ -67,7 +68,7 @@ def train(make_driver, iterations=4):
 
 def test_lockstep_learns_what_the_synchronous_driver_learns():
     lockstep = functools.partial(
-        AsyncOffPolicyDriver, learn_queue_cap=3, max_waiting_batches=0, num_actor_queues=3
+        build_driver, AsyncOffPolicyDriver, learn_queue_cap=3, mode="lockstep", num_actor_queues=3
     )
     ours, theirs = train(lockstep), train(SyncOffPolicyDriver)
     tf.nest.assert_same_structure(ours, theirs)
@@ -77,7 +78,7 @@ def test_lockstep_learns_what_the_synchronous_driver_learns():
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6 * (x.dtype == np.float32))
 
 
-LOCKSTEP = dict(learn_queue_cap=2, max_waiting_batches=0)
+LOCKSTEP = dict(learn_queue_cap=2, mode="lockstep")
 
 
 class LockstepRun(NamedTuple):
@@ -104,7 +105,7 @@ def lockstep_run(request):
     driver_class, unroll_length, kwargs = request.param
     envs = make_counting_envs(2, cls=FakeEnvironment)
     learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
-    driver = driver_class(envs, learner, unroll_length=unroll_length, **kwargs)
+    driver = build_driver(driver_class, envs, learner, unroll_length=unroll_length, **kwargs)
     num_steps, num_waiting = [], []
     driver.start()
     try:
@@ -136,7 +137,7 @@ def test_lockstep_collects_nothing_while_it_trains(lockstep_run):
 def test_so_many_batches_wait_for_the_learner():
     envs = make_counting_envs(2, cls=FakeEnvironment)
     kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=3)
-    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
+    driver = build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     driver.start()
     try:
         waiting = 2 * 3
@@ -156,9 +157,9 @@ def test_so_many_batches_wait_for_the_learner():
 @pytest.mark.parametrize(
     "kwargs, message",
     [
-        (dict(learn_queue_cap=3), "learn_queue_cap must be num_envs = 4 then, not 3"),
+        (dict(learn_queue_cap=9, max_waiting_batches=3), None),  # without effect
         (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_envs / num_actor_queues = 4 / 1"),
-        (dict(num_actor_queues=3, learn_queue_cap=4), None),
+        (dict(num_actor_queues=3), None),
         (dict(num_actor_queues=2, actor_queue_cap=2), None),
         (dict(max_waiting_batches=-1), "max_waiting_batches is -1"),
         (dict(parameter_update_period=0), "parameter_update_period is 0"),
@@ -166,8 +167,10 @@ def test_so_many_batches_wait_for_the_learner():
 )
 def test_settings_of_lockstep(kwargs, message):
     envs = make_counting_envs(4)
-    kwargs = {"learn_queue_cap": 4, "max_waiting_batches": 0, **kwargs}
-    make = functools.partial(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
+    kwargs = {"mode": "lockstep", **kwargs}
+    make = functools.partial(
+        build_driver, AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs
+    )
     if message is None:
         make().stop()
     else:
@@ -202,7 +205,7 @@ def run_twins(**kwargs):
     envs = [CountingEnvironment(2, 4, env_index=i) for i in range(2)]
     policy = Twins(envs[0])
     learner = RecordingLearner(policy)
-    driver = AsyncOffPolicyDriver(envs, learner, num_actor_queues=2, unroll_length=3, **kwargs)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, num_actor_queues=2, unroll_length=3, **kwargs)
     driver.start()
     try:
         for _ in range(30):
@@ -245,7 +248,7 @@ def test_the_actors_copy_is_no_new_policy_and_has_variables_of_its_own():
     policy = CountedPolicy(envs[0])
     made = CountedPolicy.made
     learner = RecordingLearner(policy)
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=3, parameter_update_period=4)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=3, parameter_update_period=4)
     assert learner.policy is policy
     try:
         policy.progress.updates.assign(8)  # as a checkpoint that is loaded before start() does

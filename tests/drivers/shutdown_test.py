@@ -16,15 +16,14 @@ from alf.drivers import (
     AsyncOffPolicyDriver,
     SyncOffPolicyDriver,
     async_off_policy_driver,
-    closing,
     env_thread,
     sync_off_policy_driver,
+    threads,
 )
-from alf.drivers import driver as driver_module
 from alf.drivers.driver import Driver
-from alf.drivers.driver_thread import DriverThread
 from alf.drivers.log_thread import LogThread
 from alf.drivers.queues import Semaphore
+from alf.drivers.threads import DriverThread
 from alf.errors import ConfigError, EnvError
 from alf.policies import Policy
 from alf.testing.fakes import (
@@ -34,6 +33,7 @@ from alf.testing.fakes import (
     RecordingObserver,
     make_counting_envs,
 )
+from tests.builders import build_driver
 
 # Seconds of whatever waits in vain: for an environment that hangs, for a thread that does not end.
 PATIENCE = 60.0
@@ -124,7 +124,7 @@ def make_driver():
     def make(envs, learner=None, **kwargs):
         learner = learner or RecordingLearner(FrozenPolicy(envs[0]))
         kwargs = {"num_actor_queues": 1, "unroll_length": 3, "stop_timeout": PATIENCE, **kwargs}
-        driver = AsyncOffPolicyDriver(envs, learner, **kwargs)
+        driver = build_driver(AsyncOffPolicyDriver, envs, learner, **kwargs)
         timers.append(threading.Timer(PATIENCE, driver.interrupt))
         timers[-1].start()
         drivers.append(driver)
@@ -416,7 +416,7 @@ def test_a_driver_leaves_no_memory_behind():
     references = []
     for driver_class in (AsyncOffPolicyDriver, SyncOffPolicyDriver):
         envs = make_counting_envs(1, cls=FakeEnvironment)
-        driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+        driver = build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
         driver.start()
         driver.collect()
         driver.stop()
@@ -433,7 +433,7 @@ def test_a_driver_leaves_no_memory_behind():
 def test_a_synchronous_driver_raises_the_error_of_an_environment(raise_at):
     error = OwnError("out of fuel")
     envs = [FakeEnvironment(2), RaisingEnvironment(2, env_index=1, raise_at=raise_at, error=error)]
-    driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+    driver = build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     with pytest.raises(OwnError, match="out of fuel") as raised:
         driver.start()
         for _ in range(5):
@@ -447,7 +447,7 @@ def test_a_synchronous_driver_raises_the_error_of_an_environment(raise_at):
 
 def test_a_synchronous_driver_says_what_to_call():
     envs = make_counting_envs(1, cls=FakeEnvironment)
-    driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+    driver = build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     with pytest.raises(RuntimeError, match=r"start\(\) first"):
         driver.run()
     driver.start()
@@ -492,17 +492,19 @@ def stuck_driver(driver_class, changes, num_hanging, **kwargs):
     """
     envs = [StuckEnvironment(2, env_index=i, **{"block_at": -1, **c}) for i, c in enumerate(changes)]
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    stuck = driver_class(envs, learner, unroll_length=3, stop_timeout=TIMEOUT, **kwargs)
+    stuck = build_driver(driver_class, envs, learner, unroll_length=3, stop_timeout=TIMEOUT, **kwargs)
 
-    def join_all(threads, timeout):
-        wait_until(lambda: sum(thread.is_alive() for thread in threads) <= num_hanging)
+    join_in_time = threads.join_all
+
+    def join_all(ending, timeout):
+        wait_until(lambda: sum(thread.is_alive() for thread in ending) <= num_hanging)
         start = time.monotonic()
-        closing.join_all(threads, timeout)
+        join_in_time(ending, timeout)
         # Python's locks may measure it with another clock.
         assert timeout == TIMEOUT and time.monotonic() - start > 0.9 * TIMEOUT, "it did not wait so long"
 
     try:
-        with mock.patch.object(driver_module, "join_all", join_all):
+        with mock.patch.object(threads, "join_all", join_all):
             yield stuck, envs
     finally:
         for env in envs:
@@ -517,7 +519,7 @@ def collect_until_blocked(driver, env):
 
     def interrupt():
         env.blocked.wait(PATIENCE)
-        wait_until(lambda: driver._waiting_since is not None)
+        wait_until(lambda: driver._threads._waiting_since is not None)
         driver.interrupt()
 
     helper = threading.Thread(target=interrupt)
@@ -618,12 +620,12 @@ def test_settings_of_the_end(driver_class):
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     for name, value in [("stop_timeout", 0), ("stall_timeout", -1.0), ("on_stall", "stop")]:
         with pytest.raises(ConfigError, match=f"{name} is {value!r}"):
-            driver_class(envs, learner, **{name: value})
+            build_driver(driver_class, envs, learner, **{name: value})
 
 
 # --- An interrupt at any moment.
 
-COPIES_IN_LOCKSTEP = {"parameter_update_period": 1, "max_waiting_batches": 0, "learn_queue_cap": 2}
+COPIES_IN_LOCKSTEP = {"parameter_update_period": 1, "mode": "lockstep", "learn_queue_cap": 2}
 KINDS_OF_DRIVERS = [
     (AsyncOffPolicyDriver, {}),
     (AsyncOffPolicyDriver, COPIES_IN_LOCKSTEP),
@@ -650,7 +652,7 @@ def run_and_stop(driver):
 def make_interrupted(driver_class, kwargs):
     envs = make_counting_envs(2, cls=FakeEnvironment)
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    return driver_class(envs, learner, unroll_length=3, stop_timeout=PATIENCE, **kwargs), envs
+    return build_driver(driver_class, envs, learner, unroll_length=3, stop_timeout=PATIENCE, **kwargs), envs
 
 
 @pytest.mark.parametrize("driver_class, kwargs", KINDS_OF_DRIVERS)
@@ -668,7 +670,7 @@ def test_an_interrupt_may_come_after_any_delay(driver_class, kwargs):
 
 ASYNC_POINTS = [
     (async_off_policy_driver, "trace"),
-    (Driver, "_start_threads"),
+    (threads.DriverThreads, "start"),
     (Driver, "_waiting"),
     (DriverThread, "run"),
     (env_thread, "keep_python_thread"),  # with which each call of an environment begins

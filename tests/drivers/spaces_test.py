@@ -13,6 +13,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
+from tests.builders import build_driver
 from tests.workers.envs import SampleEnv, hash_action
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
@@ -59,7 +60,7 @@ def plain(x):
 def collect(env, num_unrolls):
     """Rows [rows, ...] of one environment, unrolls joined, and the algorithm's actions."""
     learner = RecordingLearner(FrozenPolicy(env))
-    driver = AsyncOffPolicyDriver([env], learner, unroll_length=3)
+    driver = build_driver(AsyncOffPolicyDriver, [env], learner, unroll_length=3)
     driver.start()
     try:
         for _ in range(num_unrolls):

@@ -19,6 +19,7 @@ from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
+from tests.builders import build_driver
 from tests.extras import NEEDS_ENVPOOL
 from tests.workers import envs
 from tests.workers.envs import CountEnv
@@ -34,7 +35,7 @@ def make_splits(seed=0, num_splits=2, num_workers=2, **kwargs):
 @contextlib.contextmanager
 def running(batches, driver_class=AsyncOffPolicyDriver, observers=(), **kwargs):
     learner = RecordingLearner(FrozenPolicy(batches[0]))
-    driver = driver_class(batches, learner, unroll_length=4, observers=observers, **kwargs)
+    driver = build_driver(driver_class, batches, learner, unroll_length=4, observers=observers, **kwargs)
     driver.start()
     try:
         yield driver
@@ -46,7 +47,7 @@ def running(batches, driver_class=AsyncOffPolicyDriver, observers=(), **kwargs):
     "driver_class, kwargs",
     [
         (AsyncOffPolicyDriver, {"learn_queue_cap": 3, "actor_queue_cap": 2, "num_actor_queues": 2}),
-        (AsyncOffPolicyDriver, {"learn_queue_cap": 4, "max_waiting_batches": 0}),
+        (AsyncOffPolicyDriver, {"learn_queue_cap": 4, "mode": "lockstep"}),
         (SyncOffPolicyDriver, {}),
     ],
     ids=["async", "lockstep", "sync"],
@@ -97,7 +98,9 @@ def test_a_stall_names_the_split_that_hangs(monkeypatch):
     special = functools.partial(CountEnv, at=3, act=envs.sleep_for_long)
     batches = PythonEnvironment([CountEnv, CountEnv, special], 0, 1, max_restarts=0, num_splits=3).splits
     learner = RecordingLearner(FrozenPolicy(batches[0]))
-    driver = AsyncOffPolicyDriver(batches, learner, stall_timeout=0.3, on_stall="warn", stop_timeout=0.3)
+    driver = build_driver(
+        AsyncOffPolicyDriver, batches, learner, stall_timeout=0.3, on_stall="warn", stop_timeout=0.3
+    )
     driver.start()
     deadline = time.monotonic() + 60
     # The first line may name another one that is slow on a busy machine.
@@ -123,7 +126,7 @@ alf.environments.load.num_workers = 1
 ActorCriticNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = @Adam()
 Adam.learning_rate = 0.01
-AsyncOffPolicyDriver.learn_queue_cap = 6
+DriverSettings.learn_queue_cap = 6
 """
 
 

@@ -28,6 +28,7 @@ from alf.drivers.stage_clock import (
     subtract,
 )
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
+from tests.builders import build_driver
 from tests.drivers.collectors_test import make_counting
 from tests.drivers.collectors_test import make_driver as make_collecting_driver
 
@@ -163,7 +164,7 @@ def make_driver(driver_class, env=take_nothing, policy=None, num_envs=1, **kwarg
     envs = [SlowEnvironment(i, env) for i in range(num_envs)]
     learner = RecordingLearner(policy or FrozenPolicy(envs[0]))
     # The watch for stalls has a time of its own.
-    return driver_class(envs, learner, unroll_length=T, stall_timeout=None, **kwargs), envs
+    return build_driver(driver_class, envs, learner, unroll_length=T, stall_timeout=None, **kwargs), envs
 
 
 def run(driver, num_batches=5, train=lambda: None):
@@ -231,7 +232,9 @@ class TakenActions(FakeEnvironment):
 def test_the_action_that_was_taken_is_a_part_of_its_step():
     env = TakenActions(2)
     settings = {"overwrite_policy_output": True, "one_env_at_a_time": True}
-    driver = AsyncOffPolicyDriver([env], RecordingLearner(FrozenPolicy(env)), unroll_length=T, **settings)
+    driver = build_driver(
+        AsyncOffPolicyDriver, [env], RecordingLearner(FrozenPolicy(env)), unroll_length=T, **settings
+    )
     assert driver.clocks.takes_turns
     (spent,) = run(driver, num_batches=3)["environments"]
     assert (
@@ -240,7 +243,7 @@ def test_the_action_that_was_taken_is_a_part_of_its_step():
 
 
 # In lockstep an environment steps while the learner waits for it, and at no other time.
-LOCKSTEP = functools.partial(AsyncOffPolicyDriver, max_waiting_batches=0)
+LOCKSTEP = functools.partial(build_driver, AsyncOffPolicyDriver, mode="lockstep")
 LOCKSTEP_AND_SYNC = pytest.mark.parametrize(
     "driver_class", [pytest.param(LOCKSTEP, id="lockstep"), pytest.param(SyncOffPolicyDriver, id="sync")]
 )
@@ -324,8 +327,8 @@ def test_copies_of_the_weights_are_no_wait_for_experience():
     assert spent[COPY].times == 3 and spent[WAIT].times == 4
 
 
-@pytest.mark.parametrize("max_waiting_batches", [0, 1])
-def test_a_thread_waits_for_collectors_and_for_the_learner(max_waiting_batches):
+@pytest.mark.parametrize("mode", ["lockstep", "async"])
+def test_a_thread_waits_for_collectors_and_for_the_learner(mode):
     def make_slow(first_env, num_envs):
         envs, policy = make_counting(first_env, num_envs)
         for env in envs:
@@ -333,9 +336,7 @@ def test_a_thread_waits_for_collectors_and_for_the_learner(max_waiting_batches):
             env._step = lambda action, step=step: (time.sleep(0.005), step(action))[1]
         return envs, policy
 
-    driver, *_ = make_collecting_driver(
-        0, 1, 2, make=make_slow, learn_queue_cap=2, max_waiting_batches=max_waiting_batches
-    )
+    driver, *_ = make_collecting_driver(0, 1, 2, make=make_slow, learn_queue_cap=2, mode=mode)
     batches = itertools.count(1)
 
     def has_waited():

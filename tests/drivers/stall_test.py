@@ -9,11 +9,12 @@ import types
 import pytest
 from absl import logging
 
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, stall_watch
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, threads
 from alf.drivers.stage_clock import StageClock
-from alf.drivers.stall_watch import StallWatch
+from alf.drivers.threads import StallWatch
 from alf.errors import StallError
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
+from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 TIMEOUT = 0.05  # seconds of the time of `clock`; the watch looks five times as often, in real time
@@ -80,7 +81,7 @@ def clock(monkeypatch):
     """The time of drivers and of their watches."""
     clock = Time()
     monkeypatch.setattr(StageClock.__init__, "__defaults__", (clock,))
-    monkeypatch.setattr(stall_watch, "time", types.SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(threads, "time", types.SimpleNamespace(monotonic=clock))
     return clock
 
 
@@ -109,7 +110,9 @@ def make_driver(clock):
     def make(driver_class, *kwargs_of_envs, **kwargs):
         envs = [WaitingEnvironment(i, clock, **kwargs) for i, kwargs in enumerate(kwargs_of_envs)]
         kwargs = {"stall_timeout": TIMEOUT, **kwargs}
-        driver = driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3, **kwargs)
+        driver = build_driver(
+            driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3, **kwargs
+        )
         for env in envs:
             env.driver = driver
         drivers.append((driver, envs))
@@ -195,7 +198,7 @@ def test_slow_environments_and_a_slow_learner_are_no_stall(make_driver, errors, 
         clock.now += 0.2 * TIMEOUT
 
     # In lockstep, so that no environment steps while the learner trains.
-    kwargs = {} if driver_class is SyncOffPolicyDriver else {"max_waiting_batches": 0}
+    kwargs = {} if driver_class is SyncOffPolicyDriver else {"mode": "lockstep"}
     driver, (env,) = make_driver(driver_class, {"act": step_slowly}, **kwargs)
     driver.start()
     for _ in range(4):  # The reset and an unroll take 0.8 of the time-out, all together takes much more.
@@ -218,12 +221,12 @@ def test_none_never_watches(make_driver, errors, driver_class):
 
 def test_collect_waits_although_no_environment_does(make_driver, errors, clock):
     """No environment gets the order to make an unroll."""
-    driver, (env,) = make_driver(AsyncOffPolicyDriver, {}, max_waiting_batches=0)
+    driver, (env,) = make_driver(AsyncOffPolicyDriver, {}, mode="lockstep")
     driver._orders = []
 
     def let_time_pass():
         wait_until(lambda: env.num_resets == 1 and driver._unroller.calls == [None])
-        wait_until(lambda: driver._waiting_since is not None)
+        wait_until(lambda: driver._threads._waiting_since is not None)
         clock.now += 100.0
 
     helper = threading.Thread(target=let_time_pass)

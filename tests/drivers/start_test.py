@@ -23,6 +23,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
+from tests.builders import build_driver
 from tests.workers.envs import CountEnv
 
 STEP, LENGTH = 3, 10  # the column of the observation, and the steps of an episode
@@ -41,7 +42,8 @@ def make_vector_env(seed):
 def test_random_steps_are_no_part_of_experience_and_statistics(make):
     envs = [make(seed) for seed in (2, 1003)]
     learner, observer = RecordingLearner(FrozenPolicy(envs[0])), RecordingObserver()
-    driver = AsyncOffPolicyDriver(
+    driver = build_driver(
+        AsyncOffPolicyDriver,
         envs,
         learner,
         unroll_length=4,
@@ -95,7 +97,7 @@ def test_actors_begin_with_the_weights_that_the_learner_has_at_the_start():
     envs = make_counting_envs(1)
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     # No copy is due before update 100.
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=2, parameter_update_period=100)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=2, parameter_update_period=100)
     learner.policy.progress.updates.assign(7)
     driver.start()
     try:
@@ -121,12 +123,14 @@ class TimedEnvironment(FakeEnvironment):
 
 
 def test_environments_start_one_after_another(monkeypatch):
-    gin.parse_config("AsyncOffPolicyDriver.start_spread = 0.9")
+    gin.parse_config("DriverSettings.start_spread = 0.9")
     envs = make_counting_envs(3, cls=TimedEnvironment)
-    driver = AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=2)
-    start_threads, starts = driver._start_threads, []
+    driver = build_driver(
+        AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=2
+    )
+    start_threads, starts = driver._threads.start, []
     monkeypatch.setattr(
-        driver, "_start_threads", lambda threads: starts.append(time.monotonic()) or start_threads(threads)
+        driver._threads, "start", lambda *args: starts.append(time.monotonic()) or start_threads(*args)
     )
     driver.start()
     try:
@@ -143,7 +147,7 @@ def test_a_stop_does_not_wait_for_an_environment_that_starts_late():
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     # The second one would start after 125 s. A stop that waits for its thread gives up after 60 s.
     settings = {"start_spread": 250.0, "stop_timeout": 60.0}
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=2, **settings)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=2, **settings)
     driver.start()
     driver.collect()
     start = time.monotonic()
@@ -165,4 +169,4 @@ def test_a_stop_does_not_wait_for_an_environment_that_starts_late():
 def test_settings_are_checked(settings, message):
     envs = make_counting_envs(2)
     with pytest.raises(ConfigError, match=message):
-        AsyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), **settings)
+        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **settings)

@@ -11,8 +11,8 @@ from tf_agents.metrics import py_metrics
 from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import PythonEnvironment, load_pettingzoo
-from alf.environments.policy_mapping import MappedEnvironment
 from alf.errors import ConfigError
+from alf.games.mapping import MappedEnvironment
 from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,
@@ -20,6 +20,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
+from tests.builders import build_driver
 from tests.workers.envs import CallCountEnv
 
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
@@ -42,8 +43,8 @@ def collect(driver_class, envs, unroll_length, sticky=True, metrics=()):
     observer = RecordingObserver()
     kwargs = dict(unroll_length=unroll_length, sticky=sticky, observers=[observer], metrics=metrics)
     if driver_class is AsyncOffPolicyDriver:  # Without lockstep the log has unrolls that nobody took.
-        kwargs |= dict(learn_queue_cap=len(envs), max_waiting_batches=0)
-    driver = driver_class(envs, learner, **kwargs)
+        kwargs |= dict(learn_queue_cap=len(envs), mode="lockstep")
+    driver = build_driver(driver_class, envs, learner, **kwargs)
     driver.start()
     try:
         steps = sum(driver.collect() for _ in range(UNROLLS))
@@ -141,11 +142,11 @@ def test_without_it_the_next_episode_goes_on():
 def test_environments_that_cannot_hold_a_part_of_them(driver_class):
     envs = make_counting_envs(2, batch_size=2)
     with pytest.raises(ConfigError, match=r"sticky is True: envs\[0\] \(CountingEnvironment\) has no"):
-        driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True)
+        build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True)
     with pytest.raises(ConfigError, match="sticky is 1"):
-        driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=1)
+        build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=1)
     envs = make_counting_envs(2, batch_size=1)
-    driver_class(envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True).stop()
+    build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), sticky=True).stop()
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -155,6 +156,6 @@ def test_games_are_refused_with_what_helps(driver_class, num_policies):
     env = load_pettingzoo("tests.workers.counting_games:ParallelGame", 2, num_workers=0, same=True)
     if num_policies:
         env = MappedEnvironment(env, ["a", "b"], ["a", "b"])
-    message = "^sticky is True: the agents of a game .*: set AsyncOffPolicyDriver.sticky or .* to False"
+    message = "^sticky is True: the agents of a game .*: set DriverSettings.sticky to False"
     with contextlib.closing(env), pytest.raises(ConfigError, match=message):
-        driver_class([env], RecordingLearner(FrozenPolicy(env)), sticky=True)
+        build_driver(driver_class, [env], RecordingLearner(FrozenPolicy(env)), sticky=True)

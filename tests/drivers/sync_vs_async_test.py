@@ -6,10 +6,9 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import BoundedArraySpec
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.environments import load
+from alf.environments import BoundedArraySpec, load
 from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,
@@ -18,6 +17,7 @@ from alf.testing.fakes import (
     in_a_row,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
+from tests.builders import build_driver
 
 UNROLLS = 6  # of every environment
 
@@ -88,7 +88,7 @@ def synchronous(request):
     make_env, setting = request.param
     num_envs, *_, unroll_length = setting
     envs, learner = make_learner(make_env, num_envs)
-    driver = SyncOffPolicyDriver(envs, learner, unroll_length=unroll_length)
+    driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length)
     return collect(driver, driver.run, num_envs, learner), make_env, setting
 
 
@@ -96,7 +96,8 @@ def test_async_collects_what_sync_collects(synchronous):
     expected, make_env, setting = synchronous
     num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
     envs, learner = make_learner(make_env, num_envs)
-    driver = AsyncOffPolicyDriver(
+    driver = build_driver(
+        AsyncOffPolicyDriver,
         envs,
         learner,
         num_actor_queues=num_actor_queues,

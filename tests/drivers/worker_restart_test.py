@@ -14,6 +14,7 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
+from tests.builders import build_driver
 from tests.workers import envs
 from tests.workers.envs import CountEnv
 from tests.workers.hangs import Hangs
@@ -32,7 +33,9 @@ def running_driver(special=CountEnv, **kwargs):
         PythonEnvironment([CountEnv, CountEnv, special], 1, num_workers=1, **kwargs),
     ]
     learner = RecordingLearner(FrozenPolicy(batches[0]))
-    driver = AsyncOffPolicyDriver(batches, learner, unroll_length=4, learn_queue_cap=2, max_waiting_batches=0)
+    driver = build_driver(
+        AsyncOffPolicyDriver, batches, learner, unroll_length=4, learn_queue_cap=2, mode="lockstep"
+    )
     driver.start()
     try:
         yield driver, batches

@@ -3,9 +3,8 @@
 
 import numpy as np
 import pytest
-from tf_agents.specs import array_spec
 
-from alf.environments import BehaviorEnvironment
+from alf.environments import ArraySpec, BehaviorEnvironment, BoundedArraySpec
 from alf.errors import EnvError
 from alf.testing.fakes import FakeEnvironment, SpecEnvironment
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -52,8 +51,8 @@ def test_all_else_is_as_in_the_environment():
 
 
 SPECS = {
-    "a": array_spec.BoundedArraySpec((), np.int64, 0, 3),
-    "b": array_spec.BoundedArraySpec((2,), np.float32, 0, 1),
+    "a": BoundedArraySpec((), np.int64, 0, 3),
+    "b": BoundedArraySpec((2,), np.float32, 0, 1),
 }
 
 
@@ -66,7 +65,7 @@ SPECS = {
     ],
 )
 def test_an_action_that_does_not_fit(action, message):
-    number = array_spec.ArraySpec((), np.float32)
+    number = ArraySpec((), np.float32)
     inner = SpecEnvironment(2, number, SPECS, number)
     env = BehaviorEnvironment(inner, lambda time_step, state: (action, state))
     env.reset()
@@ -75,7 +74,7 @@ def test_an_action_that_does_not_fit(action, message):
 
 
 def test_other_dtypes_of_the_same_numbers_will_do():
-    number = array_spec.ArraySpec((), np.float32)
+    number = ArraySpec((), np.float32)
     action = {"a": [np.int32(1), np.int32(2)], "b": [[0.5, 0.25], [1, 0]]}
     env = BehaviorEnvironment(SpecEnvironment(2, number, SPECS, number), lambda *args: (action, None))
     env.reset()

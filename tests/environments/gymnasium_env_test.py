@@ -5,10 +5,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from tf_agents.specs import array_spec
 
 from alf.data_structures import FIRST, LAST, MID
-from alf.environments import GymnasiumEnvironment, load
+from alf.environments import ArraySpec, BoundedArraySpec, GymnasiumEnvironment, load
 from alf.environments.spaces import spec_from_space
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
@@ -486,19 +485,19 @@ def test_specs_of_spaces():
     def check(space, spec):
         assert spec_from_space(space, "x") == spec
 
-    check(spaces.Discrete(3, start=-1), array_spec.BoundedArraySpec((), np.int64, -1, 1, "x"))
+    check(spaces.Discrete(3, start=-1), BoundedArraySpec((), np.int64, -1, 1, "x"))
     check(
         spaces.MultiDiscrete([2, 5], dtype=np.int32, start=[0, 3]),
-        array_spec.BoundedArraySpec((2,), np.int32, [0, 3], [1, 7], "x"),
+        BoundedArraySpec((2,), np.int32, [0, 3], [1, 7], "x"),
     )
-    check(spaces.MultiBinary(4), array_spec.BoundedArraySpec((4,), np.int8, 0, 1, "x"))
+    check(spaces.MultiBinary(4), BoundedArraySpec((4,), np.int8, 0, 1, "x"))
     check(
         spaces.Box(0, 255, (2, 3), np.uint8),
-        array_spec.BoundedArraySpec((2, 3), np.uint8, np.zeros([2, 3]), np.full([2, 3], 255), "x"),
+        BoundedArraySpec((2, 3), np.uint8, np.zeros([2, 3]), np.full([2, 3], 255), "x"),
     )
     unbounded = spec_from_space(spaces.Box(-np.inf, np.inf, (2,), np.float64), "x")
-    assert type(unbounded) is array_spec.ArraySpec
-    assert unbounded == array_spec.ArraySpec((2,), np.float64, "x")
+    assert type(unbounded) is ArraySpec
+    assert unbounded == ArraySpec((2,), np.float64, "x")
     half = spec_from_space(spaces.Box(0, np.inf, (1,)), "x")
     np.testing.assert_array_equal(half.maximum, [np.finfo(np.float32).max])
     nested = spec_from_space(

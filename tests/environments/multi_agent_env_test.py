@@ -22,7 +22,8 @@ from alf.policies.random_policy import RandomPolicy
 from alf.testing import EnvironmentContract
 from alf.testing.environment_contract import sample_action
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
+from tests.builders import build_driver, build_trainer
 from tests.workers.counting_games import (
     ACTION,
     GAME,
@@ -361,7 +362,7 @@ def test_frames_and_how_fast_they_are():
 @contextlib.contextmanager
 def running(driver_class, envs, policy=None, observers=(), **kwargs):
     learner = RecordingLearner(policy or FrozenPolicy(envs[0]))
-    driver = driver_class(envs, learner, unroll_length=5, observers=observers, **kwargs)
+    driver = build_driver(driver_class, envs, learner, unroll_length=5, observers=observers, **kwargs)
     driver.start()
     try:
         yield driver
@@ -411,7 +412,7 @@ def test_environments_of_other_agents_are_refused():
     envs = [load_pettingzoo(ParallelGame, 1, num_workers=0, same=True) for _ in range(2)]
     envs[1].agents = ("one", "two", "three", "four")
     with pytest.raises(ValueError, match=r"envs\[1\] has other agents than envs\[0\]"):
-        SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+        build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
 
 
 def test_those_who_wait_have_one_choice_and_teach_a_policy_nothing():
@@ -542,7 +543,7 @@ Experiment.data_transformers = (@ObservationNormalizer, @RewardNormalizer)
 alf.environments.load.name = "pettingzoo:tests.workers.counting_games:{game}"
 alf.environments.load.batch_size = 2
 alf.environments.load.num_workers = {num_workers}
-AsyncOffPolicyDriver.learn_queue_cap = 2
+DriverSettings.learn_queue_cap = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = @Adam()
 Adam.learning_rate = 0.01
@@ -568,7 +569,7 @@ def test_one_policy_of_agents_with_any_spaces_trains(game, num_workers, algorith
     text = TRAINING.format(game=game, num_workers=num_workers, algorithm=algorithm)
     lines = [text, *settings]
     parse_config([], "\n".join(lines).splitlines())
-    trainer = Trainer(str(tmp_path / "run"), Experiment().make_driver())
+    trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver())
     before = [v.numpy() for v in trainer.learner.policy.trainable_variables]
     assert trainer.train() == (True, "num_iterations=2 reached")
     after = [v.numpy() for v in trainer.learner.policy.trainable_variables]

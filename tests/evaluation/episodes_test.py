@@ -4,11 +4,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
-from alf.data_structures import PolicyStep
-from alf.environments import BatchedEnvironment
+from alf.data_structures import EnvStep, PolicyStep
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate, summarize, summarize_episodes
 from alf.policies import Policy
@@ -22,9 +20,9 @@ class UnequalEnvironment(BatchedEnvironment):
     """
 
     def __init__(self, lengths, breaks=(), num_rewards=None):
-        reward_spec = array_spec.ArraySpec((num_rewards,), np.float32) if num_rewards else None
-        spec = array_spec.BoundedArraySpec((), np.int64, 0, 1, "action")
-        super().__init__(len(lengths), array_spec.ArraySpec((1,), np.float32), spec, reward_spec)
+        reward_spec = ArraySpec((num_rewards,), np.float32) if num_rewards else None
+        spec = BoundedArraySpec((), np.int64, 0, 1, "action")
+        super().__init__(len(lengths), ArraySpec((1,), np.float32), spec, reward_spec)
         self._lengths, self._breaks, self._num_rewards = np.array(lengths), set(breaks), num_rewards
         self.num_steps = 0
 
@@ -48,7 +46,7 @@ class UnequalEnvironment(BatchedEnvironment):
         if self._num_rewards:
             reward = np.stack([reward] * self._num_rewards, axis=1)
         discount = np.ones(len(reward), np.float32)
-        return ts.TimeStep(step_type, reward, discount, np.zeros([len(reward), 1], np.float32))
+        return EnvStep(step_type, reward, discount, np.zeros([len(reward), 1], np.float32))
 
 
 class ZeroPolicy(Policy):

@@ -8,6 +8,7 @@ import pytest
 
 from alf.config.registry import own_config
 from alf.errors import EnvError
+from tests.builders import find_evaluator
 from tests.evaluation.evaluator_test import check_scope, make_configured
 
 
@@ -19,7 +20,7 @@ def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd):
 def test_a_process_that_dies_ends_the_run(tmp_path):
     with own_config():
         trainer = make_configured(tmp_path, "process", target=1000.0)
-        evaluator = trainer._evaluator
+        evaluator = find_evaluator(trainer)
         start = evaluator.start
 
         def start_and_kill(path, env_steps):

@@ -33,8 +33,9 @@ from alf.runs import checkpoint_files as files
 from alf.runs.checkpointer import Checkpointer
 from alf.runs.saved_run import SavedRun, load_agent
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Evaluator, Experiment, Trainer
+from alf.training import Evaluator, Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer, find_evaluator
 from tests.training import small_runs
 from tests.training.small_runs import EPISODE_LENGTH
 
@@ -102,7 +103,7 @@ def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
     made = []
     intervals = {"interval_steps": 100, "num_episodes": 3, "batch_size": 2, "seed": 7}
     trainer = make_trainer(tmp_path, made, stop={"num_env_steps": 450}, **intervals)
-    evaluator, due = trainer._evaluator, []
+    evaluator, due = find_evaluator(trainer), []
     is_due = evaluator.is_due
     evaluator.is_due = lambda steps: is_due(steps) and not due.append(steps)
     poll = evaluator.poll
@@ -215,7 +216,7 @@ def test_training_goes_on_while_an_evaluation_takes_its_time(tmp_path):
     def count():
         steps.append(1)
         if len(steps) == 25:  # 24 iterations with an evaluation that has begun and has not ended
-            assert read_scalars(tmp_path, "eval/return_mean") == [] and trainer._evaluator._is_busy
+            assert read_scalars(tmp_path, "eval/return_mean") == [] and find_evaluator(trainer)._is_busy
             go_on.set()
         return train()
 
@@ -230,7 +231,7 @@ def make_evaluation(path, mean, env_steps=1):
 
 def test_the_best_checkpoint_is_kept(tmp_path):
     trainer = make_trainer(tmp_path, interval_steps=10**9)
-    checkpointer, best = trainer._checkpointer, tmp_path / "checkpoints" / "best"
+    checkpointer, best = trainer.checkpoints.checkpointer, tmp_path / "checkpoints" / "best"
     policies = {}
     for number, mean, is_best in ((2, 1.0, True), (3, 0.5, False), (4, 1.0, False), (5, 2.0, True)):
         checkpointer.iterations = number
@@ -266,8 +267,8 @@ def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplo
 
     monkeypatch.setattr(files, "keep", fail)
     trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=1)
-    poll = trainer._evaluator.poll
-    trainer._evaluator.poll = lambda timeout=0.0: poll(60.0)
+    poll = find_evaluator(trainer).poll
+    find_evaluator(trainer).poll = lambda timeout=0.0: poll(60.0)
     assert trainer.train() == (True, "num_iterations=5 reached")
     assert calls == ["evaluated"] * 2 + ["evaluated", "best"] * 3
     assert caplog.text.count("No space left on device") == 2 + 3
@@ -275,7 +276,7 @@ def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplo
 
 def test_a_nan_is_never_the_best(tmp_path):
     trainer = make_trainer(tmp_path, interval_steps=10**9)
-    checkpointer = trainer._checkpointer
+    checkpointer = trainer.checkpoints.checkpointer
     path = checkpointer.save_for_evaluation()
     assert checkpointer.keep_best(make_evaluation(path, -5.0))
     assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
@@ -291,7 +292,7 @@ def test_an_evaluation_can_end_training(tmp_path):
 
 def test_a_target_without_an_evaluator_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="target_eval_return is set, but nothing evaluates"):
-        Trainer(
+        build_trainer(
             str(tmp_path),
             make_trainer(tmp_path / "other", interval_steps=1).driver,
             lambda: StopCriteria(target_eval_return=1.0),
@@ -328,7 +329,7 @@ def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog, monkeypatch):
     train, interrupted = trainer.learner.train, []
 
     def interrupt_and_train():
-        if trainer._evaluator._is_busy and not interrupted:
+        if find_evaluator(trainer)._is_busy and not interrupted:
             interrupted.append(time.monotonic())
             trainer.interrupt("enough")
         return train()
@@ -365,9 +366,9 @@ def make_configured(root_dir, place, target=7.0):
     gin.parse_config(CONFIG.format(place=place, target=target))
     driver = Experiment().make_driver()
     driver.learner._training = small_runs.IdleTraining(driver.learner.replayer)
-    trainer = Trainer(str(root_dir), driver)
-    poll = trainer._evaluator.poll
-    trainer._evaluator.poll = lambda timeout=0.0: poll(300.0)
+    trainer = build_trainer(str(root_dir), driver)
+    poll = find_evaluator(trainer).poll
+    find_evaluator(trainer).poll = lambda timeout=0.0: poll(300.0)
     return trainer
 
 

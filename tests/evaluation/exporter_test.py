@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_agents.policies.policy_saver import PolicySaver
 from tf_agents.trajectories import time_step as ts
 
 from alf.data_structures import PolicyStep
@@ -102,7 +103,7 @@ def test_a_full_disk(tmp_path, monkeypatch, file):
         (Path(path) / file).write_text("half")
         raise full
 
-    monkeypatch.setattr(export_module.PolicySaver, "save", save)
+    monkeypatch.setattr(PolicySaver, "save", save)
     with pytest.raises(ConfigError, match=r"output '.*/policy' cannot be written: No space left on device$"):
         export(EchoPolicy(), str(tmp_path / "policy"))
     assert list(tmp_path.iterdir()) == []

@@ -13,22 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.algorithms import Algorithm
 from alf.core.nest_utils import to_tensor_spec
-from alf.data_structures import FIRST, LAST, PolicyStep
+from alf.data_structures import FIRST, LAST, EnvStep, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver
-from alf.environments import BatchedEnvironment
-from alf.environments.policy_mapping import Episode
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
 from alf.games.elo import EloRating, expect_score
 from alf.games.league import Versions, find_crowded, share_games
+from alf.games.mapping import Episode
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, League
+from tests.builders import build_driver
 from tests.training import small_runs
 from tests.training.small_runs import make_idle_learner
 
@@ -42,8 +41,8 @@ class Duel(BatchedEnvironment):
     space_names = None
 
     def __init__(self, seed=None, num_games=GAMES):
-        observation = array_spec.ArraySpec((1,), np.float32)
-        super().__init__(2 * num_games, observation, array_spec.BoundedArraySpec((), np.int64, 0, 2))
+        observation = ArraySpec((1,), np.float32)
+        super().__init__(2 * num_games, observation, BoundedArraySpec((), np.int64, 0, 2))
 
     def _reset(self):
         self._is_first = True
@@ -63,7 +62,7 @@ class Duel(BatchedEnvironment):
         ones = np.ones(self._batch_size, np.float32)
         discount = ones if step_type == FIRST else 0 * ones
         steps = np.full(self._batch_size, step_type, np.int32)
-        return ts.TimeStep(steps, reward, discount, ones[:, np.newaxis])
+        return EnvStep(steps, reward, discount, ones[:, np.newaxis])
 
 
 class Records:
@@ -113,7 +112,10 @@ def make_trainer(
     **kwargs,
 ):
     driver_ctor = functools.partial(
-        AsyncOffPolicyDriver, observers=observers, parameter_update_period=parameter_update_period
+        build_driver,
+        AsyncOffPolicyDriver,
+        observers=observers,
+        parameter_update_period=parameter_update_period,
     )
     experiment = {
         "env_ctor": env_ctor,
@@ -233,7 +235,7 @@ class Watched:
         self.root_dir = str(root_dir)
         spec = (
             tf.TensorSpec((1,), tf.float32),
-            to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 2)),
+            to_tensor_spec(BoundedArraySpec((), np.int64, 0, 2)),
         )
         self.policies = {name: Improving(*spec) for name in league.names}
         self.main = self.policies["main"]
@@ -348,7 +350,7 @@ def test_a_damaged_version_is_named(tmp_path):
 def test_versions_of_another_network_are_refused(tmp_path):
     versions = Versions(str(tmp_path))
     spec = tf.TensorSpec((3,), tf.float32)
-    action = to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 1))
+    action = to_tensor_spec(BoundedArraySpec((), np.int64, 0, 1))
     small, large = (
         ActorCriticPolicy(
             spec,

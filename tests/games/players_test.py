@@ -4,16 +4,15 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.core.nest_utils import BoundedTensorSpec, to_tensor_spec
-from alf.data_structures import FIRST, LAST, MID, TimeStep
-from alf.environments import BatchedEnvironment, MappedEnvironment
+from alf.data_structures import FIRST, LAST, MID, EnvStep, TimeStep
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate, summarize_episodes
+from alf.games import MappedEnvironment, PolicyGroup
 from alf.games.players import add_players
-from alf.policies import Agent, PolicyGroup
+from alf.policies import Agent
 from alf.policies.random_policy import RandomPolicy
 
 
@@ -35,8 +34,8 @@ class Race(BatchedEnvironment):
     def __init__(self, num_games):
         super().__init__(
             3 * num_games,
-            array_spec.ArraySpec((2,), np.float32),
-            array_spec.BoundedArraySpec((), np.int64, 0, 2),
+            ArraySpec((2,), np.float32),
+            BoundedArraySpec((), np.int64, 0, 2),
         )
         self._lengths = np.arange(num_games) + 2
 
@@ -56,7 +55,7 @@ class Race(BatchedEnvironment):
         reward = np.where(step_type == FIRST, 0.0, action)
         observation = np.stack([time, np.arange(self._batch_size)], axis=1).astype(np.float32)
         ones = np.ones(self._batch_size, np.float32)
-        return ts.TimeStep(step_type.astype(np.int32), reward.astype(np.float32), ones, observation)
+        return EnvStep(step_type.astype(np.int32), reward.astype(np.float32), ones, observation)
 
 
 class Constant(RandomPolicy):
@@ -161,11 +160,9 @@ class Chase(BatchedEnvironment):
     space_names = ("cat", "mouse")
 
     def __init__(self):
-        observation = {name: array_spec.ArraySpec((i,), np.float32) for i, name in enumerate(self.agents, 1)}
-        move = array_spec.BoundedArraySpec((), np.float32, -9, 9)
-        super().__init__(
-            2, observation, {"cat": array_spec.BoundedArraySpec((), np.int64, 0, 2), "mouse": move}
-        )
+        observation = {name: ArraySpec((i,), np.float32) for i, name in enumerate(self.agents, 1)}
+        move = BoundedArraySpec((), np.float32, -9, 9)
+        super().__init__(2, observation, {"cat": BoundedArraySpec((), np.int64, 0, 2), "mouse": move})
 
     def _reset(self):
         return self._show(FIRST, np.zeros(2, np.float32))
@@ -179,7 +176,7 @@ class Chase(BatchedEnvironment):
         self.game_begins, self.game_ends = np.array([step_type == FIRST]), np.array([step_type == LAST])
         observation = {name: np.ones((2, i), np.float32) for i, name in enumerate(self.agents, 1)}
         ones = np.ones(2, np.float32)
-        return ts.TimeStep(np.full(2, step_type, np.int32), reward, ones, observation)
+        return EnvStep(np.full(2, step_type, np.int32), reward, ones, observation)
 
 
 class OneAction(RandomPolicy):

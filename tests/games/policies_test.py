@@ -5,6 +5,7 @@ That they learn is in policies_learning_test.py.
 """
 
 import functools
+import glob
 
 import gin
 import numpy as np
@@ -14,16 +15,17 @@ import tensorflow as tf
 from alf.algorithms import Algorithm, DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm
 from alf.callback import Callback
 from alf.data_structures import OBSERVATION, OWNER, PolicyStep
-from alf.environments import MappedEnvironment
 from alf.errors import ConfigError
 from alf.evaluation.evaluator import Evaluator
+from alf.games import MappedEnvironment
 from alf.games.policies import Policies
 from alf.learner import Learner
 from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.games.players_test import Chase
 from tests.training.small_runs import make_idle_learner
 
@@ -58,7 +60,7 @@ def make_experiment(policies, env_ctor=ENV, **kwargs):
 def train(root_dir, experiment, num_iterations, **kwargs):
     driver = experiment.make_driver()
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
-    trainer = Trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
+    trainer = build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
     trainer.train()
     return trainer
 
@@ -123,7 +125,7 @@ def frozen_run(tmp_path_factory):
     root_dir = tmp_path_factory.mktemp("run")
     driver = make_experiment(Policies(("a", "b", "frozen"), frozen=("frozen",))).make_driver()
     before = {name: values(policy) for name, policy in driver.learner.policy.policies.items()}
-    trainer = Trainer(str(root_dir), driver, lambda: StopCriteria(num_iterations=10))
+    trainer = build_trainer(str(root_dir), driver, lambda: StopCriteria(num_iterations=10))
     trainer.train()
     return root_dir, before, trainer
 
@@ -140,7 +142,7 @@ def test_a_run_continues_with_all_of_its_policies(frozen_run):
     root_dir, _, first = frozen_run
     policies = Policies(("a", "b", "frozen"), frozen=("frozen",))
     again = make_experiment(policies, seed=5, learner_ctor=make_idle_learner_with_adam).make_driver()
-    trainer = Trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
+    trainer = build_trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
     restored = again.learner.policy
     for name, policy in first.learner.policy.policies.items():
         for x, y in zip(values(policy), values(restored.policies[name]), strict=True):
@@ -309,24 +311,87 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
         algorithm_ctor=NoAlgorithm,
         learner_ctor=make_idle_learner,
     )
-    train(tmp_path, experiment, 1, evaluator_ctor=evaluator, callbacks=[Keep()])
+    train(tmp_path, experiment, 4, evaluator_ctor=evaluator, callbacks=[Keep()])
     figures = evaluations[-1].figures
     assert figures["policies/a/return"]["min"] == EPISODE_LENGTH
     assert figures["policies/b/return"]["mean"] < 0.7 * EPISODE_LENGTH, "a third"
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"initial_checkpoint": "anywhere"},
-        {"checkpoint_replay_buffer": True},
-        {"collect_until_env_steps": 100},
-    ],
-)
-def test_settings_of_the_trainer_that_know_one_policy(tmp_path, setting):
-    with pytest.raises(ConfigError, match=f"Trainer.{next(iter(setting))} .*several policies"):
-        train(tmp_path / "run", make_experiment(Policies(("a", "b"))), 5, **setting)
+def make_replay_policies(**kwargs):
+    """Two policies of DQN, each with a replay buffer."""
+    network_ctor = functools.partial(QValueNetwork, fc_layer_params=(16,))
+    return make_experiment(
+        Policies(("a", "b")),
+        policy_ctor=functools.partial(EpsilonGreedyPolicy, network_ctor=network_ctor, epsilon=0.1),
+        algorithm_ctor=DqnAlgorithm,
+        exp_replayer="uniform",
+        **kwargs,
+    )
+
+
+def test_replay_buffers_of_several_policies_are_saved(tmp_path):
+    before = train(tmp_path, make_replay_policies(), 6, checkpoint_replay_buffer=True)
+    files = {path.name for path in (tmp_path / "checkpoints").glob("*.npz")}
+    assert files == {"replay_buffer_a.npz", "replay_buffer_b.npz"}
+    after = build_trainer(str(tmp_path), make_replay_policies().make_driver(), checkpoint_replay_buffer=True)
+    for name, learner in before.learner.learners.items():
+        restored = after.learner.learners[name].replayer
+        assert int(restored.num_steps()) == int(learner.replayer.num_steps()) > 0
+    after.close()
+
+
+def test_several_policies_go_on_after_collection(tmp_path):
+    trainer = train(tmp_path, make_replay_policies(), 12, collect_until_env_steps=200)
+    env_steps = [int(learner.progress.env_steps) for learner in trainer.learner.learners.values()]
+    updates = [int(learner.progress.updates) for learner in trainer.learner.learners.values()]
+    assert 200 <= sum(env_steps) < 200 + 2 * 5 * BATCH_SIZE
+    assert min(updates) > max(env_steps) // (5 * BATCH_SIZE // 2)  # more than one for each batch
+
+
+def test_several_policies_need_replay_to_go_on_after_collection(tmp_path):
+    with pytest.raises(ConfigError, match="Trainer.collect_until_env_steps is set: exp_replayer must be"):
+        train(tmp_path / "run", make_experiment(Policies(("a", "b"))), 5, collect_until_env_steps=100)
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_several_policies_start_with_the_weights_of_another_run(tmp_path):
+    """Each has those of the policy of its name, or all have those of the only policy."""
+    several = train(tmp_path / "several", make_experiment(Policies(("a", "b"))), 6)
+    single = train(tmp_path / "single", make_experiment(None), 3)
+    for folder, source in (("several", several), ("single", single)):
+        driver = make_experiment(Policies(("a", "b"))).make_driver()
+        path = str(tmp_path / folder)
+        trainer = build_trainer(str(tmp_path / f"from {folder}"), driver, initial_checkpoint=path)
+        for name, learner in trainer.learner.learners.items():
+            theirs = source.learner.learners.get(name, source.learner).policy
+            tf.nest.map_structure(np.testing.assert_array_equal, values_of(learner.policy), values_of(theirs))
+        trainer.close()
+
+
+def values_of(policy):
+    return [v.numpy() for v in policy.trainable_variables]
+
+
+def test_a_run_of_several_policies_copies_another_one(tmp_path):
+    parent = train(tmp_path / "parent", make_experiment(Policies(("a", "b"))), 6)
+    (path,) = glob.glob(str(tmp_path / "parent" / "checkpoints" / "ckpt-6.complete"))
+
+    class CopyOnce(Callback):
+        def on_train_iter(self, trainer, summary):
+            counts = trainer.counters["iterations"]
+            if counts == 3:
+                trainer.copy_from(path.removesuffix(".complete"))
+                self.copied = [values_of(one.policy) for one in trainer.learner.learners.values()]
+                self.versions = [int(one.progress.updates) for one in trainer.learner.learners.values()]
+            if counts > 3 and summary:
+                assert float(summary["policy_lag_max"]) <= int(trainer.learner.progress.updates)
+
+    callback = CopyOnce()
+    trainer = train(tmp_path / "child", make_experiment(Policies(("a", "b"))), 12, callbacks=[callback])
+    theirs = [values_of(learner.policy) for learner in parent.learner.learners.values()]
+    tf.nest.map_structure(np.testing.assert_array_equal, callback.copied, theirs)
+    updates = [int(learner.progress.updates) for learner in trainer.learner.learners.values()]
+    assert all(now > before for now, before in zip(updates, callback.versions, strict=True))
 
 
 def test_an_optimizer_belongs_to_one_learner():

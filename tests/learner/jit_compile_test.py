@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining
+from alf.learner import UnrollTraining
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU
 from tests.learner import learner_test
@@ -33,10 +33,10 @@ def test_losses_and_gradients_are_the_same(algorithm_ctor, continuous, rnn_ctor)
     env = make_env(continuous)
     learner = make_learner(algorithm_ctor, env, rnn_ctor, jit_compile=True)
     # Loops over time are unrolled, which takes most of the time where layers are recurrent.
-    batch, _ = learner.prepare(merge_unrolls(collect(env, learner, 2 if rnn_ctor else T)))
-    assert learner._loss_and_gradients._jit_compile
-    _, loss, gradients = Learner._loss_and_gradients(learner, batch)
-    _, compiled_loss, compiled = learner._loss_and_gradients(batch)
+    batch, _ = learner._update.prepare(merge_unrolls(collect(env, learner, 2 if rnn_ctor else T)))
+    assert learner._update._compute._jit_compile
+    _, loss, gradients = learner._update.loss_and_gradients(batch)
+    _, compiled_loss, compiled = learner._update._compute(batch)
     assert float(loss.loss) != 0 and loss.extra.keys() == compiled_loss.extra.keys()
     for ours, theirs in zip(tf.nest.flatten(compiled_loss), tf.nest.flatten(loss), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
@@ -54,7 +54,7 @@ def test_updates_are_the_same():
         )
         for jit_compile in (False, True)
     ]
-    has_graph = [hasattr(learner._loss_and_gradients, "get_concrete_function") for learner in learners]
+    has_graph = [hasattr(learner._update._compute, "get_concrete_function") for learner in learners]
     assert has_graph == [False, True]
     for _ in range(2):
         shown, compiled_shown = (learner_test.train(learner, reward=0.5) for learner in learners)

@@ -423,7 +423,7 @@ def without_updates(monkeypatch):
         learner.progress.updates.assign_add(num_updates)
         return {"loss": 0.0} if num_updates else {}
 
-    monkeypatch.setattr(ReplayTraining, "_update", count)
+    monkeypatch.setattr(ReplayTraining, "_train", count)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from alf.policies import Policy
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import UniformReplayer, make_replayer
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 
 ENV_ID, ROW, STEP = range(3)  # of the counting environment's observation
 
@@ -74,7 +75,7 @@ def make(num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_s
     """A driver that runs, 2 x 4 steps x 2 environments a call; its learner and algorithm."""
     envs = make_envs(num_envs)
     learner = make_learner(envs, transformers, **settings)
-    driver = driver_class(envs, learner, unroll_length=4, **(driver_settings or {}))
+    driver = build_driver(driver_class, envs, learner, unroll_length=4, **(driver_settings or {}))
     driver.start()
     return driver, learner, learner.algorithm
 
@@ -157,7 +158,7 @@ def test_no_fraction_of_an_update_is_lost(ratio, monkeypatch):
         learner.progress.updates.assign_add(num_updates)
         return {"loss": 0.0} if num_updates else {}
 
-    monkeypatch.setattr(ReplayTraining, "_update", count)
+    monkeypatch.setattr(ReplayTraining, "_train", count)
     driver, _, _ = make(replay_ratio=ratio)
     steps, updates, _ = iterate(driver, 15)
     np.testing.assert_array_equal(updates, due_updates(ratio, steps))
@@ -224,7 +225,7 @@ def test_updates_take_the_whole_buffer_in_turn():
 
 def test_with_a_fraction_as_its_length_an_unroll_comes_every_few_calls():
     envs = make_envs(1)
-    driver = AsyncOffPolicyDriver(envs, make_learner(envs, unroll_length=1), unroll_length=0.25)
+    driver = build_driver(AsyncOffPolicyDriver, envs, make_learner(envs, unroll_length=1), unroll_length=0.25)
     driver.start()
     taken = [driver.collect() for _ in range(12)]
     driver.stop()
@@ -235,7 +236,9 @@ def test_with_a_fraction_as_its_length_an_unroll_comes_every_few_calls():
 def test_with_an_unroll_length_of_0_collect_takes_what_waits():
     envs = make_envs(2)
     learner = make_learner(envs, unroll_length=1)
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=0, max_waiting_batches=4)
+    driver = build_driver(
+        AsyncOffPolicyDriver, envs, learner, unroll_length=1, mode="poll", max_waiting_batches=4
+    )
     driver.start()
     taken, deadline = [], time.monotonic() + 60
     try:
@@ -253,10 +256,10 @@ def test_with_an_unroll_length_of_0_collect_takes_what_waits():
 # A driver's class, its unroll_length, whether its learner has a replay buffer, and the message.
 WRONG_LENGTHS = [
     (SyncOffPolicyDriver, 0, True, "unroll_length is 0"),
-    (SyncOffPolicyDriver, 0.5, False, "unroll_length is 0.5, no integer above 0: exp_rep"),
-    (AsyncOffPolicyDriver, 0, False, "unroll_length is 0, no integer above 0: exp_replay"),
+    (SyncOffPolicyDriver, 0.5, False, "unroll_length is 0.5, not an integer above 0: exp_rep"),
+    (AsyncOffPolicyDriver, 0, False, "unroll_length is 0: it must be a number above 0"),
     (AsyncOffPolicyDriver, -1, False, "unroll_length is -1"),
-    (AsyncOffPolicyDriver, 1.5, False, "unroll_length is 1.5, no integer above 0: exp"),
+    (AsyncOffPolicyDriver, 1.5, False, "unroll_length is 1.5, not an integer above 0: exp"),
 ]
 
 
@@ -268,7 +271,7 @@ def test_unroll_lengths_that_make_no_sense_are_refused(subtests):
         else:
             learner = Learner(Watching(make_policy(envs)), tf.keras.optimizers.legacy.SGD(0.1))
         with subtests.test(message), pytest.raises(ConfigError, match=message):
-            driver_class(envs, learner, unroll_length=unroll_length)
+            build_driver(driver_class, envs, learner, unroll_length=unroll_length)
 
 
 WRONG_SETTINGS = [
@@ -304,7 +307,7 @@ def test_the_buffer_must_be_able_to_hold_the_initial_steps():
         make_learner(33).check_batch(2, 4, 2)
     learner = make_learner(32)
     learner.check_batch(2, 4, 2)
-    driver = SyncOffPolicyDriver(envs, learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     for _ in range(4):
         driver.collect()
@@ -320,7 +323,7 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
     algorithm = Watching(policy)
     training = UnrollTraining(make_replayer(replayer, specs.unroll_spec(policy, 4), num_envs=2))
     learner = Learner(algorithm, tf.keras.optimizers.legacy.SGD(0.1), training)
-    driver = SyncOffPolicyDriver(envs, learner, unroll_length=4)
+    driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     steps = 0
     for _ in range(6):

@@ -64,10 +64,10 @@ def make_learner(algorithm_ctor, env, rnn_ctor=None, optimizer=None, transformer
 def without_graph(learner):
     """Lets a learner of unrolls update in eager mode, and returns it: tracing would take most of the time."""
 
-    def update(tensors, learner):
+    def update(tensors, _):
         tf.config.run_functions_eagerly(True)
         try:
-            return learner._training._make_updates(tensors, learner)
+            return learner._training._make_updates(tensors, learner._update)
         finally:
             tf.config.run_functions_eagerly(False)
 

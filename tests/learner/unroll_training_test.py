@@ -8,10 +8,9 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.algorithms import Algorithm, ImpalaAlgorithm, PPOAlgorithm
-from alf.core.nest_utils import add_leading_dims
+from alf.core.nest_utils import BoundedTensorSpec, add_leading_dims
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
@@ -24,7 +23,7 @@ from tests.learner.small_learners import without_graph
 SGD = tf.keras.optimizers.legacy.SGD
 NUMBER = tf.TensorSpec((), tf.float32)
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-ACTION = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
+ACTION = BoundedTensorSpec((), tf.int64, 0, 2)
 T = 6
 
 

@@ -9,9 +9,9 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
 
 from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
+from alf.environments import BoundedArraySpec
 from alf.errors import ConfigError
 from alf.networks import GRU, LSTM, ActorCriticNetwork, ImpalaResEncoder, KerasEncoder, NatureEncoder
 from tests.networks.rounding import distance, max_distance
@@ -441,7 +441,7 @@ def test_a_network_may_be_linear():
 
 
 def test_discrete_observations_enter_one_hot():
-    spec = to_tensor_spec(array_spec.BoundedArraySpec((), np.int64, 0, 4))
+    spec = to_tensor_spec(BoundedArraySpec((), np.int64, 0, 4))
     network = mlp_network(spec, 2)
     head, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
     assert w.shape == (5, 8)

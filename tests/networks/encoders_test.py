@@ -6,9 +6,9 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
 
 from alf.core.nest_utils import to_tensor_spec
+from alf.environments import BoundedArraySpec
 from alf.errors import ConfigError
 from alf.networks import ImpalaResEncoder, KerasEncoder, NatureEncoder, ObservationEncoder
 
@@ -17,7 +17,7 @@ VECTOR = tf.TensorSpec((4,), tf.float32)
 
 
 def discrete(low, high, dtype=np.int64):
-    return to_tensor_spec(array_spec.BoundedArraySpec((), dtype, low, high))
+    return to_tensor_spec(BoundedArraySpec((), dtype, low, high))
 
 
 NESTED = {
@@ -85,7 +85,7 @@ def test_integers_with_bounds_are_one_hot(dtype):
         discrete(0, 1000),
         discrete(0, 2**62),
         discrete(-(2**63), 2**63 - 1),
-        to_tensor_spec(array_spec.BoundedArraySpec((), np.float32, 0, 2)),
+        to_tensor_spec(BoundedArraySpec((), np.float32, 0, 2)),
         tf.TensorSpec((), tf.int64),
     ],
 )

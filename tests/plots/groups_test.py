@@ -24,8 +24,8 @@ def group(*settings):
     "binding",
     [
         *("Experiment.seed", "a/ActorCriticNetwork.seed", "StopCriteria.num_env_steps"),
-        *("Trainer.summary_interval", "Trainer.checkpoint_interval", "Evaluator.num_episodes"),
-        *("AsyncOffPolicyDriver.stall_timeout", "alf.Learner.debug_summaries", "eval/Mine.x"),
+        *("Summaries.interval", "Checkpoints.interval", "Evaluator.num_episodes"),
+        *("Monitoring.stall_timeout", "alf.Learner.debug_summaries", "eval/Mine.x"),
         *("alf.environments.load.num_workers", "Experiment.learner_device"),
     ],
 )

@@ -7,17 +7,16 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
-from alf.core.nest_utils import zero_where, zeros_from_spec
+from alf.core.nest_utils import BoundedTensorSpec, zero_where, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
-DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
-CONTINUOUS = tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
+DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
+CONTINUOUS = BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
 
 
 def log_softmax(x):

@@ -6,8 +6,8 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs.tensor_spec import BoundedTensorSpec
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import FIRST, PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import GRU, ActorCriticNetwork

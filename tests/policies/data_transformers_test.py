@@ -28,6 +28,7 @@ from alf.policies.data_transformers import (
 from alf.runs.checkpointer import Checkpointer
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 
 VECTOR = tf.TensorSpec((2,), tf.float32)
 IMAGE = tf.TensorSpec((1, 3, 3), tf.uint8)
@@ -379,7 +380,7 @@ def test_through_the_driver_the_learner_sees_what_the_actor_saw():
     observation_spec = to_tensor_spec(envs[0].observation_spec())
     ctors = [FrameStacker, functools.partial(RewardScaling, scale=0.5)]
     learner = make_learner(envs[0], Pipeline(observation_spec, REWARD, ctors))
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=4)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     try:
         for _ in range(8):
@@ -393,7 +394,7 @@ def test_through_the_driver_every_step_is_counted_once():
     envs = [CountingEnvironment(batch_size=3, episode_length=5) for _ in range(2)]
     pipeline = Pipeline(to_tensor_spec(envs[0].observation_spec()), REWARD, [RewardNormalizer])
     learner = make_learner(envs[0], pipeline)
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=4)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     try:
         steps = sum(driver.collect() for _ in range(8))

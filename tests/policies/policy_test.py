@@ -6,10 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import tensor_spec
 
 from alf.algorithms import DqnAlgorithm, SacAlgorithm
-from alf.core.nest_utils import zeros_from_spec
+from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import GRU, LSTM, ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
@@ -21,8 +20,8 @@ from alf.schedules import LinearSchedule
 VECTOR = tf.TensorSpec((2,), tf.float32)
 FRAMES = tf.TensorSpec((4,), tf.float32)  # two vectors
 REWARD = tf.TensorSpec((), tf.float32)
-DISCRETE = tensor_spec.BoundedTensorSpec((), tf.int64, 0, 2)
-BOX = tensor_spec.BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
+DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
+BOX = BoundedTensorSpec((2,), tf.float32, -1.0, 1.0)
 B = 3
 
 

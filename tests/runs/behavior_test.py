@@ -21,7 +21,8 @@ from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.runs.saved_run import make_env
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
-from alf.training import Experiment, Trainer, load_behavior
+from alf.training import Experiment, load_behavior
+from tests.builders import build_trainer
 from tests.training.counting_parts import WeightDecay
 
 BOTH = pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
@@ -132,7 +133,7 @@ def expert(tmp_path_factory):
     root_dir = tmp_path_factory.mktemp("expert")
     with own_config():
         parse_config([], EXPERT)
-        trainer = Trainer(str(root_dir), Experiment().make_driver())
+        trainer = build_trainer(str(root_dir), Experiment().make_driver())
         rng = np.random.default_rng(4)
         for variable in trainer.learner.policy.trainable_variables:
             variable.assign(3 * rng.normal(size=variable.shape).astype(np.float32))

@@ -11,6 +11,7 @@ from alf.config.settings import configurable
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.training import Experiment
+from tests.builders import build_driver
 
 registry.import_settings()
 
@@ -133,9 +134,9 @@ WRONG_VALUES = {
     ("Experiment.num_envs = '2'",): "Experiment.num_envs is '2'",
     ("Experiment.seed = 1.5",): "Experiment.seed is 1.5",
     ("Experiment.unroll_length = 'x'",): "unroll_length is 'x'",
-    ("Experiment.unroll_length = 2.5",): "unroll_length is 2.5, no integer above 0",
+    ("Experiment.unroll_length = 2.5",): "unroll_length is 2.5, not an integer above 0",
     ("Experiment.exp_replayer = 'x'",): "exp_replayer is 'x'",
-    ("AsyncOffPolicyDriver.learn_queue_cap = 3",): "learn_queue_cap is 3, more than",
+    ("DriverSettings.learn_queue_cap = 3",): "learn_queue_cap is 3, more than",
     (f"{LOAD}.siz = 1",): "load: the constructor of 'CartPole-v1' got an unexpected keyword argument 'siz'",
     (f"{LOAD}.name = 'Nope-v0'",): "load.name: no Gymnasium environment 'Nope-v0'",
     (f"{LOAD}.name = 'nope:Nope-v0'",): "load: No module named 'nope'",
@@ -170,4 +171,4 @@ def test_parts_of_a_program_that_do_not_fit():
     ):
         alf.Learner(3, optimizer=None)
     with pytest.raises(ConfigError, match="learner is 3: it must be a Learner or a LearnerGroup"):
-        AsyncOffPolicyDriver([], 3)
+        build_driver(AsyncOffPolicyDriver, [], 3)

@@ -473,7 +473,7 @@ def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "setting, may_change",
     [
-        ("Trainer.checkpoint_interval", True),
+        ("Checkpoints.interval", True),
         ("Trainer.callbacks", True),
         ("Evaluator.num_episodes", True),
         ("eval/environments.load.max_episode_steps", True),

@@ -21,7 +21,8 @@ from alf.errors import ConfigError
 from alf.policies.agent import Agent
 from alf.runs import checkpoint_files as files
 from alf.runs.saved_run import SavedRun, load_agent, make_env
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
+from tests.builders import build_trainer
 from tests.training.small_runs import IdleTraining, add_to_weights
 
 CONFIG = """
@@ -38,7 +39,7 @@ ActorCriticNetwork.rnn_ctor = @GRU
 GRU.units = 4
 alf.Learner.optimizer = @Adam()
 Adam.learning_rate = 0.01
-Trainer.checkpoint_interval = {interval}
+Checkpoints.interval = {interval}
 StopCriteria.num_iterations = {iterations}
 """
 
@@ -61,7 +62,7 @@ def make_trainer(root_dir, iterations, interval=300.0):
     gin.parse_config(CONFIG.format(iterations=iterations, interval=interval))
     driver = Experiment().make_driver()
     driver.learner._training = IdleTraining(driver.learner.replayer, add_to_weights)
-    return Trainer(str(root_dir), driver)
+    return build_trainer(str(root_dir), driver)
 
 
 class Run(NamedTuple):

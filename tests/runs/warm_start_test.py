@@ -4,6 +4,7 @@
 import functools
 import re
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -178,7 +179,7 @@ def test_what_is_not_there_is_refused(source, subtests):
             subtests.test(msg=str(place)),
             pytest.raises(ConfigError, match=f"^Trainer.initial_checkpoint is {place!r}: .*{message}"),
         ):
-            warm_start(trainer.learner.algorithm, place)
+            warm_start(trainer.learner, place)
 
 
 def test_a_run_that_is_refused_writes_nothing_and_closes_its_environments(tmp_path):
@@ -194,7 +195,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, source):
     path = tmp_path / "source" / "checkpoints" / "ckpt-3.index"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ConfigError, match="ckpt-3 is damaged"):
-        warm_start(source[1].learner.algorithm, str(tmp_path / "source"))
+        warm_start(source[1].learner, str(tmp_path / "source"))
 
 
 def test_shapes_that_do_not_match_are_listed(tmp_path, source):
@@ -216,13 +217,18 @@ def test_names_that_do_not_match_are_listed_up_to_five(tmp_path, source):
     assert text.count(";") == 4 and re.search(r" and \d+ more$", text)
     assert "policy/network/torso/rnn/weights/0 is not in the checkpoint" in text
     with pytest.raises(ConfigError, match="policy/network/torso/rnn/[^;]* is in the checkpoint alone"):
-        warm_start(source[1].learner.algorithm, str(tmp_path / "recurrent"))
+        warm_start(source[1].learner, str(tmp_path / "recurrent"))
     recurrent.close()
 
 
 def make_algorithm(policy, algorithm, continuous=False):
     env = MatchObservationEnvironment(1, continuous=continuous)
     return algorithm(policy(to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())))
+
+
+def start_with(algorithm, place):
+    """Lets an algorithm without an optimizer start with the weights of a checkpoint."""
+    warm_start(types.SimpleNamespace(learners={"policy": types.SimpleNamespace(algorithm=algorithm)}), place)
 
 
 def save(folder, algorithm):
@@ -238,10 +244,10 @@ def test_a_target_network_is_restored_with_the_whole_and_copied_with_a_part(tmp_
     path = save(tmp_path, source)
     learned, target = values(source.policy.network), values(source._target_network)
     assert not any(np.array_equal(x, y) for x, y in zip(learned, target, strict=True))
-    warm_start(whole, path)
+    start_with(whole, path)
     assert_same(values(whole.policy.network), learned)
     assert_same(values(whole._target_network), target)
-    warm_start(part, f"network@{path}")
+    start_with(part, f"network@{path}")
     assert_same(values(part.policy.network), learned)
     assert_same(values(part._target_network), learned)
 
@@ -256,7 +262,7 @@ def test_a_target_network_is_restored_with_the_whole_and_copied_with_a_part(tmp_
 )
 def test_every_variable_of_algorithm_and_policy_has_a_name(tmp_path, policy, algorithm, continuous):
     source, new = (make_algorithm(policy, algorithm, continuous) for _ in range(2))
-    warm_start(new, save(tmp_path, source))
+    start_with(new, save(tmp_path, source))
     modules = [module for module in new.submodules if hasattr(module, "progress")]
     counters = {id(v) for m in modules for v in tf.nest.flatten(m.progress)}
     assert len(new.variables) > len(counters)

@@ -15,22 +15,22 @@ def learn_nothing(monkeypatch, note=lambda learner, experience: None):
 
     Args:
         monkeypatch: `pytest.MonkeyPatch` that ends it.
-        note: callable (learner, experience) for each `Experience` that is handed out for training in unrolls.
+        note: callable (update, experience) for each `Experience` that is handed out for training in unrolls.
     """
 
-    def train(training, learner):
+    def train(training, update):
         batches = [training.replayer.replay_all()]
         while training.replayer.has_more:
             batches.append(training.replayer.replay_all())
         for experience, num_fresh in batches:
-            note(learner, experience)
-            learner.progress.updates.assign_add(1)
-            learner.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
+            note(update, experience)
+            update.progress.updates.assign_add(1)
+            update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
         return dict.fromkeys(SHOWN, tf.zeros(())), batches[0][0]
 
-    def update(training, learner, replayer, num_updates):
-        learner.progress.updates.assign_add(num_updates)
+    def train_from(training, update, replayer, num_updates):
+        update.progress.updates.assign_add(num_updates)
         return dict.fromkeys(SHOWN, tf.zeros(())) if num_updates else {}
 
     monkeypatch.setattr(UnrollTraining, "train", train)
-    monkeypatch.setattr(ReplayTraining, "_update", update)
+    monkeypatch.setattr(ReplayTraining, "_train", train_from)

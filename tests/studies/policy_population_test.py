@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import sys
+import types
 from typing import NamedTuple
 
 import gin
@@ -23,8 +24,7 @@ from alf.algorithms import PPOAlgorithm
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
-from alf.learner import LearnerGroup
-from alf.learner.learner_group import PolicyBatch
+from alf.games import LearnerGroup
 from alf.schedules import assign_tunables, find_tunables
 from alf.studies import policy_population
 from alf.studies.evolution import Mutation, Replacement
@@ -34,6 +34,7 @@ from alf.studies.ranges import LogUniform, Uniform
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.studies.idle import learn_nothing
 from tests.studies.member_test import read_checkpoint
 
@@ -102,7 +103,7 @@ def make_trainer(root_dir, config="", num_iterations=None, act=None, env_ctor=EN
         driver = Experiment(env_ctor=env_ctor).make_driver()
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
-        return Trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
+        return build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
 
 
 def settings_of(evolution):
@@ -197,7 +198,7 @@ def copy_by_hand(trainer, parent, child):
     before = read_policies(trainer.save())
     trainer.learner.copy_policy(parent, child)
     counts_after = {name: counts(learner) for name, learner in learners.items()}
-    trainer._checkpointer.iterations += 1
+    trainer.checkpoints.checkpointer.iterations += 1
     return Copy(before, read_policies(trainer.save()), counts_before, counts_after)
 
 
@@ -484,7 +485,7 @@ KINDS = {
     "mix_in": 'Experiment.exp_replayer = "mix_in"\nMixInReplayer.replay_proportion = 2.0\n',
     "multi_pass": 'Experiment.exp_replayer = "multi_pass"\nMultiPassReplayer.num_passes = 4\n'
     "MultiPassReplayer.num_batches = 5\n",
-    "copies": "AsyncOffPolicyDriver.parameter_update_period = 1_000_000_000\n",
+    "copies": "DriverSettings.parameter_update_period = 1_000_000_000\n",
 }
 
 
@@ -516,20 +517,14 @@ def test_a_copy_never_learns_from_the_weights_from_before(tmp_path, monkeypatch,
 
 
 def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
-    trainer = make_trainer(tmp_path)
-    group, seen = trainer.learner, []
+    trainer, seen = make_trainer(tmp_path), []
+    group = trainer.learner
     for name, learner in group.learners.items():
-        learner.observe = lambda experience, name=name: seen.append((name, int(experience[0, 0, 0])))
-
-    class Batch:
-        def __init__(self, *versions):
-            self.policy_version = tf.constant([[versions]], tf.int64)
-
-        def __getitem__(self, index):
-            return self.policy_version[index]
+        note = lambda batch, name=name: seen.append((name, batch.policy_version.numpy().tolist()))  # noqa: E731
+        learner._training = types.SimpleNamespace(observe=note)
 
     def observe(name, *versions):
-        group.observe(PolicyBatch(name, Batch(*versions)))
+        group.learners[name].observe(types.SimpleNamespace(policy_version=tf.constant(versions, tf.int64)))
 
     group.learners["policy_1"].progress.updates.assign(6)
     observe("policy_1", 0, 6)
@@ -537,7 +532,12 @@ def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
     for versions in [(7, 7), (6, 7), (7, 6), (8, 7), (9, 0)]:
         observe("policy_1", *versions)
     observe("policy_0", 0, 0)
-    assert seen == [("policy_1", 0), ("policy_1", 7), ("policy_1", 8), ("policy_0", 0)]
+    assert seen == [
+        ("policy_1", [0, 6]),
+        ("policy_1", [7, 7]),
+        ("policy_1", [8, 7]),
+        ("policy_0", [0, 0]),
+    ]
     trainer.close()
 
 
@@ -766,17 +766,6 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, bad):
 def test_agents_of_different_spaces_are_refused():
     with pytest.raises(ConfigError, match="different spaces: policies could not copy each other"):
         make_population().wrap(Spaces(6), 0)
-
-
-# What does not know several policies.
-
-
-def test_what_does_not_know_several_policies_names_them(tmp_path):
-    trainer = make_trainer(tmp_path)
-    for refused in (lambda: trainer.copy_from("anywhere"), trainer.driver.drop_old_experience):
-        with pytest.raises(ConfigError, match="does not know several policies, here policy_0, policy_1, pol"):
-            refused()
-    trainer.close()
 
 
 def test_a_population_that_ends_at_once_leaves_nothing(tmp_path, monkeypatch):

@@ -83,8 +83,8 @@ def test_a_sweep_in_which_nothing_was_trained_begins_anew(tmp_path, arguments):
 
 
 def test_what_does_not_change_a_run_may_change(tmp_path):
-    make_started(tmp_path, **change({"Trainer.max_to_keep": "3", "Sweep.num_samples": "2"}))
-    config = {"Trainer.max_to_keep": "1", "Sweep.num_samples": "5"}
+    make_started(tmp_path, **change({"Checkpoints.max_to_keep": "3", "Sweep.num_samples": "2"}))
+    config = {"Checkpoints.max_to_keep": "1", "Sweep.num_samples": "5"}
     study = make_sweep_study(tmp_path, **change(config, seeds=(0, 1, 2)))
     assert study.count == 6
     assert sorted(outcome.status for outcome in study.outcomes.values()) == ["finished"] + ["waiting"] * 5

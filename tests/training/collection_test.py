@@ -19,9 +19,10 @@ from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Callback, Experiment, Trainer
+from alf.training import Callback, Experiment
 from alf.training.progress_bar import ProgressBar
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_driver, build_trainer
 from tests.training.counting_parts import make_counting_replay_learner
 
 BATCH = 2 * 5 * 4  # rows of a call of `collect` of the synchronous driver
@@ -82,7 +83,7 @@ def make_trainer(
     criteria = {"num_iterations": num_iterations, **(stop or {})}
     kwargs = {"save_git_state": False, **kwargs}
     watch = Watch(look or count)
-    trainer = Trainer(
+    trainer = build_trainer(
         str(root_dir),
         Experiment(**parts).make_driver(),
         lambda: StopCriteria(**criteria),
@@ -149,7 +150,7 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
 
     experiment = {"driver_ctor": driver, "offline_buffer": recorded}
     if driver is AsyncOffPolicyDriver:
-        experiment["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
+        experiment["driver_ctor"] = functools.partial(build_driver, driver, parameter_update_period=1)
     trainer = make_trainer(tmp_path, 20, look, made, experiment, learner=LEARNERS[driver])
     replayer, mixed = trainer.learner.replayer, []
     sample = replayer.sample
@@ -321,7 +322,7 @@ def test_a_learner_of_unrolls_needs_environments(tmp_path):
     trainer = make_trainer(tmp_path / "first", 1, experiment=UNROLLS)
     trainer.driver.stop()
     with pytest.raises(ConfigError, match="there are no environments, .* needs fresh experience"):
-        Trainer(str(tmp_path / "run"), OfflineDriver(trainer.learner))
+        build_trainer(str(tmp_path / "run"), OfflineDriver(trainer.learner))
 
 
 def test_too_little_was_collected(tmp_path):

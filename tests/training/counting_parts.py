@@ -36,7 +36,7 @@ class CountingLearner(Learner):
         self._waiting += int(experience)
 
     def train(self):
-        self.count_env_steps(self._waiting)
+        self.progress.env_steps.assign_add(self._waiting)
         self._waiting = 0
         self.progress.updates.assign_add(1)
         return {"loss": float(self.progress.updates), **LAGS}
@@ -49,9 +49,9 @@ def make_counting_replay_learner(algorithm, training, optimizer):
     """
     training.sources = []
 
-    def count_updates(inputs, learner, replayer, size):
+    def count_updates(inputs, update, replayer, size):
         training.sources.append(replayer)
-        learner.progress.updates.assign_add(int(inputs[0]))
+        update.progress.updates.assign_add(int(inputs[0]))
         return {"loss": 0.0, **LAGS}
 
     training._train_on = count_updates
@@ -86,11 +86,11 @@ class CountingDriver(Driver):
             self.clocks.learner = StageClock(get_time)
 
     def start(self):
-        self._check_starts()
+        self._begin()
         self._rows = [env.reset() for env in self._envs]
 
     def _collect(self, observe):
-        self._raise_if_stopping()
+        self._threads.raise_if_stopping()
         steps = sum(map(self._unroll, range(len(self._envs))))
         observe(steps)
         return steps

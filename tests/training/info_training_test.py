@@ -17,8 +17,9 @@ from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import HybridReplayer
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
 from tests.training.event_files import read_events
 from tests.workers.envs import INFO_KEYS, InfoEnv
@@ -72,7 +73,7 @@ def make_trainer(
     )
     stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
     settings = dict(checkpoint_replay_buffer=True, save_git_state=False)
-    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **settings)
+    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **settings)
 
 
 def buffer_file(root_dir):

@@ -9,18 +9,19 @@ import gin
 import numpy as np
 import tensorflow as tf
 from tf_agents.metrics import py_metrics
-from tf_agents.specs import array_spec
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import ArraySpec
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.studies.policy_population import PolicyPopulation
 from alf.studies.ranges import Uniform
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Evaluator, Experiment, League, Trainer
+from alf.training import Evaluator, Experiment, League
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_driver, build_trainer
 from tests.games.league_test import Duel
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
@@ -50,7 +51,7 @@ class RichEnvironment(MatchObservationEnvironment):
     def __init__(self, batch_size=4, seed=0, render_mode=None):
         super().__init__(batch_size, episode_length=3, seed=seed)
         self._observation_spec = {"target": self._observation_spec}
-        self._reward_spec = array_spec.ArraySpec((2,), np.float32)
+        self._reward_spec = ArraySpec((2,), np.float32)
 
     def action_spec(self):
         return {"guess": self._action_spec}
@@ -128,7 +129,7 @@ def run_ppo(root_dir):
         algorithm_ctor=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
-        driver_ctor=functools.partial(SyncOffPolicyDriver, metrics=metrics),
+        driver_ctor=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
     )
 
 
@@ -200,7 +201,7 @@ def train(root_dir, num_iterations=8, evaluator_ctor=None, **kwargs):
     experiment = Experiment(**{**parts, **kwargs})
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
     driver = experiment.make_driver()
-    Trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
+    build_trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
 
 
 def read_table():

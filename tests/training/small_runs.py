@@ -15,8 +15,9 @@ from alf.learner import Learner, UnrollTraining
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 
 EPISODE_LENGTH = 5
 
@@ -26,34 +27,34 @@ class IdleTraining(UnrollTraining):
 
     Args:
         replayer: as in `UnrollTraining`.
-        move: callable (learner) in place of each update, or None.
+        move: callable (update) in place of each update, or None.
     """
 
     def __init__(self, replayer=None, move=None):
         super().__init__(replayer)
         self._move = move
 
-    def train(self, learner):
+    def train(self, update):
         batches = [self.replayer.replay_all()]
         while self.replayer.has_more:
             batches.append(self.replayer.replay_all())
         lags = []
         for experience, num_fresh in batches:
-            lag = learner.progress.updates - experience.policy_version[:, :-1]
+            lag = update.progress.updates - experience.policy_version[:, :-1]
             lags.append(tf.boolean_mask(lag, experience.step_type[:, 1:] != FIRST).numpy())
             if self._move is not None:
-                self._move(learner)
-            learner.progress.updates.assign_add(1)
-            learner.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
+                self._move(update)
+            update.progress.updates.assign_add(1)
+            update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
         lags = np.concatenate(lags)
         scalars = {"loss": 0, **{f"policy_lag_{f.__name__}": f(lags) for f in (np.min, np.mean, np.max)}}
         summary = {name: tf.constant(x, tf.float32) for name, x in scalars.items()}
         return summary, batches[0][0]
 
 
-def add_to_weights(learner):
+def add_to_weights(update):
     """Moves every weight by 0.01; a `move` of `IdleTraining`."""
-    for variable in learner.trainable_variables:
+    for variable in update.algorithm.trainable_variables:
         variable.assign_add(tf.fill(variable.shape, tf.cast(0.01, variable.dtype)))
 
 
@@ -77,4 +78,4 @@ def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
         **(experiment or {}),
     }
     stop_criteria_ctor = functools.partial(StopCriteria, **(stop or {}))
-    return Trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria_ctor, **kwargs)
+    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria_ctor, **kwargs)

@@ -27,6 +27,7 @@ from alf.drivers.stage_clock import (
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.training.stages import StageMeter, find_bottleneck
+from tests.builders import build_driver
 from tests.training.counting_parts import CountingLearner
 from tests.training.event_files import read_events
 from tests.training.trainer_test import make_trainer
@@ -303,7 +304,7 @@ def test_a_run_with_a_slow_part_names_it(tmp_path, monkeypatch, caplog, driver, 
     experiment["driver_ctor"] = driver
     if experiment.pop("observer", False):
         observers = [lambda record: time.sleep(2 * SLOW)]
-        experiment["driver_ctor"] = functools.partial(driver, observers=observers)
+        experiment["driver_ctor"] = functools.partial(build_driver, driver, observers=observers)
     make_trainer(tmp_path, stop=stop, summary_interval=0.6, experiment=experiment, **parts).train()
     words = [text for _, text in read_events(tmp_path / "train")["time/bottleneck"]]
     if word == "metrics" and driver is SyncOffPolicyDriver:

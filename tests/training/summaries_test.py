@@ -21,8 +21,9 @@ from alf.evaluation.video import GifRecorder
 from alf.learner import Learner, ReplayTraining
 from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Callback, Evaluator, Experiment, summaries
-from alf.training.summaries import Summaries, write_histogram
+from alf.training import Callback, Evaluator, Experiment, summary_writer
+from alf.training.summary_writer import SummaryWriter, write_histogram
+from tests.builders import find_evaluator
 from tests.training.collection_test import make_trainer as make_dqn_trainer
 from tests.training.counting_parts import make_counting_replay_learner
 from tests.training.event_files import read_events, read_kinds, read_summaries
@@ -144,7 +145,7 @@ def test_histograms_are_written_with_each_point(tmp_path):
 
 def test_a_million_of_more_numbers_make_a_histogram(tmp_path, monkeypatch):
     """Those that count are from all columns of an image, in the shares that they have."""
-    monkeypatch.setattr(summaries, "_MOST_NUMBERS", 3000)
+    monkeypatch.setattr(summary_writer, "_MOST_NUMBERS", 3000)
     images = np.tile(np.arange(30, dtype=np.uint8), (20, 10, 1))  # 6000 numbers, of which none is rare
     with tf.summary.create_file_writer(str(tmp_path)).as_default(step=0):
         write_histogram("x", images)
@@ -203,7 +204,7 @@ def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
 
 
 def test_errors_of_a_custom_summary(tmp_path, caplog):
-    with pytest.raises(ConfigError, match="Trainer.custom_summary is 3: it must be a class or function"):
+    with pytest.raises(ConfigError, match="Summaries.custom is 3: it must be a class or function"):
         make_counting_trainer(tmp_path / "a", custom_summary=3)
     stop = dict(stop={"num_iterations": 3}, summary_interval=0.0)
 
@@ -257,7 +258,7 @@ def test_every_second_evaluation_has_a_video(tmp_path):
     Drawn.modes.clear()
     evaluator_ctor = evaluating(interval_steps=1, env_ctor=Drawn, video_interval=2, video_frames=3)
     trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 100}, evaluator_ctor=evaluator_ctor)
-    ended, poll = [], trainer._evaluator.poll
+    ended, poll = [], find_evaluator(trainer).poll
 
     def poll_and_stop(timeout=0.0):
         ended.append(evaluation := poll(60.0))
@@ -265,7 +266,7 @@ def test_every_second_evaluation_has_a_video(tmp_path):
             trainer.stop("enough")
         return evaluation
 
-    trainer._evaluator.poll = poll_and_stop
+    find_evaluator(trainer).poll = poll_and_stop
     trainer.train()
     assert Drawn.modes == ["rgb_array"]
     shown = [i for i, evaluation in enumerate(ended[:3]) if evaluation.video]
@@ -343,7 +344,7 @@ def check_cartpole(width, height, content):
 def test_what_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "train").write_text("")
     (tmp_path / "hparams").write_text("")
-    summaries = Summaries(str(tmp_path / "train"))
+    summaries = SummaryWriter(str(tmp_path / "train"))
     summaries.describe(0, {"a": 1})
     summaries.write(1, 1, 0.5, {"metrics/AverageReturn": 2.0})
     summaries.close()

@@ -12,8 +12,9 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner
 from alf.policies import EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events
 
@@ -51,7 +52,9 @@ def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_ctor)
     )
     callback, stop_criteria_ctor = Keep(), lambda: StopCriteria(num_iterations=4)
     driver = experiment.make_driver()
-    Trainer(str(tmp_path), driver, stop_criteria_ctor, callbacks=[callback], summary_interval=0.0).train()
+    build_trainer(
+        str(tmp_path), driver, stop_criteria_ctor, callbacks=[callback], summary_interval=0.0
+    ).train()
     # An unroll adds 5 steps to each environment. One that waits in the queue is not observed yet.
     assert [summary["oldest_step"] for summary in callback.summaries] == [5, 10, 15, 20]
     assert all(0 < summary["transition_weight"] <= 1 for summary in callback.summaries)

@@ -15,7 +15,8 @@ import gin
 import pytest
 import tensorflow as tf
 
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
+from tests.builders import build_trainer
 from tests.chromium import NEEDS_CHROMIUM, browse
 from tests.training.event_files import read_kinds, read_summaries
 from tests.training.metric_names_test import run_impala, run_ppo
@@ -150,6 +151,6 @@ def test_a_video_comes_from_the_process_of_an_evaluation(tmp_path):
         Trainer.evaluator_ctor = @Evaluator
         StopCriteria.num_iterations = 1  # at its end the run waits for the evaluation
     """)
-    Trainer(str(tmp_path), Experiment().make_driver()).train()
+    build_trainer(str(tmp_path), Experiment().make_driver()).train()
     ((_, video), *_) = read_summaries(tmp_path / "train")["eval/video"]
     check_cartpole(*tf.make_ndarray(video.tensor))

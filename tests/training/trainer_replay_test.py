@@ -27,8 +27,9 @@ from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
 from tests.training.event_files import read_events
 
@@ -74,7 +75,7 @@ def make_trainer(
     )
     stop_criteria_ctor = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
     kwargs = {"save_git_state": False, **kwargs}
-    return Trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **kwargs)
+    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **kwargs)
 
 
 def run(*args, **kwargs):
@@ -174,7 +175,7 @@ def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
 
 
 def test_a_replayer_without_a_buffer_cannot_be_in_a_checkpoint(tmp_path):
-    with pytest.raises(ConfigError, match="checkpoint_replay_buffer is True, but exp_replayer is 'one_time'"):
+    with pytest.raises(ConfigError, match="replay_buffer is True, but exp_replayer is 'one_time'"):
         make_trainer(tmp_path, checkpoint_replay_buffer=True, **UNROLLS)
 
 

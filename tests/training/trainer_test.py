@@ -35,8 +35,9 @@ from alf.runs.git_state import read_git_state
 from alf.runs.run_description import read_description
 from alf.runs.run_dir import RunDir
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_driver, build_trainer
 from tests.training.counting_parts import Clock, CountingDriver, CountingLearner, logged
 from tests.training.event_files import read_events, read_kinds
 
@@ -83,7 +84,7 @@ def make_trainer(
         **(experiment or {}),
     }
     driver = Experiment(**parts).make_driver()
-    trainer = Trainer(
+    trainer = build_trainer(
         str(root_dir), driver, stop_criteria_ctor=lambda: StopCriteria(**(stop or {})), **kwargs
     )
     trainer.optimizer = optimizer  # for `variables`
@@ -443,7 +444,7 @@ def test_checkpoints_come_at_their_interval_and_the_newest_are_kept(tmp_path):
     assert tick.saved == [5, 9, 12]
     assert list_saved(tmp_path) == ["ckpt-12.index", "ckpt-9.index"]
     for value in (0, 2.5, None):
-        with pytest.raises(ConfigError, match=f"Trainer.max_to_keep is {value}"):
+        with pytest.raises(ConfigError, match=f"Checkpoints.max_to_keep is {value}"):
             make_counting_trainer(tmp_path, max_to_keep=value)
 
 
@@ -570,7 +571,7 @@ def test_interrupt_ends_a_run_that_waits_for_a_slow_environment(tmp_path):
 
     def interrupt():
         hanging.wait(60)  # for both environments
-        while trainer.driver.queue_sizes()["learn_queue"] or trainer.driver._waiting_since is None:
+        while trainer.driver.queue_sizes()["learn_queue"] or trainer.driver._threads._waiting_since is None:
             time.sleep(0.01)
         trainer.interrupt("enough")
 
@@ -630,7 +631,7 @@ def test_an_interrupt_at_any_moment_saves_a_run_that_can_go_on(tmp_path, monkeyp
 
     settings = {"driver_ctor": driver, "env_ctor": functools.partial(Watched, notice)}
     if driver is AsyncOffPolicyDriver:
-        settings["driver_ctor"] = functools.partial(driver, parameter_update_period=1)
+        settings["driver_ctor"] = functools.partial(build_driver, driver, parameter_update_period=1)
     trainer = make_trainer(tmp_path, experiment=settings, learner=CountingLearner, checkpoint_interval=0.0)
     train, write = trainer.learner.train, tf.train.Checkpoint.write
 
@@ -770,8 +771,11 @@ def test_summaries_that_cannot_be_written_are_a_warning(tmp_path, caplog):
 def test_a_full_disk_beneath_the_summaries(tmp_path, caplog):
     """The events' file must not grow beyond what it has: the write fails as on a full disk."""
     trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 40}, summary_interval=0.0)
-    write, limits = trainer._checkpointer.save, resource.getrlimit(resource.RLIMIT_FSIZE)
-    trainer._checkpointer.save = lambda **kw: (resource.setrlimit(resource.RLIMIT_FSIZE, limits), write(**kw))
+    write, limits = trainer.checkpoints.checkpointer.save, resource.getrlimit(resource.RLIMIT_FSIZE)
+    trainer.checkpoints.checkpointer.save = lambda is_last: (
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits),
+        write(is_last),
+    )
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
     try:
@@ -812,8 +816,8 @@ def test_failures_while_building_close_the_environments_and_write_nothing(tmp_pa
     assert [env.closed for env in made] == [1]
 
     made.clear()
-    with pytest.raises(ConfigError, match="unroll_length is 0"):
-        make_trainer(root_dir, env={"made": made}, experiment={"unroll_length": 0})
+    with pytest.raises(ConfigError, match="unroll_length is 0.5"):
+        make_trainer(root_dir, env={"made": made}, experiment={"unroll_length": 0.5})
     assert [env.closed for env in made] == [1, 1]
 
     made.clear()

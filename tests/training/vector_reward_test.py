@@ -23,8 +23,9 @@ from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.policies.data_transformers import RewardClipping, RewardWeighting
 from alf.runs.saved_run import load_agent
-from alf.training import Experiment, Trainer
+from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events
 
@@ -96,7 +97,7 @@ def make_experiment(algorithm_ctor=CheckingImpala, policy_ctor=ActorCriticPolicy
 def make_trainer(root_dir, num_iterations, callbacks=(), **kwargs):
     stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
     driver = make_experiment(**kwargs).make_driver()
-    return Trainer(str(root_dir), driver, stop_criteria_ctor, callbacks=callbacks)
+    return build_trainer(str(root_dir), driver, stop_criteria_ctor, callbacks=callbacks)
 
 
 class ChangeWeights(Callback):

@@ -1,9 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""`--help`, `--helpfull` and `--version` of all commands, and flags with an optional value.
+"""Flags of the commands: shared ones, `--help` and `--version`, and flags with an optional value.
 
-Those of this module end the process with status 0; absl's own end it with 1.
+absl's own `--help` and `--version` end the process with status 1; those of this module end it with 0.
 """
 
+import functools
+import os
 import sys
 import textwrap
 
@@ -12,6 +14,63 @@ from absl import app, flags
 from alf.version import __version__
 
 _WIDTH = 100
+# Name: (how absl defines it, default, help).
+_SHARED = {
+    "root_dir": (flags.DEFINE_string, None, "Directory of the run."),
+    "gin_param": (flags.DEFINE_multi_string, [], "A gin binding, NAME=VALUE; may be repeated."),
+    "gin_file": (
+        flags.DEFINE_multi_string,
+        [],
+        "Path of a gin file, or alf:NAME.gin for one of ALF's examples; may be repeated.",
+    ),
+    "ray_address": (
+        flags.DEFINE_string,
+        None,
+        "Ray cluster to use, such as 'auto'; without it Ray starts on this machine.",
+    ),
+    "checkpoint": (flags.DEFINE_string, "newest", "newest, best, a train iteration, or a path."),
+    "overwrite": (flags.DEFINE_bool, False, "Replaces what an earlier call has written."),
+    "sample": (flags.DEFINE_bool, False, "Explores as in training, in place of acting as well as it can."),
+    "policy": (
+        flags.DEFINE_string,
+        None,
+        "Which policies act, where a run has several or a game several agents: PLAYER, or AGENT=PLAYER,... A "
+        "PLAYER is the name of a policy ('policy' if there is one), NAME@CHECKPOINT, or random.",
+    ),
+    "seed": (
+        functools.partial(flags.DEFINE_integer, lower_bound=0),
+        None,
+        "Of the environments; without it they have another one each time.",
+    ),
+    "num_episodes": (
+        functools.partial(flags.DEFINE_integer, lower_bound=1),
+        None,
+        "Episodes: without it alf-play has 1, and alf-evaluate 100.",
+    ),
+}
+flags.disclaim_key_flags()  # --help shows a shared flag as one of the command that takes it
+
+
+def share(*names):
+    """Defines flags of `_SHARED` for the command whose module calls this; returns their `flags.FlagHolder`s.
+
+    A command has no others of them, so that absl refuses a flag that the command would not read.
+    """
+    for name in names:
+        if name not in flags.FLAGS:  # in a test another command may have defined it
+            define, default, text = _SHARED[name]
+            define(name, default, text)
+        flags.declare_key_flag(name)
+    return [flags.FlagHolder(flags.FLAGS, flags.FLAGS[name]) for name in names]
+
+
+def show(text):
+    """Prints a text. Its reader may want only a part of it, as in `alf-train --help | head -1`."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Python writes what the buffer still has when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Shows(flags.BooleanFlag):
@@ -23,8 +82,7 @@ class _Shows(flags.BooleanFlag):
 
     def parse(self, arg):
         if self._parse(arg):
-            print(self._make_text())
-            sys.stdout.flush()
+            show(self._make_text())
             sys.exit(0)
 
 
@@ -54,7 +112,7 @@ def join_optional_texts(argv):
     return joined
 
 
-def define(module):
+def define_help(module):
     """Prepares the flags of the command that the module of this name is; before they are parsed."""
     app.define_help_flags()  # else absl would define its own later
     for flag in (

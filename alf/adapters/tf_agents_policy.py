@@ -1,11 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TFAgentsPolicy: a policy of ALF for the tools of TF-Agents."""
+"""TFAgentsPolicy: a policy of ALF for the tools of TF-Agents, and its `PolicySaver`."""
 
 import tensorflow as tf
+from tf_agents.policies.policy_saver import PolicySaver
 from tf_agents.policies.tf_policy import TFPolicy
 from tf_agents.trajectories import policy_step, time_step
 
 from alf.core.nest_utils import BoundedTensorSpec, name_leaves
+from alf.policies import Policy
 from alf.policies.agent import agent_state_spec, choose_action
 
 
@@ -22,7 +24,7 @@ class TFAgentsPolicy(TFPolicy):
             as in training (`Policy.rollout`).
     """
 
-    def __init__(self, policy, deterministic=True):
+    def __init__(self, policy: Policy, deterministic: bool = True) -> None:
         spec = policy.time_step_spec
         super().__init__(
             time_step.time_step_spec(_name("observation", spec.observation), _name("reward", spec.reward)),
@@ -33,7 +35,7 @@ class TFAgentsPolicy(TFPolicy):
             name="tf_agents_policy",
         )
         self._weights = policy.variables  # what checkpoints and SavedModels keep
-        vars(self)["_policy"] = policy  # not as a part: they would keep Keras layers, too
+        self.__dict__["_policy"] = policy  # not as a part: they would keep Keras layers, too
         self._deterministic = deterministic
 
     def _action(self, time_step, policy_state, seed=None):
@@ -48,6 +50,12 @@ class TFAgentsPolicy(TFPolicy):
 
     def _distribution(self, time_step, policy_state):
         raise NotImplementedError("policies of ALF give actions alone")
+
+
+def make_saver(policy: Policy, deterministic: bool) -> PolicySaver:
+    """Makes the `PolicySaver` of a `Policy`, as a `TFAgentsPolicy` with this `deterministic`."""
+    tf_policy = TFAgentsPolicy(policy, deterministic)
+    return PolicySaver(tf_policy, use_nest_path_signatures=False, train_step=policy.progress.updates)
 
 
 def _name(name, spec):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from tf_agents.environments.wrappers import PyEnvironmentBaseWrapper
-from tf_agents.specs import array_spec
 
 from alf.core.annotations import Environment, NestedSpec
+from alf.core.array_spec import BoundedArraySpec
 from alf.data_structures import FIRST, OBSERVATION, OWNER
+from alf.drivers.env_specs import get_agents
+from alf.environments.batched_environment import EnvironmentWrapper
 from alf.errors import ConfigError, EnvError
 
 _ONE_AGENT = ("agent",)  # of environments that do not name their agents
@@ -29,7 +30,7 @@ class Episode(NamedTuple):
 PolicyMapping = str | Mapping[str, str] | Sequence[str] | Callable[[Episode], Sequence[str]]
 
 
-class MappedEnvironment(PyEnvironmentBaseWrapper):
+class MappedEnvironment(EnvironmentWrapper):
     """A batched environment whose observation says which policy acts in each row.
 
     The observation is a dict: "observation", as the environment gives it, and "owner", int32 [B], the
@@ -79,11 +80,8 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
             self._map_games(np.ones(self.num_games, bool))
 
     def observation_spec(self) -> NestedSpec:
-        owner = array_spec.BoundedArraySpec((), np.int32, 0, len(self.policies) - 1, OWNER)
+        owner = BoundedArraySpec((), np.int32, 0, len(self.policies) - 1, OWNER)
         return {OBSERVATION: self._env.observation_spec(), OWNER: owner}
-
-    def reward_spec(self) -> NestedSpec:
-        return self._env.reward_spec()
 
     def seed(self, seed: int | None) -> None:
         """Seeds the environment, and the mapping's `Episode.rng`."""
@@ -149,11 +147,6 @@ class MappedEnvironment(PyEnvironmentBaseWrapper):
                     "was made for"
                 )
             self._owner[game * len(self.agents) + i] = self.policies.index(name)
-
-
-def get_agents(env):
-    """The names of the agents of an environment's games; () for one that does not say."""
-    return tuple(getattr(env, "agents", ()))
 
 
 def find_agents(env):

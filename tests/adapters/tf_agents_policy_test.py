@@ -14,6 +14,7 @@ from tf_agents.policies.policy_saver import PolicySaver
 from tf_agents.policies.py_tf_eager_policy import PyTFEagerPolicy, SavedModelPyTFEagerPolicy
 from tf_agents.trajectories import time_step as ts
 
+from alf.adapters import TFAgentsEnvironment, TFAgentsPolicy
 from alf.core.nest_utils import BoundedTensorSpec, to_tensor_spec
 from alf.data_structures import FIRST, PolicyStep
 from alf.environments import load
@@ -21,7 +22,6 @@ from alf.networks import GRU, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.agent import Agent, AgentState
 from alf.policies.data_transformers import FrameStacker, ObservationNormalizer, Pipeline
-from alf.policies.tf_policy import TFAgentsPolicy
 
 NUMBER = tf.TensorSpec((), tf.float32)
 
@@ -64,7 +64,7 @@ def assert_same_returns(metric, num_episodes, policy):
 
 
 def test_a_dynamic_driver_and_its_metrics(policy):
-    env = TFPyEnvironment(make_env())
+    env = TFPyEnvironment(TFAgentsEnvironment(make_env()))
     average, episodes = tf_metrics.AverageReturnMetric(batch_size=2), tf_metrics.NumberOfEpisodes()
     driver = DynamicEpisodeDriver(env, TFAgentsPolicy(policy), [average, episodes], num_episodes=5)
     _, state = tf.function(driver.run, autograph=False)()
@@ -83,7 +83,7 @@ def test_python_driver(policy, is_saved, tmp_path):
         )
     else:
         py_policy = PyTFEagerPolicy(tf_policy, use_tf_function=True, batch_time_steps=False)
-    env, average = make_env(), py_metrics.AverageReturnMetric(batch_size=2)
+    env, average = TFAgentsEnvironment(make_env()), py_metrics.AverageReturnMetric(batch_size=2)
     episodes = py_metrics.NumberOfEpisodes()
     driver = PyDriver(env, py_policy, [average, episodes], max_episodes=5)
     driver.run(env.reset(), py_policy.get_initial_state(2))

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from tf_agents.metrics import py_metric, py_metrics
 
+from alf.adapters import TFAgentsMetric
 from alf.data_structures import FIRST, LAST, MID, LogRecord
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.drivers.tf_agents_metric import TFAgentsMetric
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, make_counting_envs
+from tests.builders import build_driver
 
 SAME = ["AverageReturn", "AverageEpisodeLength", "NumberOfEpisodes", "EnvironmentSteps"]
 
@@ -49,7 +50,9 @@ def run(driver_class, metrics, num_envs=3, **kwargs):
     envs = make_counting_envs(num_envs, 3, 3)
     observer = RecordingObserver()
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = driver_class(envs, learner, unroll_length=4, metrics=metrics, observers=[observer], **kwargs)
+    driver = build_driver(
+        driver_class, envs, learner, unroll_length=4, metrics=metrics, observers=[observer], **kwargs
+    )
     driver.start()
     try:
         for _ in range(8):
@@ -125,7 +128,7 @@ def test_their_state_survives_a_checkpoint(synchronous):
     state = json.loads(json.dumps(first.get_state()))
     envs = make_counting_envs(3, 3, 3)
     metrics = [*make_metrics(), Recorder()]
-    other = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), metrics=metrics)
+    other = build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), metrics=metrics)
     other.set_state(state)
     other.stop()
     for ours, theirs in zip(first.get_metrics()[:-1], other.get_metrics()[:-1], strict=True):
@@ -145,12 +148,12 @@ def test_the_order_of_the_values_survives_too():
 
 def test_gin_can_name_them():
     gin.parse_config("""
-        SyncOffPolicyDriver.metrics = [@py_metrics.AverageReturnMetric()]
+        Monitoring.metrics = [@py_metrics.AverageReturnMetric()]
         py_metrics.AverageReturnMetric.name = "MyReturn"
     """)
     try:
         envs = make_counting_envs(1)
-        driver = SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])))
+        driver = build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
     finally:
         gin.clear_config()
     driver.stop()
@@ -161,4 +164,4 @@ def test_gin_can_name_them():
 def test_what_is_no_metric(metric):
     envs = make_counting_envs(1)
     with pytest.raises(ConfigError, match="metrics: .* is neither an alf.drivers.metrics.Metric"):
-        SyncOffPolicyDriver(envs, RecordingLearner(FrozenPolicy(envs[0])), metrics=[metric])
+        build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), metrics=[metric])

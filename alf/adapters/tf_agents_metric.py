@@ -1,31 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TFAgentsMetric: a metric of TF-Agents as one of a driver."""
+"""TFAgentsMetric: a metric of TF-Agents for a driver of ALF."""
 
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tf_agents.metrics import py_metric
 from tf_agents.trajectories import trajectory
 
 from alf.data_structures import FIRST, LAST, LogRecord
-from alf.drivers.metrics import Metric
-from alf.errors import ConfigError
 
 
-def as_metric(metric, num_rows):
-    """Returns a user's metric, one of TF-Agents as a `TFAgentsMetric`; raises ConfigError if it is none."""
-    if isinstance(metric, py_metric.PyStepMetric):
-        return TFAgentsMetric(metric, num_rows)
-    if not all(hasattr(metric, name) for name in ("name", "result", "get_state", "set_state")):
-        raise ConfigError(
-            f"metrics: {metric!r} is neither an alf.drivers.metrics.Metric nor a PyStepMetric of TF-Agents"
-        )
-    return metric
-
-
-class TFAgentsMetric(Metric):
-    """Calls a Python metric of TF-Agents with a `Trajectory` of [N] for each time step.
+class TFAgentsMetric:
+    """An `alf.drivers.metrics.Metric` that calls one of TF-Agents with a `Trajectory` of [N] for each step.
 
     N are the sub-environments of all batched environments, which step at times of their own: those of the
     others are boundaries in that trajectory, from a LAST step to a FIRST one, which count nowhere. A

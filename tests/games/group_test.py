@@ -3,29 +3,25 @@
 
 import collections
 import re
-import threading
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_agents.specs import array_spec
-from tf_agents.trajectories import time_step as ts
 
 from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
-from alf.data_structures import FIRST, OBSERVATION, OWNER, PolicyStep, TimeStep
+from alf.data_structures import FIRST, OBSERVATION, OWNER, EnvStep, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
 from alf.drivers.env_specs import EnvSpecs
-from alf.drivers.policy_queues import PolicyQueues
-from alf.drivers.queues import NestFIFOQueue
-from alf.environments import BatchedEnvironment, MappedEnvironment
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError, EnvError
-from alf.learner import LearnerGroup
-from alf.policies import Policy, PolicyGroup
-from alf.replay import OneTimeReplayer, UniformReplayer
+from alf.games import LearnerGroup, MappedEnvironment, PolicyGroup
+from alf.policies import Policy
+from alf.replay import UniformReplayer
 from alf.testing.fakes import FakeEnvironment, RecordingLearner, RecordingObserver
 from alf.testing.toy_environments import CountingEnvironment
+from tests.builders import build_driver
 
 B, T, EPISODE = 6, 5, 3
 ENV_ID, NUMBER, STEP = range(3)  # of the counting environment's observation
@@ -114,7 +110,15 @@ class NotingObserver(RecordingObserver):
     needs = ("observation",)
 
 
-def collect(mapping=map_at_random, num_batches=60, num_sequences=4, replayer=None, seed=3, **kwargs):
+def collect(
+    mapping=map_at_random,
+    num_batches=60,
+    num_sequences=4,
+    replayer=None,
+    seed=3,
+    driver_class=AsyncOffPolicyDriver,
+    **kwargs,
+):
     """Collects with the three policies, of which two learn; "b" makes twice as many updates as "a"."""
     widths = kwargs.pop("widths", (None, None, None))
     envs = [
@@ -125,11 +129,13 @@ def collect(mapping=map_at_random, num_batches=60, num_sequences=4, replayer=Non
     learners = {name: RecordingLearner(group.policies[name], replayer) for name in NAMES[:2]}
     learner = LearnerGroup(group, learners, dict.fromkeys(learners, num_sequences))
     observer = NotingObserver()
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=T, observers=[observer], **kwargs)
+    kwargs = {"unroll_length": T, "observers": [observer], **kwargs}
+    driver = build_driver(driver_class, envs, learner, **kwargs)
     driver.start()
     try:
         for i in range(num_batches):
             driver.collect()
+            learner.train()
             group.policies["ab"[i % 2]].progress.updates.assign_add(i % 2 + 1)
     finally:
         driver.stop()
@@ -237,50 +243,42 @@ def test_replay_buffers_get_each_row_as_an_unroll_of_its_own():
             check_beginnings(numbers, expected[env_id])
 
 
-def test_a_full_queue_of_one_policy_does_not_stop_the_others_for_ever(constant_run):
-    """With a batch of two sequences and little room, threads wait for the learner in every order."""
-    counts = [len(constant_run.learners[name].observed) for name in "ab"]
-    assert counts[0] > 2 * counts[1] > 0
+@pytest.mark.parametrize(
+    "driver_class, kwargs",
+    [
+        (AsyncOffPolicyDriver, {"learn_queue_cap": 2}),
+        (AsyncOffPolicyDriver, {"mode": "lockstep"}),
+        (AsyncOffPolicyDriver, {"parameter_update_period": 2, "max_waiting_batches": 3}),
+        (SyncOffPolicyDriver, {}),
+    ],
+    ids=["batches of two unrolls", "lockstep", "copied weights", "synchronous"],
+)
+def test_every_driver_serves_several_policies(driver_class, kwargs):
+    run = collect(driver_class=driver_class, **kwargs)
+    for owner, name in enumerate("ab"):
+        expected = run.expected(owner)
+        for env_id, numbers in run.transitions(name).items():
+            check_beginnings(numbers, expected[env_id])
 
 
-def test_a_part_may_overtake_one_that_was_announced_before(monkeypatch):
-    """A batch is complete by the part that is there: one that was announced earlier may be larger."""
-    enqueue, is_announced, is_overtaken = NestFIFOQueue.enqueue, threading.Event(), threading.Event()
-
-    def hesitate(size):
-        if size == B:
-            is_announced.set()
-            is_overtaken.wait(60.0)
-        return size
-
-    def enqueue_late(queue, item):
-        if not queue._name.startswith("learn_queue_of"):
-            return enqueue(queue, item)
-        late = tf.numpy_function(hesitate, [tf.shape(item.step_type)[1]], tf.int32)
-        with tf.control_dependencies([late]):
-            return enqueue(queue, item)
-
-    monkeypatch.setattr(NestFIFOQueue, "enqueue", enqueue_late)
-    env = MappedEnvironment(CountingEnvironment(B, EPISODE), "a", NAMES)
+def test_a_batch_waits_until_it_is_complete():
+    env = MappedEnvironment(CountingEnvironment(B, EPISODE), ("a", "a", "a", "b", "frozen", "a"), NAMES)
     group, specs = make_group(env), EnvSpecs([env])
-    learner = LearnerGroup(group, {"a": RecordingLearner(group.policies["a"])}, {"a": B - 1})
-    queues = PolicyQueues(group, specs, learner, T, max_waiting_batches=3)
+    learners = {name: RecordingLearner(group.policies[name]) for name in "ab"}
+    learner = LearnerGroup(group, learners, {"a": 3, "b": 2})
     unroll = zeros_from_spec(specs.unroll_spec(group, T))
-    append = tf.function(lambda unroll: [queues.enqueue(unroll), tf.constant(0)][1], autograph=False)
-    few = tf.where(tf.range(B) < 2, unroll.observation[OWNER], 2)  # of the other rows: "frozen"
-    sizes = {B: unroll, 2: unroll._replace(observation={**unroll.observation, OWNER: few})}
-    threads = {size: threading.Thread(target=append, args=(x,)) for size, x in sizes.items()}
-    threads[B].start()
-    assert is_announced.wait(60.0)
-    threads[2].start()
-    threads[2].join(60.0)
-    is_overtaken.set()
-    batch, _ = queues.take()
-    assert batch.experience.step_type.shape == (1, T + 1, B - 1)
-    for thread in threads.values():
-        thread.join(60.0)
-        assert not thread.is_alive()
-    queues.close()
+    owner = tf.constant([0, 0, 0, 1, 2, 0]) * tf.ones((T + 1, 1), tf.int32)
+    unroll = unroll._replace(observation={**unroll.observation, OWNER: owner})
+    counts = []
+    for _ in range(4):
+        learner.observe(tf.nest.map_structure(lambda x: x[tf.newaxis], unroll))
+        learner.train()
+        counts.append([len(learners[name].observed) for name in "ab"])
+    assert counts == [[1, 0], [2, 1], [4, 1], [5, 2]]  # of 4, 8, 12, 16 sequences and of 1, 2, 3, 4
+    assert {x.step_type.shape for name in "ab" for x in learners[name].observed} == {
+        (1, T + 1, 3),
+        (1, T + 1, 2),
+    }
 
 
 class TwoKinds(BatchedEnvironment):
@@ -291,12 +289,12 @@ class TwoKinds(BatchedEnvironment):
 
     def __init__(self, num_games=2):
         observation = {
-            "car": array_spec.ArraySpec((2,), np.float32),
-            "dog": array_spec.ArraySpec((4, 4), np.uint8),
+            "car": ArraySpec((2,), np.float32),
+            "dog": ArraySpec((4, 4), np.uint8),
         }
         action = {
-            "car": array_spec.BoundedArraySpec((1,), np.float32, -2, 2),
-            "dog": array_spec.BoundedArraySpec((), np.int64, 0, 2),
+            "car": BoundedArraySpec((1,), np.float32, -2, 2),
+            "dog": BoundedArraySpec((), np.int64, 0, 2),
         }
         super().__init__(2 * num_games, observation, action)
         self._num_games, self._step_in_game = num_games, 0
@@ -313,7 +311,7 @@ class TwoKinds(BatchedEnvironment):
         rows = self._batch_size
         reward = np.tile([1.0, 2.0], self._num_games).astype(np.float32) * (step_type != 0)
         step_types = np.full(rows, step_type, np.int32)
-        return ts.TimeStep(step_types, reward, np.ones(rows, np.float32), observation)
+        return EnvStep(step_types, reward, np.ones(rows, np.float32), observation)
 
     def _reset(self):
         self._step_in_game = 0
@@ -333,10 +331,11 @@ def test_agents_may_have_different_spaces():
     group = make_group(env, tuple(spaces), spaces)
     learners = {name: RecordingLearner(group.policies[name]) for name in spaces}
     learner = LearnerGroup(group, learners, dict.fromkeys(spaces, 2))
-    driver = AsyncOffPolicyDriver([env], learner, unroll_length=3)
+    driver = build_driver(AsyncOffPolicyDriver, [env], learner, unroll_length=3)
     driver.start()
     for _ in range(20):
         driver.collect()
+        learner.train()
     driver.stop()
     for name, reward in (("driver", 1.0), ("walker", 2.0)):
         for experience in learners[name].observed:
@@ -390,7 +389,7 @@ def test_wrong_mappings_are_one_line(mapping, message):
     with pytest.raises(ConfigError, match=message) as caught:
         MappedEnvironment(FakeEnvironment(2), mapping, NAMES)
     assert "\n" not in str(caught.value)
-    assert "policy_mapping" in str(caught.value) or "Policies.mapping" in str(caught.value)
+    assert "Policies.mapping" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -426,34 +425,9 @@ def test_a_callable_that_raises_ends_the_run_with_one_line():
     ) as caught:
         for _ in range(20):
             env.step(np.zeros(2, np.int64))
-    assert re.search(r"policy_group_test.py, line \d+\)$", str(caught.value))
+    assert re.search(r"group_test.py, line \d+\)$", str(caught.value))
     with pytest.raises(EnvError, match="^Policies.mapping raised TypeError"):
         MappedEnvironment(FakeEnvironment(2), lambda: ["a"], NAMES).reset()
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"max_waiting_batches": 0}, "max_waiting_batches is 0: .*several policies"),
-        ({"learn_queue_cap": 2}, "learn_queue_cap is 2"),
-        ({"unroll_length": 0}, "unroll_length is 0"),
-        ({"unroll_length": 2.5}, "unroll_length is 2.5"),
-    ],
-)
-def test_settings_that_do_not_work_with_several_policies(settings, message):
-    envs = [MappedEnvironment(FakeEnvironment(B), "a", NAMES) for _ in range(2)]
-    group = make_group(envs[0])
-    learners = {"a": RecordingLearner(group.policies["a"], OneTimeReplayer())}
-    with pytest.raises(ConfigError, match=message):
-        AsyncOffPolicyDriver(envs, LearnerGroup(group, learners, {"a": 2}), **settings)
-
-
-def test_the_synchronous_driver_refuses():
-    env = MappedEnvironment(FakeEnvironment(B), "a", NAMES)
-    group = make_group(env)
-    learner = LearnerGroup(group, {"a": RecordingLearner(group.policies["a"])}, {"a": 2})
-    with pytest.raises(ConfigError, match="SyncOffPolicyDriver.*several policies"):
-        SyncOffPolicyDriver([env], learner)
 
 
 def test_a_copy_of_a_group_answers_the_same():

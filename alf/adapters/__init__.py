@@ -1,0 +1,56 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Objects of ALF for TF-Agents, and of TF-Agents for ALF. TF-Agents is imported when one of them is used.
+
+ALF's drivers take environments and metrics of TF-Agents as they are.
+"""
+
+import importlib
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Any
+
+from alf.errors import ConfigError
+
+if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
+    from alf.adapters.tf_agents_environment import TFAgentsEnvironment
+    from alf.adapters.tf_agents_metric import TFAgentsMetric
+    from alf.adapters.tf_agents_policy import TFAgentsPolicy, make_saver
+
+_MODULES = {
+    "TFAgentsEnvironment": "tf_agents_environment",
+    "TFAgentsMetric": "tf_agents_metric",
+    "TFAgentsPolicy": "tf_agents_policy",
+    "make_saver": "tf_agents_policy",
+}
+
+__all__ = ["TFAgentsEnvironment", "TFAgentsMetric", "TFAgentsPolicy", "as_metric", "make_saver"]
+
+
+def as_metric(metric: Any, num_rows: int) -> Any:
+    """Returns a user's metric for a driver of `num_rows` sub-environments; ConfigError if it is none.
+
+    One of TF-Agents becomes a `TFAgentsMetric`.
+    """
+    module = sys.modules.get("tf_agents.metrics.py_metric")  # imported by whoever has made such a metric
+    if module is not None and isinstance(metric, module.PyStepMetric):
+        from alf.adapters.tf_agents_metric import TFAgentsMetric
+
+        return TFAgentsMetric(metric, num_rows)
+    if not all(hasattr(metric, name) for name in ("name", "result", "get_state", "set_state")):
+        raise ConfigError(
+            f"metrics: {metric!r} is neither an alf.drivers.metrics.Metric nor a PyStepMetric of TF-Agents"
+        )
+    return metric
+
+
+if not TYPE_CHECKING:  # a checker would take every name for one that is there
+
+    def __getattr__(name):
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if importlib.util.find_spec("tf_agents") is None:
+            raise ImportError(
+                f"{name} needs TF-Agents, which is installed without its dependencies: "
+                "pip install --no-deps tf-agents==0.19.0"
+            )
+        return getattr(importlib.import_module(f"alf.adapters.{_MODULES[name]}"), name)

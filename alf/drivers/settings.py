@@ -1,0 +1,134 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""DriverSettings and Monitoring: the settings that all drivers share."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from alf.config.kinds import NonNegativeFloat, PositiveInt
+from alf.config.settings import Role, Timeout, configurable
+from alf.data_structures import LogRecord
+from alf.drivers.metrics import EpisodeStatistics
+from alf.errors import ConfigError
+
+
+@configurable("alf.drivers")
+@dataclasses.dataclass(frozen=True)
+class DriverSettings:
+    """How a driver collects.
+
+    `SyncOffPolicyDriver` follows `sticky` and ignores the others: it steps one environment after another, in
+    one thread and without queues.
+
+    Args:
+        mode: how collecting and learning share the time.
+            "async": the environments go on while the learner trains. `collect` takes Q = `learn_queue_cap`
+            unrolls, those that are ready: a batch may hold an environment twice and another one not at all.
+            "lockstep": the environments collect while `collect` waits and stand still while the learner
+            trains. A batch holds one unroll of every environment, in their order, as `SyncOffPolicyDriver`
+            gives it. `learn_queue_cap` and `max_waiting_batches` have no effect.
+            "poll": as "async", but `collect` never waits: it takes the batches that are ready, perhaps none.
+        num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
+            i % num_actor_queues.
+        actor_queue_cap: K, environments that an actor answers at a time. 1 gives the quickest answer; more
+            costs less for each environment. num_actor_queues * K is at most the number of environments.
+        learn_queue_cap: Q, unrolls of a batch; at most the number of environments.
+        max_waiting_batches: batches that may wait in the learn queue. Then environments wait.
+        max_unroll_length: in the mode "poll", how many steps of each environment `collect` takes at most, on
+            average over the environments; None: all that wait.
+        parameter_update_period: updates after which the actors get new weights. They act with a copy that
+            changes between two answers and never within one. None: they read the learner's weights, which
+            change at any time.
+        actor_device: text, the TensorFlow device that has this copy and where the policy acts, such as
+            "GPU:1". None leaves the choice to TensorFlow.
+        sticky: whether a sub-environment whose episode ends in an unroll waits for the next unroll: its other
+            rows repeat the FIRST step of its next episode, which is not a transition. The environments must
+            be able to hold single sub-environments, like `PythonEnvironment`, or have a `batch_size` of 1.
+            With T above the length of every episode, each unroll begins with an episode and holds all of it.
+        one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
+            they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
+            that wait or compute outside Python.
+        start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
+            unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
+            start at once.
+    """
+
+    mode: Literal["async", "lockstep", "poll"] = "async"
+    num_actor_queues: PositiveInt = 1
+    actor_queue_cap: PositiveInt = 1
+    learn_queue_cap: PositiveInt = 1
+    max_waiting_batches: PositiveInt = 1
+    max_unroll_length: PositiveInt | None = None
+    parameter_update_period: PositiveInt | None = None
+    actor_device: Annotated[str | None, Role.EXECUTION] = None
+    sticky: bool = False
+    one_env_at_a_time: bool = False
+    start_spread: Annotated[NonNegativeFloat, Role.EXECUTION] = 0.0
+
+    @property
+    def is_lockstep(self) -> bool:
+        return self.mode == "lockstep"
+
+    def check(self, num_envs: int, num_sources: int) -> None:
+        """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
+
+        Args:
+            num_envs: batched environments of this process.
+            num_sources: batched environments of all processes.
+        """
+        num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
+        if num_envs and num_envs < num_actors * capacity:
+            raise ConfigError(
+                f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
+                f"{capacity}: an actor would wait for ever for more environments than it has"
+            )
+        # In lockstep an environment that has made its unroll does not ask its actor any more.
+        if num_envs and self.is_lockstep and capacity > 1 and capacity * num_actors != num_envs:
+            raise ConfigError(
+                "DriverSettings.mode is 'lockstep': actor_queue_cap must be 1 then, or num_envs / "
+                f"num_actor_queues = {num_envs} / {num_actors}, not {capacity}: an actor would wait for "
+                "environments that have collected"
+            )
+        if not self.is_lockstep and self.learn_queue_cap > num_sources:
+            raise ConfigError(
+                f"learn_queue_cap is {self.learn_queue_cap}, more than num_envs = {num_sources}: the learner "
+                "would wait for several unrolls of the same environment"
+            )
+        if self.max_unroll_length is not None and self.mode != "poll":
+            raise ConfigError(
+                f"DriverSettings.max_unroll_length is {self.max_unroll_length}: mode must be 'poll' then"
+            )
+        if self.actor_device is not None and self.parameter_update_period is None:
+            raise ConfigError(
+                f"DriverSettings.actor_device is {self.actor_device!r}: the weights must be copied there; "
+                "set parameter_update_period"
+            )
+
+
+@configurable("alf.drivers", role=Role.MEASUREMENT)
+@dataclasses.dataclass(frozen=True)
+class Monitoring:
+    """What observes a driver, and how long its environments may take.
+
+    Args:
+        observers: tuple or list of callables of one `LogRecord` of NumPy arrays, called for every T steps of
+            every environment, in order per environment. One with an attribute `needs`, such as
+            ("observation", "action"), gets records in which these fields are filled, too: "observation",
+            "action" or "first_value".
+        metrics: tuple or list of further metrics, see `alf.drivers.metrics`; observers with a result. Also
+            Python metrics of TF-Agents, see `TFAgentsMetric`.
+        statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=) -> `EpisodeStatistics`,
+            whose metrics are the driver's.
+        stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
+        stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
+            experience, is a stall; None: never. Then the driver logs which environments step, for how long,
+            and prints the stacks of all threads and of worker processes to the standard error stream.
+        on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
+    """
+
+    observers: Sequence[Callable[[LogRecord], Any]] = ()
+    metrics: Sequence[Any] = ()
+    statistics_ctor: Callable[..., Any] = EpisodeStatistics
+    stop_timeout: Timeout = 5.0
+    stall_timeout: Timeout | None = 300.0
+    on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error"

@@ -1,0 +1,314 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The threads of a driver: how they work, how they are watched, and how they and the environments end.
+
+Whichever thread ends first, for whatever reason, stops the coordinator and closes all queues. That wakes
+every thread that waits. The first error is the one that the caller sees.
+"""
+
+import abc
+import contextlib
+import faulthandler
+import threading
+import time
+
+import tensorflow as tf
+from absl import logging
+
+from alf.core.tf_runtime import single_threaded
+from alf.drivers.env_specs import name_env
+from alf.drivers.stage_clock import STORE, WAIT
+from alf.errors import StallError
+
+# What an operation on a closed queue raises.
+QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+_STDERR = 2  # the file descriptor: `sys.stderr` may have none
+_DUMP_SECONDS = 5.0  # that the environments have to print the stacks of their worker processes
+
+
+class DriverThread(threading.Thread, abc.ABC):
+    """Repeats `work` until the coordinator stops. When it ends, it wakes every thread that waits for it.
+
+    Args:
+        coord: the `tf.train.Coordinator` of all threads of a driver.
+        queues: `TFQueues` or `Handover`. The thread that ends first, for whatever reason, closes them.
+        name: the thread's name.
+    """
+
+    def __init__(self, coord, queues, name):
+        # A daemon: an environment that never returns must not keep the process alive.
+        super().__init__(name=name, daemon=True)
+        self._coord = coord
+        self._queues = queues
+
+    @abc.abstractmethod
+    def work(self):
+        """Works for a while. Every wait in it must end when the queues close."""
+
+    def run(self):
+        try:
+            with self._coord.stop_on_exception(), single_threaded():
+                try:
+                    while not self._coord.should_stop():
+                        self.work()
+                except QUEUE_CLOSED:
+                    # After a stop, a closed queue tells the thread to end. Before, it is an error.
+                    if not self._coord.should_stop():
+                        raise
+        finally:
+            self._coord.request_stop()
+            self._queues.close()
+
+
+class DriverThreads:
+    """Starts, watches and ends the threads of a driver, and closes its environments.
+
+    Args:
+        envs: list of the driver's batched environments.
+        collectors: `Collectors`, which end with the threads, or None.
+        monitoring: `Monitoring`, for its time-outs.
+        wake: callable () that ends every wait of the driver, now and later; from any thread, repeatedly.
+        get_queue_sizes: callable () -> dict, shown with a stall.
+
+    Attributes:
+        coord: `tf.train.Coordinator` of the threads.
+        unroller: `EnvUnroller` that calls the environments; None until the driver has made it.
+    """
+
+    def __init__(self, envs, collectors, monitoring, wake, get_queue_sizes):
+        # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
+        self.coord = tf.train.Coordinator(clean_stop_exception_types=())
+        self.unroller = None
+        self._envs, self._collectors = envs, collectors
+        self._monitoring = monitoring
+        self._wake, self._get_queue_sizes = wake, get_queue_sizes
+        self._threads, self._watches = [], []  # a watch is a `StallWatch`
+        self._stepping = [None] * len(envs)  # the thread that steps each environment
+        self._waiting_since = None  # since when `collect` waits, seconds of `time.monotonic`
+        self._started = self._stopped = False
+        self._raised = None  # the error of a thread that `collect` has raised
+
+    @property
+    def has_started(self):
+        return self._started
+
+    def begin(self):
+        """Raises RuntimeError unless the driver starts for the first time."""
+        if self._started or self._stopped:
+            raise RuntimeError("start() works once: make a new driver to start again")
+        self._started = True
+
+    def start(self, threads, stepping):
+        """Starts a list of `DriverThread`s; `stepping` lists those that step each environment."""
+        timeout = self._monitoring.stall_timeout
+        if timeout is not None and self.unroller is not None:
+            on_error = self.interrupt if self._monitoring.on_stall == "error" else None
+            waiting_since = lambda: self._waiting_since  # noqa: E731
+            watched = self.coord, self._envs, self.unroller.calls, waiting_since, self._get_queue_sizes
+            self._watches = [StallWatch(*watched, timeout, on_error)]
+        self._threads, self._stepping = threads, stepping
+        for thread in [*threads, *self._watches]:
+            thread.start()
+
+    def check_runs(self):
+        """Raises an error unless `collect` can go on: at once, because `stop` may have to wait."""
+        if not self._threads or self._stopped:
+            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
+        self.raise_if_stopping()
+
+    def raise_if_stopping(self):
+        """Raises the error that has ended a thread, or RuntimeError if the driver was interrupted."""
+        if not self.coord.should_stop():
+            return
+        try:
+            self.coord.raise_requested_exception()
+        except BaseException as error:
+            self._raised = error
+            raise
+        raise RuntimeError("the driver was interrupted")
+
+    @contextlib.contextmanager
+    def waiting(self, clock, stage=WAIT):
+        """Context of a wait for experience, which `StallWatch` measures; a stage of the learner's `clock`."""
+        self._waiting_since = clock.lap(STORE)
+        try:
+            yield
+        finally:
+            self._waiting_since = None
+            clock.lap(stage)
+
+    def interrupt(self, error=None):
+        """Stops all threads; `collect` raises `error` then. From any thread; returns at once."""
+        self.coord.request_stop(None if error is None else (type(error), error, error.__traceback__))
+        if self.unroller is not None:
+            self.unroller.close()
+        self._wake()
+
+    def stop(self):
+        """Does what `Driver.stop` says."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.interrupt()
+        complaint = self._join_and_close()
+        try:
+            self.coord.raise_requested_exception()
+        except BaseException as error:
+            if complaint is not None:
+                logging.warning("%s", complaint)
+            if error is not self._raised:
+                raise
+        else:
+            if complaint is not None:
+                raise complaint
+
+    def _join_and_close(self):
+        """Waits for threads and closes environments; returns a RuntimeError that says what is wrong, or None.
+
+        An environment must not be closed beneath the thread that steps it.
+        """
+        calls = [None] * len(self._envs) if self.unroller is None else self.unroller.calls
+        closers = [
+            EnvCloser(name_env(i, env), env, calls[i] and self._stepping[i])
+            for i, env in enumerate(self._envs)
+        ]
+        for closer in closers:
+            closer.start()
+        timeout = self._monitoring.stop_timeout
+        join_all([*closers, *self._threads, *self._watches], timeout)
+        if self._collectors is not None:
+            self._collectors.close()  # the thread that asks them has ended
+        stages = [call[0] if call else "step" for call in calls]
+        complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
+        complaints += [
+            f"{thread.name} still runs"
+            for thread in self._threads
+            if thread.is_alive() and thread not in self._stepping
+        ]
+        complaints = [complaint for complaint in complaints if complaint]
+        if not complaints:
+            return None
+        error = RuntimeError(f"after stop_timeout={timeout:g} seconds: {'; '.join(complaints)}")
+        error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
+        return error
+
+
+class EnvCloser(threading.Thread):
+    """Closes an environment once `thread`, which steps it, has ended; at once if `thread` is None.
+
+    Args:
+        name: what errors call the environment.
+        env: the environment.
+        thread: the thread that steps it now, or None.
+
+    Attributes:
+        error: what `env.close` raised, or None.
+    """
+
+    def __init__(self, name, env, thread):
+        # A daemon: an environment that never returns must not keep the process alive.
+        super().__init__(name=name, daemon=True)
+        self._env = env
+        self._thread = thread
+        self.error = None
+
+    def run(self):
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = None
+        try:
+            self._env.close()
+        except BaseException as error:
+            self.error = error
+
+    def complain(self, stage):
+        """Says what is wrong with the environment, in which `stage` of a call it is; None if it is closed."""
+        if self.error is not None:
+            return f"{self.name} raised {self.error!r} in close()"
+        if not self.is_alive():
+            return None
+        return f"{self.name} is still closing" if self._thread is None else f"{self.name} still {stage}s"
+
+
+def join_all(threads, timeout):
+    """Waits until all threads have ended, but not longer than `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+class StallWatch(threading.Thread):
+    """Looks from time to time whether an environment or `collect` has waited for too long.
+
+    Then it logs an error, and prints the stacks of all threads and of the environments' worker processes.
+
+    Args:
+        coord: the driver's `tf.train.Coordinator`. The watch ends when it stops.
+        envs: the driver's batched environments.
+        calls: `EnvUnroller.calls`.
+        get_waiting_since: callable () -> since when `collect` waits, in seconds of `time.monotonic`, or None.
+        get_queue_sizes: callable () -> dict.
+        timeout: seconds after which a wait is a stall.
+        on_error: callable of a `StallError`, which ends the driver. None: the watch warns again after another
+            `timeout`.
+    """
+
+    def __init__(self, coord, envs, calls, get_waiting_since, get_queue_sizes, timeout, on_error):
+        super().__init__(name="StallWatch", daemon=True)
+        self._coord = coord
+        self._envs = envs
+        self._calls = calls
+        self._get_waiting_since = get_waiting_since
+        self._get_queue_sizes = get_queue_sizes
+        self._timeout = timeout
+        self._on_error = on_error
+
+    def run(self):
+        warned_at = float("-inf")
+        while not self._coord.wait_for_stop(min(1.0, self._timeout / 5)):
+            now = time.monotonic()
+            stall = self._find(now, warned_at)
+            if stall is None:
+                continue
+            warned_at = now
+            logging.error("%s", stall)
+            self._print_stacks()
+            if self._on_error is not None:
+                self._on_error(StallError(stall))
+
+    def _find(self, now, warned_at):
+        """Describes a wait that is too long; None if there is none, or the last warning is not old enough."""
+        latest = now - self._timeout
+        calls = [(call, i) for i, call in enumerate(self._calls) if call is not None]
+        calls.sort(key=lambda call: call[0][1])
+        descriptions = [
+            f"{name_env(i, self._envs[i])} in {stage} for {now - since:.1f} s" for (stage, since), i in calls
+        ]
+        waiting_since = self._get_waiting_since()
+        if warned_at > latest:
+            return None
+        is_waiting = waiting_since is not None and waiting_since < latest
+        # `collect` may have begun to wait a moment before the environment that it waits for was called.
+        if calls and calls[0][0][1] < (latest + self._timeout / 2 if is_waiting else latest):
+            what, others = descriptions[0], descriptions[1:]
+        elif is_waiting:
+            what, others = f"collect waits for {now - waiting_since:.1f} s", descriptions
+        else:
+            return None
+        return (
+            f"{what}, longer than stall_timeout={self._timeout:g}; also in a call: "
+            f"{', '.join(others) or 'no environment'}; queues: {self._get_queue_sizes()}"
+        )
+
+    def _print_stacks(self):
+        faulthandler.dump_traceback(_STDERR, all_threads=True)
+        # In a thread, since also this may hang.
+        thread = threading.Thread(target=self._dump_environments, name="StackDump", daemon=True)
+        thread.start()
+        thread.join(_DUMP_SECONDS)
+
+    def _dump_environments(self):
+        for index, env in enumerate(self._envs):
+            try:
+                getattr(env, "dump_stacks", lambda: None)()
+            except Exception as error:
+                logging.warning("%s: dump_stacks() failed: %r", name_env(index, env), error)

@@ -1,0 +1,205 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Update: one change of the weights, from a batch of experience to the step of the optimizer."""
+
+import collections
+
+import tensorflow as tf
+
+from alf.core.nest_utils import list_leaves
+from alf.data_structures import FIRST
+from alf.errors import ConfigError
+from alf.learner.last_values import LastValues
+from alf.learner.peers import Peers
+from alf.learner.replicas import Replicas
+
+NOT_FINITE = "ALF: not finite: "  # begins the message of the error, before "reward", "observation" or nothing
+
+
+class Update:
+    """Makes updates in the graph: `prepare` a batch, then call the object with it or with parts of it.
+
+    A training (`UnrollTraining`, `ReplayTraining`) chooses the batches and calls both.
+
+    Args:
+        algorithm: `Algorithm`.
+        optimizer: `GroupOptimizer`; None if the algorithm applies its gradients itself.
+        dropped_steps: int64 variable that counts the steps older than `max_policy_lag`.
+        max_policy_lag, jit_compile, strategy, debug_summaries, summarize_grads_and_vars: as in `Learner`.
+        own_counter: int64 variable that counts updates, too, or None.
+
+    Attributes:
+        algorithm, policy, progress: the algorithm, its policy and its counters.
+        peers: `Peers`.
+    """
+
+    def __init__(
+        self,
+        algorithm,
+        optimizer,
+        dropped_steps,
+        max_policy_lag=None,
+        jit_compile=False,
+        strategy=None,
+        own_counter=None,
+        debug_summaries=False,
+        summarize_grads_and_vars=False,
+    ):
+        self.algorithm, self.policy, self.progress = algorithm, algorithm.policy, algorithm.progress
+        self.peers = Peers(strategy)
+        self._optimizer = optimizer
+        self._groups = algorithm.parameter_groups()
+        self._dropped_steps = dropped_steps
+        self._max_policy_lag = max_policy_lag
+        self._own_counter = own_counter
+        is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
+        self._sums_rewards = is_vector and not algorithm.uses_vector_reward
+        self._keeps_batch, self._keeps_gradients = debug_summaries, summarize_grads_and_vars
+        self._last_values = LastValues()
+        if jit_compile and strategy is not None:
+            raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
+        self._compute = self.loss_and_gradients
+        if jit_compile:
+            self._compute = tf.function(self.loss_and_gradients, autograph=False, jit_compile=True)
+        elif strategy is not None:
+            self._compute = Replicas(strategy, self.loss_and_gradients).compute
+
+    def prepare(self, batch, context=0, weight=1.0):
+        """Transforms, weights and preprocesses a batch, in the graph, before its updates.
+
+        Args:
+            batch: `Experience` of [context + T + 1, B, ...] as the environments gave it.
+            context: int; so many first rows are for the data transformer only.
+            weight: float32 scalar or [B], the weight of each column in the loss.
+
+        Returns:
+            `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
+            scalars, the policy lag: the updates between the weights that acted and those that learn now.
+        """
+        state = batch.state.train
+        batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
+        batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
+        if self._sums_rewards:
+            batch = self.policy.data_transformer.reward_weighting.transform(batch)
+        is_trained = tf.not_equal(batch.step_type[1:], FIRST)
+        lag = self.progress.updates - batch.policy_version[:-1]
+        shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
+        reductions = {"min": tf.reduce_min, "mean": tf.reduce_mean, "max": tf.reduce_max}
+        summary = {f"policy_lag_{name}": reduce(shown) for name, reduce in reductions.items()}
+        if self._max_policy_lag is not None:
+            is_old = is_trained & (lag > self._max_policy_lag)
+            is_trained &= ~is_old
+            self._dropped_steps.assign_add(tf.math.count_nonzero(is_old))
+        weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
+        return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
+
+    def __call__(self, batch):
+        """Makes one update in the graph, with an `Experience` of [T+1, B, ...] from `prepare`.
+
+        Returns:
+            dict of float32 scalars to show, and `LossInfo.priority`.
+        """
+        train_info, loss_info, gradients = self._compute(batch)
+        optimizer, loss = self._optimizer, loss_info.loss
+        if optimizer is None:
+            learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
+        else:
+            learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
+        norm = tf.linalg.global_norm(norms)
+        is_checked = _check_finite(loss, norm, batch)
+        summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
+        scalars = self.algorithm.summarize_train(batch, train_info, loss_info)
+        summary = add_scalars(summary, scalars, "summarize_train")
+        # The single-threaded executor runs operations that do not depend on each other in any order.
+        with tf.control_dependencies([is_checked]):
+            limited = optimizer.limit(gradients, norms) if optimizer else gradients
+            self._keep_last(batch, gradients)
+            self.algorithm.update_with_gradient(loss_info, limited, optimizer)
+            self.algorithm.after_update(batch, train_info)
+            self.progress.updates.assign_add(1)
+            if self._own_counter is not None:
+                self._own_counter.assign_add(1)
+            # What the caller makes depend on these waits for the check, too.
+            return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
+
+    def loss_and_gradients(self, batch):
+        """Returns what `train_step` and `calc_loss` return, and a dict of the gradients of each group."""
+        with tf.GradientTape() as tape:
+            train_info = self.algorithm.train_step(batch, batch.state)
+            loss_info = self.algorithm.calc_loss(batch, train_info)
+        return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
+
+    def count_env_steps(self, count):
+        """Adds environment steps, int64 scalar, in the graph: those of all learner processes."""
+        self.progress.env_steps.assign_add(self.peers.sum(count))
+
+    def histograms(self):
+        """Returns what `Learner.histograms` does."""
+        arrays = self._last_values.read()
+        if self._keeps_gradients:
+            variables = _name_variables(self._groups).items()
+            arrays |= {f"variables/{name}": variable.numpy() for name, variable in variables}
+        return arrays
+
+    def _keep_last(self, batch, gradients):
+        """Keeps what `histograms` shows of an update, in the graph; nothing by default."""
+        with tf.name_scope("keep_last"):
+            if self._keeps_batch:
+                is_trained = batch.weight[:-1] > 0
+                rows = {
+                    "observation": tf.nest.map_structure(lambda x: x[:-1], batch.observation),
+                    "action": tf.nest.map_structure(lambda x: x[:-1], batch.action),
+                    "reward": batch.reward[1:],
+                }
+                for path, x in list_leaves({"debug": rows}):
+                    self._last_values.keep(path, tf.boolean_mask(x, is_trained))
+            if self._keeps_gradients:
+                for name, gradient in _name_variables(self._groups, gradients).items():
+                    self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
+
+
+def add_scalars(summary, scalars, hook):
+    """Adds what a hook returned to a dict, as float32; a ConfigError if it is not a dict of new scalars."""
+    if not isinstance(scalars, dict):
+        raise ConfigError(f"{hook} returned {scalars!r}: it must return a dict of scalars by name")
+    for name, value in scalars.items():
+        if not isinstance(name, str) or tf.convert_to_tensor(value).shape.rank != 0:
+            raise ConfigError(f"{hook} returned {value!r} for {name!r}: it must return scalars by name")
+        if name in summary:
+            raise ConfigError(
+                f"{hook} returned the name {name!r}, which another value has: choose another name"
+            )
+    return {**summary, **{name: tf.cast(value, tf.float32) for name, value in scalars.items()}}
+
+
+def _name_variables(groups, values=None):
+    """Makes a dict by "GROUP/VARIABLE" of the variables of `Algorithm.parameter_groups`.
+
+    With `values`, such as gradients, a dict from each group to a list, it is one of these; None is left out.
+    Variables of the same name get numbers: "critic/dense/kernel", "critic/dense/kernel_1".
+    """
+    found, counts = {}, collections.Counter()
+    for group, variables in groups.items():
+        for variable, value in zip(variables, values[group] if values else variables, strict=True):
+            name = f"{group}/{variable.name.partition(':')[0]}"
+            counts[name] += 1
+            if value is not None:
+                found[f"{name}_{counts[name] - 1}" if counts[name] > 1 else name] = value
+    return found
+
+
+def _check_finite(loss, norm, batch):
+    """Fails in the graph if a number is not finite; what comes after must depend on the bool it returns."""
+
+    def all_finite(nest):
+        floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])
+
+    def fail():
+        culprit = tf.where(all_finite(batch.observation), "", "observation")
+        culprit = tf.where(all_finite(batch.reward), culprit, "reward")
+        failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([NOT_FINITE, culprit])])
+        with tf.control_dependencies([failed]):
+            return tf.constant(False)
+
+    is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+    return tf.cond(is_finite, lambda: tf.constant(True), fail)

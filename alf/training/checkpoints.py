@@ -1,0 +1,65 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Checkpoints: saves a run from time to time."""
+
+from typing import Annotated, Any, Literal
+
+from absl import logging
+
+from alf.callback import Callback
+from alf.config.kinds import NonNegativeFloat, PositiveInt
+from alf.config.settings import Role, configurable
+from alf.drivers.stage_clock import REST
+from alf.errors import SaveError
+from alf.runs.checkpointer import Checkpointer
+
+
+@configurable("alf.training", role=Role.EXECUTION)
+class Checkpoints(Callback):
+    """Saves a run from time to time and at its end; a run that is continued starts from the newest one.
+
+    Args:
+        interval: seconds between two checkpoints.
+        max_to_keep: checkpoints kept.
+        replay_buffer: bool or "compressed": whether a checkpoint holds the replay buffer, in a file of its
+            own that is written while training goes on. "compressed" does, too, and makes the file smaller:
+            13 to 60 times with the images of Atari games. It takes a core 2 s for each GB of images; floats
+            are not compressed.
+
+    Attributes:
+        checkpointer: `Checkpointer`; None before `open`.
+    """
+
+    def __init__(
+        self,
+        interval: NonNegativeFloat = 300.0,
+        max_to_keep: PositiveInt = 3,
+        replay_buffer: Annotated[bool | Literal["compressed"], Role.EXECUTION] = False,
+    ) -> None:
+        self._interval, self._max_to_keep = interval, max_to_keep
+        self._replay_buffer = replay_buffer
+        self.checkpointer: Any = None
+        self._saved_at: Any = None  # time of the training loop
+
+    def open(self, folder: str, driver: Any) -> str | None:
+        """Restores the newest checkpoint in a folder; returns its path, or None if there is none."""
+        self.checkpointer = Checkpointer(folder, driver, self._replay_buffer, self._max_to_keep)
+        return self.checkpointer.restore()
+
+    def on_begin(self, trainer: Any) -> None:
+        self._saved_at = trainer.now
+
+    def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
+        if trainer.now - self._saved_at < self._interval:
+            return
+        self._saved_at, clock = trainer.now, trainer.driver.clocks.learner
+        clock.lap(REST)
+        try:
+            trainer.save()
+        except SaveError as error:  # a full disk, say, must not end the run: there will be other saves
+            logging.error("%s", error)
+        clock.lap("checkpoints")
+
+    def on_end(self, trainer: Any, reason: str) -> None:
+        trainer.driver.clocks.learner.lap(REST)
+        trainer.save(is_last=True)
+        trainer.driver.clocks.learner.lap("checkpoints")

@@ -1,0 +1,77 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Evaluations: lets an `Evaluator` evaluate while a run trains, and shows what came of it."""
+
+import functools
+
+from absl import logging
+
+from alf.callback import Callback
+from alf.drivers.stage_clock import REST
+from alf.errors import SaveError
+from alf.training.summary_writer import write_gif
+
+_LAST_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
+
+
+class Evaluations(Callback):
+    """Starts evaluations when they are due. It shows each one, and keeps its checkpoint if it is the best.
+
+    Args:
+        evaluator: `Evaluator`, not opened.
+    """
+
+    def __init__(self, evaluator):
+        self.evaluator = evaluator
+        self._step = None  # where the curve shows the evaluation that goes on
+
+    def on_check(self, trainer):
+        self.evaluator.open(trainer.learner.policy)
+
+    def on_begin(self, trainer):
+        self.evaluator.run(trainer.root_dir, trainer.counters["env_steps"])
+
+    def on_train_iter(self, trainer, summary):
+        trainer.driver.clocks.learner.lap(REST)
+        env_steps = trainer.position.num_env_steps
+        if self.evaluator.is_due(env_steps):
+            try:
+                path = trainer.checkpoints.checkpointer.save_for_evaluation()
+                self.evaluator.start(path, env_steps)
+                self._step = trainer.summary_step
+            except SaveError as error:
+                logging.error("%s", error)
+        self._take(trainer)
+        trainer.driver.clocks.learner.lap("evaluation")
+
+    def on_end(self, trainer, reason):
+        if trainer.finished:
+            trainer.driver.clocks.learner.lap(REST)
+            self._take(trainer, _LAST_SECONDS)
+            trainer.driver.clocks.learner.lap("evaluation")
+
+    def on_close(self, trainer):
+        self.evaluator.close()
+
+    def _take(self, trainer, timeout=0.0):
+        """Shows the `Evaluation` that has ended, if any; waits for it at most `timeout` seconds."""
+        evaluation = self.evaluator.poll(timeout)
+        if evaluation is None:
+            return
+        writer = trainer.summaries.writer
+        seconds = trainer.position.max_seconds
+        writer.write(self._step, evaluation.env_steps, seconds, evaluation.scalars())
+        if evaluation.video is not None:
+            writer.show(self._step, functools.partial(write_gif, "eval/video", evaluation.video))
+        figures, is_best = evaluation.figures["return"], False
+        trainer.eval_return = figures["mean"]
+        try:
+            is_best = trainer.checkpoints.checkpointer.keep_best(evaluation)
+        except SaveError as error:
+            logging.error("%s", error)
+        logging.info(
+            "evaluation at %s env steps: return %.5g (95 %% interval %.5g to %.5g)%s",
+            f"{evaluation.env_steps:,}",
+            *(figures[name] for name in ("mean", "low", "high")),
+            ", the best so far" if is_best else "",
+        )
+        trainer.call_back("on_evaluation", evaluation)

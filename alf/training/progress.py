@@ -1,0 +1,74 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Progress: what a person sees while a run trains, and the table at its end."""
+
+from typing import Any
+
+from absl import logging
+
+from alf.callback import Callback
+from alf.training.progress_bar import ProgressBar, Throughput
+from alf.training.run_report import EpisodeFigures, RunReport
+
+
+class Progress(Callback):
+    """Shows a bar on a terminal or lines in the log, and reports at the end what was done.
+
+    Args:
+        stop_criteria: `StopCriteria` of the run.
+
+    Attributes:
+        trained, collected: `Throughput` of the steps that were learned from, and that environments made.
+    """
+
+    def __init__(self, stop_criteria):
+        self._stop_criteria = stop_criteria
+        self.trained: Any = None
+        self.collected: Any = None
+        self._bar: Any = None
+        self._report: Any = None
+        self._has_trained = False
+
+    def on_begin(self, trainer):
+        episodes = EpisodeFigures(trainer.metrics)
+        self._report = RunReport(lambda: _count(trainer, episodes), episodes, trainer.driver.clocks)
+        self.trained, self.collected = Throughput(), Throughput()
+        self._count_steps(trainer)
+        rates = self.trained, self.collected
+        self._bar = ProgressBar(*rates, self._stop_criteria, episodes, trainer.summaries.stages)
+
+    def on_train_iter(self, trainer, summary):
+        if summary and not self._has_trained:
+            self._has_trained = True
+            self._report.note_first_train_step()
+        self._count_steps(trainer)
+        self._bar.update(trainer.position, summary, trainer.phase)
+
+    def on_end(self, trainer, reason):
+        self._report.note_last_train_step(trainer.collects)
+        self._bar.close()  # what is logged comes below it
+        if self._has_trained:
+            logging.info("%.2f s since the first train step", trainer.position.max_seconds)
+
+    def on_close(self, trainer):
+        if self._bar is not None:
+            self._bar.close()
+
+    def format_report(self):
+        """Makes the table of what was done and where the time went, a text of several lines."""
+        return self._report.format()
+
+    def _count_steps(self, trainer):
+        self.trained.count_up_to(trainer.position.num_env_steps)
+        self.collected.count_up_to(trainer.metrics["EnvironmentSteps"].result())
+
+
+def _count(trainer, episodes):
+    """Counts what the table shows, a dict of ints by name."""
+    progress = trainer.learner.progress
+    return {
+        "train iterations": trainer.counters["iterations"],
+        "updates": int(progress.updates),
+        "env steps": int(progress.env_steps),
+        "episodes": episodes.count(),
+        **{name.replace("_", " "): n for name, n in trainer.learner.replay_counts().items()},
+    }

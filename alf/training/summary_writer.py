@@ -1,0 +1,166 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""SummaryWriter: writes what a run shows, for TensorBoard and as a table."""
+
+import ast
+import contextlib
+import os
+import re
+import time
+
+import gin
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tensorboard.compat.proto import summary_pb2
+from tensorboard.plugins.histogram import metadata as histogram_metadata
+from tensorboard.plugins.hparams import api as hparams
+from tensorboard.plugins.image import metadata as image_metadata
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.plugins.text.summary_v2 import text_pb
+
+from alf.config.comparison import parse_settings
+from alf.config.settings import Role, find_role
+from alf.runs.progress_file import PROGRESS_FILE, ProgressFile
+
+# Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
+_TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
+_WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
+_BUCKETS = 30  # of a histogram, as many as TensorBoard's own have
+_MOST_NUMBERS = 1_000_000  # of a histogram: 256 stacks of 84 x 84 pixels would take 0.3 s at each summary
+# What TensorBoard's HPARAMS page shows beside the settings. It would show each scalar of an event file.
+_COMPARED = re.compile(
+    r"metrics/(policies/\w+/)?AverageReturn|metrics/league/Elo|eval/return_mean"
+    r"|throughput/steps_per_second_5min"
+)
+
+
+class SummaryWriter:
+    """Writes event files for TensorBoard, and `progress.csv` beside their directories.
+
+    What cannot be written, because the disk is full for instance, is lost with a warning: training goes on.
+
+    Args:
+        path: directory of the event file.
+        env_steps: those of the checkpoint that the run continues from, or None, see `ProgressFile`.
+    """
+
+    def __init__(self, path, env_steps=None):
+        self._path, folder = path, os.path.dirname(path)
+        # A directory of its own: TensorBoard compares runs by all scalars that are beside the settings.
+        self._compared = os.path.join(folder, "hparams")
+        self._table = os.path.join(folder, PROGRESS_FILE)
+        self._progress_file = ProgressFile(self._table, env_steps)
+        self._writers = {}  # by directory
+        self._warned = {}  # when, by path
+
+    def describe(self, step, settings):
+        """Writes the configuration as a text, and the settings that TensorBoard compares runs by.
+
+        Args:
+            step: int, the x axis.
+            settings: dict by name of numbers, bools and texts.
+        """
+        # Markdown shows indented lines as they are.
+        config = "\n".join(f"    {line}" for line in gin.operative_config_str().splitlines())
+        self.show(step, lambda: tf.summary.text("config/operative_config", config))
+        # Runs with the same name would be one to TensorBoard, which would show their averages.
+        # The page shows the beginning of a name.
+        folder, name = os.path.split(os.path.dirname(self._path))
+        self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
+
+    def write(self, step, env_steps, seconds, values):
+        """Writes a dict of scalars by name. A text goes to TensorBoard alone, a count of steps to the table.
+
+        Args:
+            step: int, the x axis.
+            env_steps: int, environment steps learned from.
+            seconds: since the first train step of this run.
+            values: the dict.
+        """
+        self.show(step, lambda: _write_values(values))
+        compared = {f"hparams/{k}": value for k, value in values.items() if _COMPARED.fullmatch(k)}
+        if compared:
+            self._write(self._compared, step, lambda: _write_values(compared))
+        with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
+            numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+            self._progress_file.write(env_steps, seconds, numbers)
+
+    def show(self, step, write):
+        """Calls `write` (): what it writes with `tf.summary.scalar` and so on is shown at a step."""
+        self._write(self._path, step, write)
+
+    def close(self):
+        """Closes the event files."""
+        for path, writer in self._writers.items():
+            with self._warn_of_errors(path):
+                writer.close()
+
+    def _write(self, path, step, write):
+        with self._warn_of_errors(path):
+            if path not in self._writers:
+                self._writers[path] = tf.summary.create_file_writer(path)
+            with self._writers[path].as_default(step=step):
+                write()
+            self._writers[path].flush()
+
+    @contextlib.contextmanager
+    def _warn_of_errors(self, path, *kinds):
+        try:
+            yield
+        except (OSError, tf.errors.OpError, *kinds) as error:
+            if time.monotonic() - self._warned.get(path, float("-inf")) >= _WARNING_SECONDS:
+                self._warned[path] = time.monotonic()
+                logging.warning("no summaries can be written to %s: %s", path, error)
+
+
+def _write_values(values):
+    """Writes scalars and texts by name in one operation, where `tf.summary.scalar` takes one for each."""
+    summary = summary_pb2.Summary()
+    for name, value in values.items():
+        if isinstance(value, str):
+            summary.MergeFrom(text_pb(name, value))
+        elif name not in _TABLE_ONLY:
+            summary.MergeFrom(scalar_pb(name, value))
+    tf.summary.experimental.write_raw_pb(summary.SerializeToString())
+
+
+def write_histogram(name, values):
+    """Writes how numbers are distributed, an array of any shape; those that are not finite do not count.
+
+    Of more than a million numbers, a million that are drawn at random count. `tf.summary.histogram` takes all
+    of them, with 240 bytes of memory for each number.
+    """
+    values = np.asarray(values).ravel()
+    if values.size > _MOST_NUMBERS:  # every k-th would show some columns of an image alone
+        values = values[np.random.default_rng(0).integers(values.size, size=_MOST_NUMBERS)]
+    values = values.astype(np.float64)
+    counts, edges = np.histogram(values[np.isfinite(values)], _BUCKETS)
+    buckets = np.stack([edges[:-1], edges[1:], counts], axis=1)
+    metadata = histogram_metadata.create_summary_metadata(display_name=None, description=None)
+    tf.summary.write(name, buckets, metadata=metadata)
+
+
+def write_gif(name, gif):
+    """Writes an animated picture, a `Gif` of `alf.evaluation.video`."""
+    metadata = image_metadata.create_summary_metadata(display_name=None, description=None)
+    tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)
+
+
+def read_hyperparameters():
+    """Returns the settings in force by which TensorBoard compares runs: numbers, bools and texts by name.
+
+    Settings that make no other experiment, such as `StopCriteria.num_env_steps`, are left out, but for seeds.
+    A value of another type becomes a text, as gin writes it.
+    """
+    settings = parse_settings(gin.operative_config_str())
+    roles = {name: find_role(name) for name in settings}
+    shown = [name for name, role in roles.items() if role.tells_apart or role is Role.SEED]
+    return {name: _read_value(settings[name]) for name in shown}
+
+
+def _read_value(text):
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):  # such as "@Adam()"
+        return text
+    return value if isinstance(value, (bool, int, float, str)) else text
