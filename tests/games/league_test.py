@@ -202,7 +202,7 @@ def test_the_rating_of_a_policy_that_gets_better_rises_and_shows(run):
     # Its action is never lower than that of a version of it.
     assert metrics["league/Elo"].result() > 1200.0
     assert 0.5 <= metrics["league/Score"].result() <= 1.0
-    assert "metrics/league/Elo" in run.trainer._values({})
+    assert "metrics/league/Elo" in run.trainer.summaries.measure(run.trainer)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=str)
