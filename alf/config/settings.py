@@ -100,7 +100,7 @@ def configurable(
         name: the last part of it; None means the name of the class or function.
         role: `Role` of the settings whose annotations have none.
         checks: whether calls check values; False if the class calls `check_arguments` itself.
-        claims_name: whether the last part is always enough in gin files, although TF-Agents registers it, too.
+        claims_name: whether the last part is always enough in gin files, also if TF-Agents registers it.
     """
 
     def register(target: Target) -> Target:

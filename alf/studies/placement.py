@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Where runs have room: on cores of this machine, or in actors of a Ray cluster. Without TensorFlow.
 
-A place, `Machine` or `Cluster`, starts the process of a run if `has_room`; `release` takes its room back.
+A place, `Machine` or `Cluster`, starts the process of a run if `has_room`; `release` takes its room back, and
+`close` ends the use of the place.
 """
 
 import contextlib
@@ -121,6 +122,9 @@ class Machine:
         self._free_cores = sorted(self._free_cores + cores)
         self._free_gpus += gpus
 
+    def close(self):
+        """Does nothing."""
+
 
 def _split(items, count):
     return items[:count], items[count:]
@@ -232,6 +236,10 @@ class Cluster:
     def release(self, process):
         self._running.remove(process)
         process.close()
+
+    def close(self):
+        """Leaves the cluster; processes that still run end."""
+        self._ray.shutdown()
 
 
 def count_fits(total, needs, lacking=0.0):

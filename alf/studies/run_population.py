@@ -46,30 +46,29 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         EnvError: if all members are lost.
     """
     population, config, helpers = read_config(root_dir, num_members, gin_files, gin_params)
-    place, disconnect = find_place(population, num_members, helpers, ray_address)
-    try:
-        with contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir:
-            run_dir.lock()
-            folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
+    with (
+        contextlib.closing(find_place(population, num_members, helpers, ray_address)) as place,
+        contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir,
+    ):
+        run_dir.lock()
+        folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
 
-            def draw(is_due=False):
-                nonlocal drawn
-                if is_due or time.monotonic() - drawn > _PICTURE_SECONDS:
-                    draw_lineage(study.evolution.rows, population.settings, population.objective, folder)
-                    drawn = time.monotonic()
+        def draw(is_due=False):
+            nonlocal drawn
+            if is_due or time.monotonic() - drawn > _PICTURE_SECONDS:
+                draw_lineage(study.evolution.rows, population.settings, population.objective, folder)
+                drawn = time.monotonic()
 
-            gin_file = os.path.join(folder, CONFIG_FILE)
-            settings, takes_turns = parse_settings(config), place.capacity < num_members
-            rest = settings, gin_file, takes_turns, announce, draw
-            study = PopulationStudy(folder, population, num_members, *rest)
-            write_file(gin_file, config)
-            runner = Runner(study, place, list_own_paths(), announce)
-            on_start(runner)
-            runner.run()
-            if study.evolution.rows:
-                draw(is_due=True)
-    finally:
-        disconnect()
+        gin_file = os.path.join(folder, CONFIG_FILE)
+        settings, takes_turns = parse_settings(config), place.capacity < num_members
+        rest = settings, gin_file, takes_turns, announce, draw
+        study = PopulationStudy(folder, population, num_members, *rest)
+        write_file(gin_file, config)
+        runner = Runner(study, place, list_own_paths(), announce)
+        on_start(runner)
+        runner.run()
+        if study.evolution.rows:
+            draw(is_due=True)
     best = study.evolution.best()
     if best is not None:
         print(
@@ -112,7 +111,7 @@ def read_config(root_dir, num_members, gin_files, gin_params):
 
 
 def find_place(population, num_members, helpers, ray_address=None):
-    """Returns where members have room, and a function that ends the use of it.
+    """Returns the place where members have room, a `Machine` or a `Cluster`.
 
     It is this machine, unless there is a Ray cluster, by its address or by the environment variable
     RAY_ADDRESS. If members have collectors or evaluations of their own in Ray, it starts on this machine.
@@ -126,7 +125,7 @@ def find_place(population, num_members, helpers, ray_address=None):
                 raise ConfigError(
                     f"Population.num_cpus, num_gpus, resources: no node of the cluster has {needs}"
                 )
-            return place, ray.shutdown
+            return place
         except ConfigError:
             ray.shutdown()
             raise
@@ -135,4 +134,4 @@ def find_place(population, num_members, helpers, ray_address=None):
     _, capacity = request_resources(total, population, num_members, helpers)
     per_gpu = int(1 / population.num_gpus) if 0 < population.num_gpus < 1 else 1  # members that share one
     run_gpus = -int(-population.num_gpus // 1)
-    return Machine([], 0, capacity, [gpu for gpu in gpus for _ in range(per_gpu)], run_gpus), lambda: None
+    return Machine([], 0, capacity, [gpu for gpu in gpus for _ in range(per_gpu)], run_gpus)

@@ -62,28 +62,27 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
     seeds = check_flags(root_dir, seeds, limits)
     sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
     check_trials(config, grid, sweep.settings)
-    place, disconnect = find_place(limits)
-    try:
-        with contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir:
-            run_dir.lock()
-            gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
-            study = SweepStudy(
-                run_dir.path,
-                settings,
-                seeds,
-                sweep,
-                grid,
-                lambda run: make_arguments(gin_file, run),
-                announce,
-                lambda: write_tables(run_dir.path, study),
-            )
-            write_file(gin_file, config)
-            runner = Runner(study, place, list_own_paths(), announce)
-            on_start(runner)
-            runner.run()
-            return _conclude(run_dir.path, study)
-    finally:
-        disconnect()
+    with (
+        contextlib.closing(find_place(limits)) as place,
+        contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir,
+    ):
+        run_dir.lock()
+        gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
+        study = SweepStudy(
+            run_dir.path,
+            settings,
+            seeds,
+            sweep,
+            grid,
+            lambda run: make_arguments(gin_file, run),
+            announce,
+            lambda: write_tables(run_dir.path, study),
+        )
+        write_file(gin_file, config)
+        runner = Runner(study, place, list_own_paths(), announce)
+        on_start(runner)
+        runner.run()
+        return _conclude(run_dir.path, study)
 
 
 def check_flags(root_dir, seeds, limits):
@@ -159,15 +158,15 @@ def _check_binding(source, binding):
 
 
 def find_place(limits):
-    """Returns where runs have room, a `Machine` or a `Cluster`, and a function that ends the use of it."""
+    """Returns the place where runs have room, a `Machine` or a `Cluster`."""
     if limits.cluster:
         ray = connect(limits.ray_address, log_to_driver=False)
         needs = {"CPU": limits.run_cores, "GPU": limits.run_gpus, "memory": (limits.run_memory or 0) * _GB}
         most = {"CPU": limits.max_cores, "memory": limits.max_memory and limits.max_memory * _GB}
         place = Cluster(ray, needs, most)
         if place.capacity:
-            return place, ray.shutdown
-        ray.shutdown()
+            return place
+        place.close()
         raise ConfigError(
             f"--run_cores is {limits.run_cores}, --run_memory {limits.run_memory}, --run_gpus "
             f"{limits.run_gpus}: no node of the cluster has so much"
@@ -184,7 +183,7 @@ def find_place(limits):
             "CUDA_VISIBLE_DEVICES"
         )
     cores = cores[: limits.max_cores]
-    return Machine(cores, limits.run_cores, max_at_a_time, gpus, limits.run_gpus), lambda: None
+    return Machine(cores, limits.run_cores, max_at_a_time, gpus, limits.run_gpus)
 
 
 def make_arguments(gin_file, run):

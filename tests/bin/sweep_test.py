@@ -188,7 +188,7 @@ def test_which_gpus_the_runs_share(monkeypatch, subtests):
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         with subtests.test(CUDA_VISIBLE_DEVICES=visible):
             assert find_gpus() == gpus
-            place, _ = run_sweep.find_place(run_sweep.Limits(run_gpus=len(gpus)))
+            place = run_sweep.find_place(run_sweep.Limits(run_gpus=len(gpus)))
             assert place._free_gpus == gpus and place.capacity == (
                 1 if gpus else len(os.sched_getaffinity(0))
             )

@@ -468,7 +468,7 @@ def test_a_copy_has_the_target_networks_of_its_parent_and_its_own_replay_buffer(
         if before > 20 and is_trained and not seen:
             copied = copy_by_hand(trainer, "policy_1", "policy_0")
             seen.append((copied, before, int(replayer.num_steps())))
-            assert not trainer.learner._recent.oldest_versions
+            assert learners["policy_0"]._oldest_version is None, "nothing is dropped"
             trainer.stop("enough")
 
     more = "PolicyPopulation.num_policies = 2\nPolicyPopulation.interval = 1_000_000_000"
@@ -499,8 +499,9 @@ def test_a_copy_never_learns_from_the_weights_from_before(tmp_path, monkeypatch,
         copy_policy(group, parent, child)
         bounds[child] = int(group.learners[child].progress.updates)
 
-    def check(learner, experience):
-        (name,) = [name for name, one in trainer.learner.learners.items() if one is learner]
+    def check(update, experience):
+        learners = trainer.learner.learners.items()
+        ((name, learner),) = [(name, one) for name, one in learners if one._update is update]
         oldest = int(tf.reduce_min(experience.policy_version))
         assert bounds.get(name, 0) <= oldest <= int(learner.progress.updates)
         versions.append(oldest)
@@ -602,8 +603,8 @@ def test_nobody_copies_one_that_has_diverged_in_the_same_train_iteration(tmp_pat
 
 
 def test_without_a_good_policy_the_run_ends_with_the_name_of_the_bad_one(tmp_path, monkeypatch):
-    def diverge(learner, experience):
-        if learner is trainer.learner.learners["policy_1"]:
+    def diverge(update, experience):
+        if update is trainer.learner.learners["policy_1"]._update:
             raise DivergedError("its loss is not finite")
 
     learn_nothing(monkeypatch, diverge)
