@@ -24,9 +24,9 @@ from alf.data_structures import Experience, count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
 from alf.drivers.collector_thread import Collectors, CollectorThread
 from alf.drivers.driver import Driver
+from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_thread import EnvThread
 from alf.drivers.log_thread import LogThread, make_log_record
-from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.stage_clock import COPY, StageClock
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.unroller import EnvUnroller

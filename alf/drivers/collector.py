@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from alf.data_structures import Experience
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
-from alf.drivers.settings import DriverSettings
+from alf.drivers.driver_settings import DriverSettings
 from alf.drivers.weights import set_weights
 
 

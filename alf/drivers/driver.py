@@ -14,9 +14,9 @@ from alf.core.credit import Credit
 from alf.core.randomness import spawn_seeds
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
+from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
 from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
-from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError

@@ -14,8 +14,8 @@ from alf.core.tf_runtime import reserve_threads, single_threaded, trace
 from alf.data_structures import Experience, count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
+from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.log_thread import make_log_record
-from alf.drivers.settings import DriverSettings, Monitoring
 from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.drivers.threads import DriverThread
 from alf.drivers.unroller import EnvUnroller

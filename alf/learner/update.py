@@ -8,7 +8,6 @@ import tensorflow as tf
 from alf.core.nest_utils import list_leaves
 from alf.data_structures import FIRST
 from alf.errors import ConfigError
-from alf.learner.last_values import LastValues
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 
@@ -155,6 +154,28 @@ class Update:
             if self._keeps_gradients:
                 for name, gradient in _name_variables(self._groups, gradients).items():
                     self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
+
+
+class LastValues:
+    """Keeps tensors from one update to the next, in main memory.
+
+    It is no `tf.Module`, so that checkpoints and the variables of a learner are without them.
+    """
+
+    def __init__(self):
+        self._kept = {}
+
+    def keep(self, name, x):
+        """Keeps a tensor of any shape in place of the one before of that name; in the graph."""
+        if name not in self._kept:
+            with tf.init_scope(), tf.device("CPU:0"):
+                zero = tf.zeros([], x.dtype)
+                self._kept[name] = tf.Variable(zero, trainable=False, shape=tf.TensorShape(None))
+        self._kept[name].assign(x)
+
+    def read(self):
+        """Returns a dict of arrays by name."""
+        return {name: variable.numpy() for name, variable in self._kept.items()}
 
 
 def add_scalars(summary, scalars, hook):
