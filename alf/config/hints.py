@@ -10,6 +10,7 @@ import gin
 
 from alf.config import registry
 from alf.config.registry import name_binding, shorten
+from alf.config.renames import renew_text
 from alf.config.settings import check_kind, find_setting, settings_of
 from alf.errors import ConfigError
 
@@ -97,6 +98,8 @@ def _replace_configurable(statement, name):
 def _replace_parameter(statement, name, parameter):
     """Returns the statement with similar parameters, or with other owners that have the parameter."""
     (selector, *_) = registry.find_matching(name)
+    if (renamed := renew_text(statement)) != statement:  # the setting had this name in older versions
+        return [renamed]
     close = _find_close(parameter, settings_of(selector))
     if close:
         return [re.sub(rf"\b{parameter}(?=\s*=)", x, statement, count=1) for x in close]

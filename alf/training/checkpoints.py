@@ -39,6 +39,7 @@ class Checkpoints(Callback):
         self._replay_buffer = replay_buffer
         self.checkpointer: Any = None
         self._saved_at: Any = None  # time of the training loop
+        self._is_due = False
 
     def open(self, folder: str, driver: Any) -> str | None:
         """Restores the newest checkpoint in a folder; returns its path, or None if there is none."""
@@ -48,10 +49,16 @@ class Checkpoints(Callback):
     def on_begin(self, trainer: Any) -> None:
         self._saved_at = trainer.now
 
+    def on_iter_begin(self, trainer: Any) -> None:
+        # Before the iteration, because the first one takes long: it compiles.
+        self._is_due = trainer.now - self._saved_at >= self._interval
+        if self._is_due:
+            self._saved_at = trainer.now
+
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
-        if trainer.now - self._saved_at < self._interval:
+        if not self._is_due:
             return
-        self._saved_at, clock = trainer.now, trainer.driver.clocks.learner
+        clock = trainer.driver.clocks.learner
         clock.lap(REST)
         try:
             trainer.save()

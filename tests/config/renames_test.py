@@ -1,0 +1,81 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Configurations of older versions get the present names of settings."""
+
+import pytest
+
+from alf.config import registry
+from alf.config.comparison import find_differences, parse_settings
+from alf.config.renames import renew, renew_text
+from alf.config.settings import find_setting
+
+OLD = """# Parameters for AsyncOffPolicyDriver:
+AsyncOffPolicyDriver.learn_queue_cap = 2
+alf.drivers.AsyncOffPolicyDriver.max_waiting_batches = 1
+eval/SyncOffPolicyDriver.metrics = \\
+    (@MyMetric(),
+     @Other())
+Trainer.max_to_keep = 3
+alf.training.Trainer.summary_interval = 2.0
+Experiment.unroll_length = 8
+Mine.stall_timeout = 5
+"""
+NEW = """# Parameters for AsyncOffPolicyDriver:
+DriverSettings.learn_queue_cap = 2
+DriverSettings.max_waiting_batches = 1
+eval/Monitoring.metrics = \\
+    (@MyMetric(),
+     @Other())
+Checkpoints.max_to_keep = 3
+Summaries.interval = 2.0
+Experiment.unroll_length = 8
+Mine.stall_timeout = 5
+"""
+
+
+def test_a_text_gets_the_present_names():
+    assert renew_text(OLD) == NEW
+    assert renew_text(NEW) == NEW
+
+
+def test_a_dict_gets_the_same_names_as_a_text():
+    assert parse_settings(OLD) == parse_settings(NEW)
+    assert set(parse_settings(NEW)) >= {"eval/Monitoring.metrics", "Checkpoints.max_to_keep"}
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (
+            {"AsyncOffPolicyDriver.max_waiting_batches": "0", "AsyncOffPolicyDriver.learn_queue_cap": "2"},
+            {"DriverSettings.mode": "'lockstep'"},
+        ),
+        (
+            {"Experiment.unroll_length": "0"},
+            {"DriverSettings.mode": "'poll'", "Experiment.unroll_length": "1"},
+        ),
+        ({"Experiment.unroll_length": "0.5"}, {"Experiment.unroll_length": "0.5"}),
+    ],
+    ids=["lockstep", "poll", "fraction"],
+)
+def test_zeros_have_become_modes(old, new):
+    assert renew(old) == new
+    text = "".join(f"{name} = {value}\n" for name, value in old.items())
+    assert parse_settings(renew_text(text)) == new
+
+
+def test_a_run_with_old_names_is_no_other_experiment():
+    ours = {"DriverSettings.learn_queue_cap": "2", "DriverSettings.mode": "'async'"}
+    theirs = {"AsyncOffPolicyDriver.learn_queue_cap": "2", "AsyncOffPolicyDriver.max_waiting_batches": "1"}
+    registry.import_settings()
+    assert find_differences(ours, theirs, lambda role: True) == []
+    theirs["AsyncOffPolicyDriver.learn_queue_cap"] = "4"
+    assert find_differences(ours, theirs, lambda role: True) == [
+        "DriverSettings.learn_queue_cap is 2 here, 4 there"
+    ]
+
+
+def test_every_present_name_is_a_setting():
+    registry.import_settings()
+    new = {name for line in NEW.splitlines() for name in [line.partition(" = ")[0]] if "." in name}
+    known = [name for name in new if not name.startswith(("#", "Mine", "eval"))]
+    assert [name for name in known if find_setting(name) is None] == []
