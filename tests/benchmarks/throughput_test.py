@@ -10,7 +10,6 @@ import pytest
 from alf.drivers import AsyncOffPolicyDriver
 from benchmarks.workloads import WORKLOADS
 from tests.benchmarks.conftest import fork_python, import_program
-from tests.builders import build_driver
 from tests.programs import run_module
 
 throughput = import_program("benchmarks.throughput")
@@ -66,7 +65,7 @@ def test_the_settings_of_each_workload_fit_together(name):
     workload = dataclasses.replace(WORKLOADS[name], num_envs=1, batch_size=2)
     env = (workload.env_alone_ctor or workload.env_ctor)(2, 0)
     learner = workload.make_learner([env])
-    driver = build_driver(AsyncOffPolicyDriver, [env], learner, **workload.driver_settings())
+    driver = AsyncOffPolicyDriver([env], learner, workload.unroll_length, workload.driver_settings())
     learner.check_batch(*driver.batch_shape)
     driver.stop()
 

@@ -17,9 +17,8 @@ import os, sys, time
 from alf.runs.run_dir import RunDir
 run_dir = RunDir(sys.argv[1])
 run_dir.lock()
-child = os.fork()  # as an environment may do
-if child:
-    print(child, flush=True)
+if not os.fork():  # as an environment may do
+    print(os.getpid(), flush=True)  # the child has given up the lock before it gets here
 time.sleep(600)
 """
 
