@@ -205,7 +205,7 @@ def test_an_example_with_a_module_beside_it(bin_dir, tmp_path):
 def test_an_example_that_is_not_there(bin_dir, tmp_path):
     done = run(bin_dir / "alf-train", "--gin_file=alf:nothing.gin", "--root_dir=run", cwd=tmp_path, status=2)
     (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ALF has no gin file 'alf:nothing.gin', but appo_acrobot.gin, ")
+    assert line.startswith("error: ALF has no gin file 'alf:nothing.gin'; it has appo_acrobot.gin, ")
     assert "impala_cartpole.gin" in line and not (tmp_path / "run").exists()
 
 

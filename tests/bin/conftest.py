@@ -26,7 +26,6 @@ FORKED = ("train", "pbt", "sweep", "play", "evaluate", "benchmark", "check_env")
 OWN_MODULE = """
 import gin, gymnasium, numpy as np
 from gymnasium import spaces
-from tests.builders import build_trainer
 
 @gin.configurable
 class Uneven(gymnasium.Env):

@@ -115,7 +115,6 @@ def test_sampled_actions_are_others(root_of, command):
 
 INFO_MODULE = """
 import gymnasium
-from tests.builders import build_trainer
 gymnasium.register("Info-v0", "tests.workers.envs:InfoEnv", kwargs={"number": 3})
 """
 INFO = """

@@ -163,7 +163,7 @@ def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path,
         (benchmark, of_run, MISSPELT, UNREAD),
         (evaluate, of_run, OF_ENVS, UNREAD),
         (play, {**of_run, "video": video}, OF_ENVS, UNREAD),
-        (export, {**of_run, "output": new}, OF_ENVS, UNREAD),
+        (export, {**of_run, "output": new}, UNREAD),
     ]
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", types.SimpleNamespace())  # for play alone
