@@ -22,6 +22,9 @@ SHORTER = {
     "Recall-v0": ("Experiment.unroll_length = 8",),
     "Pong-v5": ("alf.environments.load.batch_size = 8", "Experiment.unroll_length = 8"),
     "ReplayTraining.initial_collect_steps": ("ReplayTraining.initial_collect_steps = 1",),
+    # Each policy has a batch in every iteration.
+    "PolicyPopulation.num_sequences": ("PolicyPopulation.num_sequences = 4",),
+    "League.num_sequences": ("League.num_sequences = 4",),
 }
 
 
