@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.small_drivers import build_driver
 from tf_agents.drivers.dynamic_step_driver import DynamicStepDriver
 from tf_agents.environments import random_py_environment, wrappers
 from tf_agents.environments.batched_py_environment import BatchedPyEnvironment
@@ -29,6 +28,7 @@ from alf.games.mapping import MappedEnvironment
 from alf.testing import EnvironmentContract
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, assert_equal_nests
 from alf.testing.toy_environments import CountingEnvironment, NullEnvironment
+from tests.builders import build_driver
 
 
 @pytest.fixture(scope="module", params=["CartPole-v1", "Pendulum-v1"])
