@@ -17,7 +17,7 @@ from absl import flags, logging
 from alf.bin.command import Stopper, make_main, start, start_work
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
-from alf.studies.run_population import run_population
+from alf.studies.run_population import check_flags, run_population
 
 GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
@@ -26,6 +26,7 @@ POPULATION = flags.DEFINE_integer("population", None, "Number of members, at lea
 
 def run():
     """Trains a population as the flags say; returns the exit status."""
+    check_flags(ROOT_DIR.value, POPULATION.value)
     stopper = Stopper()
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):

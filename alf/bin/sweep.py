@@ -17,7 +17,7 @@ from absl import flags, logging
 from alf.bin.command import Stopper, make_main, start, start_work
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
-from alf.studies.run_sweep import Limits, run_sweep
+from alf.studies.run_sweep import Limits, check_flags, run_sweep
 
 GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
@@ -48,10 +48,11 @@ def run():
         CLUSTER.value,
         RAY_ADDRESS.value,
     )
+    seeds = check_flags(ROOT_DIR.value, SEEDS.value, limits)
     stopper = Stopper()
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        tried = SEEDS.value, GRID.value
+        tried = seeds, GRID.value
         status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, limits, stopper.watch)
     if stopper.signum is None:
         return status

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """StageClock: where the time of a thread goes. docs/metrics.md says what is made of it."""
 
+import contextlib
 import dataclasses
 import time
 from typing import NamedTuple
@@ -59,6 +60,13 @@ class StageClock:
         before = stages.get(stage, _NOTHING)
         stages[stage] = before[0] + seconds, before[1] + times
         return now
+
+    @contextlib.contextmanager
+    def stage(self, name):
+        """Context whose time counts for a stage; the time since the last lap counts for REST."""
+        self.lap(REST)
+        yield
+        self.lap(name)
 
     def drop(self):
         """Drops the time since the last lap; from any thread.

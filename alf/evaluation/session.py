@@ -175,7 +175,8 @@ class ProcessSession:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # a path that a dead process has not read is flushed
+            self._process.stdin.close()
         self._process.stdout.close()
 
 

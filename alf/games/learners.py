@@ -202,16 +202,17 @@ class _Inbox:
         self._batches = []  # pairs of a name and an `Experience`, in the order in which they were complete
         # Of each policy an `Experience` of [T+1, N, ...] in variables: the sequences that wait, and N.
         self._waiting, self._num_waiting = {}, collections.Counter()
-        self._split = GraphFunction(self._split_unrolls)
+        self._merge, self._split = GraphFunction(merge_unrolls), GraphFunction(self._split_unrolls)
 
     def add(self, experience):
         """Splits an `Experience` of [Q, T+1, B, ...] among the policies that learn."""
         with single_threaded():
+            merged = self._merge(experience)  # once for all policies
             for name, (size, splits_rows) in self._shapes.items():
                 if name not in self._waiting:
-                    self._waiting[name] = self._make_waiting(name, experience)
+                    self._waiting[name] = self._make_waiting(name, merged)
                 some_wait = self._num_waiting[name] > 0
-                found, num_sequences = self._split(experience, name, some_wait)
+                found, num_sequences = self._split(merged, name, some_wait)
                 count = self._num_waiting[name] + int(num_sequences)
                 num_batches, self._num_waiting[name] = divmod(count, size)
                 axis = 0 if splits_rows else 2
@@ -222,9 +223,9 @@ class _Inbox:
         batches, self._batches = self._batches, []
         return batches
 
-    def _make_waiting(self, name, experience):
+    def _make_waiting(self, name, merged):
         """Makes the variables, without sequences at first."""
-        own = self._view(name, merge_unrolls(experience))
+        own = self._view(name, merged)
 
         def make(axis, x):
             shape = (*x.shape[:axis], None, *x.shape[axis + 1 :])
@@ -234,20 +235,20 @@ class _Inbox:
         with tf.device("CPU:0"):
             return _map_sequences(make, own)
 
-    def _split_unrolls(self, experience, name, some_wait):
+    def _split_unrolls(self, merged, name, some_wait):
         """Returns the sequences of a policy for whole batches, in the graph; those that are left wait.
 
         Args:
-            experience: `Experience` of [Q, T+1, B, ...].
+            merged: `Experience` of [T+1, Q*B, ...].
             name: of the policy.
             some_wait: whether any sequences wait already, which come first then.
 
         Returns:
             `Experience` of [1, T+1, n, ...], or of [n, T+1, 1, ...] if `BatchShape.splits_rows`, where n is a
-            multiple of `num_sequences`; and how many sequences of `experience` are the policy's.
+            multiple of `num_sequences`; and how many sequences of `merged` are the policy's.
         """
         size, splits_rows = self._shapes[name]
-        own = self._select(name, merge_unrolls(experience))
+        own = self._select(name, merged)
 
         def cut(axis, variable, sequences):
             if some_wait:

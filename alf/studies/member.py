@@ -108,9 +108,8 @@ class Member(Callback):
         gin.clear_config()
         (seed,) = spawn_seeds(self._order["seed"], 1)
         parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # it has the settings from before; the study has checked all others
+        # It has the settings from before; the study has checked all others.
+        with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self._root_dir, CONFIG_FILE))
         with wrong_calls_are_config_errors():
             self._trainer = Trainer(self._root_dir, Experiment().make_driver())

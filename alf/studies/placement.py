@@ -17,7 +17,6 @@ import time
 from alf.distributed.ray_process import hide_gpus, is_ready
 
 LOST = 255  # the exit status of a run whose process in a cluster cannot be reached any more
-_GB = 1e9
 _WAIT_SECONDS = 0.5  # of one look at a process in a cluster
 
 

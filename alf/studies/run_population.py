@@ -45,7 +45,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         ConfigError: if a setting is wrong.
         EnvError: if all members are lost.
     """
-    population, config, helpers = read_config(root_dir, num_members, gin_files, gin_params)
+    population, config, helpers = read_config(gin_files, gin_params)
     with (
         contextlib.closing(find_place(population, num_members, helpers, ray_address)) as place,
         contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir,
@@ -80,18 +80,22 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
     return runner.stop_reason or study.stop_reason or "all members have ended"
 
 
-def read_config(root_dir, num_members, gin_files, gin_params):
-    """Checks the flags and reads gin.
-
-    Returns:
-        the `Population`; the text of its members' configuration; and the resources of their collectors and
-        evaluations (`find_helpers`) at the largest values of all settings.
-    """
+def check_flags(root_dir, num_members):
+    """Checks the flags that need nothing else, without TensorFlow."""
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")
     if num_members is None or num_members < 2:
         raise ConfigError(f"--population is {num_members}: it must be an integer, at least 2")
     import_extra("matplotlib", "plot")
+
+
+def read_config(gin_files, gin_params):
+    """Reads gin.
+
+    Returns:
+        the `Population`; the text of its members' configuration; and the resources of their collectors and
+        evaluations (`find_helpers`) at the largest values of all settings.
+    """
     parse_config(gin_files, gin_params)
     for name, value in parse_settings(gin.config_str()).items():
         if name.endswith("Experiment.policies") and value != "None":

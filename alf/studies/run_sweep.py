@@ -49,7 +49,8 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
     Args:
         root_dir: path of the folder.
         gin_files, gin_params: as of `parse_config`.
-        seeds, grid: lists of texts, as of the flags.
+        seeds: list of ints, the result of `check_flags`.
+        grid: list of texts, as of the flag.
         limits: `Limits`.
         on_start: callable (`Runner`), called before the first run starts.
 
@@ -59,7 +60,6 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
     Raises:
         ConfigError: if a setting is wrong; nothing is written.
     """
-    seeds = check_flags(root_dir, seeds, limits)
     sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
     check_trials(config, grid, sweep.settings)
     with (
@@ -86,7 +86,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
 
 
 def check_flags(root_dir, seeds, limits):
-    """Checks the flags that need nothing else; returns the seeds, a list of ints."""
+    """Checks the flags that need nothing else, without TensorFlow; returns the seeds, a list of ints."""
     if not root_dir:
         raise ConfigError("--root_dir is missing: name the directory to write to")
     if limits.ray_address is not None and not limits.cluster:

@@ -8,7 +8,6 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
-from alf.drivers.stage_clock import REST
 from alf.errors import SaveError
 from alf.runs.checkpointer import Checkpointer
 
@@ -58,15 +57,12 @@ class Checkpoints(Callback):
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
         if not self._is_due:
             return
-        clock = trainer.driver.clocks.learner
-        clock.lap(REST)
-        try:
-            trainer.save()
-        except SaveError as error:  # a full disk, say, must not end the run: there will be other saves
-            logging.error("%s", error)
-        clock.lap("checkpoints")
+        with trainer.driver.clocks.learner.stage("checkpoints"):
+            try:
+                trainer.save()
+            except SaveError as error:  # a full disk, say, must not end the run: there will be other saves
+                logging.error("%s", error)
 
     def on_end(self, trainer: Any, reason: str) -> None:
-        trainer.driver.clocks.learner.lap(REST)
-        trainer.save(is_last=True)
-        trainer.driver.clocks.learner.lap("checkpoints")
+        with trainer.driver.clocks.learner.stage("checkpoints"):
+            trainer.save(is_last=True)

@@ -6,7 +6,6 @@ import functools
 from absl import logging
 
 from alf.callback import Callback
-from alf.drivers.stage_clock import REST
 from alf.errors import SaveError
 from alf.training.summary_writer import write_gif
 
@@ -31,23 +30,21 @@ class Evaluations(Callback):
         self.evaluator.run(trainer.root_dir, trainer.counters["env_steps"])
 
     def on_train_iter(self, trainer, summary):
-        trainer.driver.clocks.learner.lap(REST)
-        env_steps = trainer.position.num_env_steps
-        if self.evaluator.is_due(env_steps):
-            try:
-                path = trainer.checkpoints.checkpointer.save_for_evaluation()
-                self.evaluator.start(path, env_steps)
-                self._step = trainer.summary_step
-            except SaveError as error:
-                logging.error("%s", error)
-        self._take(trainer)
-        trainer.driver.clocks.learner.lap("evaluation")
+        with trainer.driver.clocks.learner.stage("evaluation"):
+            env_steps = trainer.position.num_env_steps
+            if self.evaluator.is_due(env_steps):
+                try:
+                    path = trainer.checkpoints.checkpointer.save_for_evaluation()
+                    self.evaluator.start(path, env_steps)
+                    self._step = trainer.summary_step
+                except SaveError as error:
+                    logging.error("%s", error)
+            self._take(trainer)
 
     def on_end(self, trainer, reason):
         if trainer.finished:
-            trainer.driver.clocks.learner.lap(REST)
-            self._take(trainer, _LAST_SECONDS)
-            trainer.driver.clocks.learner.lap("evaluation")
+            with trainer.driver.clocks.learner.stage("evaluation"):
+                self._take(trainer, _LAST_SECONDS)
 
     def on_close(self, trainer):
         self.evaluator.close()

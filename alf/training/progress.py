@@ -40,6 +40,7 @@ class Progress(Callback):
         if summary and not self._has_trained:
             self._has_trained = True
             self._report.note_first_train_step()
+            trainer.summaries.stages.restart()  # without the time to compile
         self._count_steps(trainer)
         self._bar.update(trainer.position, summary, trainer.phase)
 

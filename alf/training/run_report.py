@@ -31,10 +31,6 @@ class RunReport:
         self._seconds_before = 0.0  # until then
         self._meter = None  # from then on
 
-    def lap(self, name):
-        """Counts the time since the last lap under a name; returns the time now."""
-        return self._clocks.learner.lap(name)
-
     def note_first_train_step(self):
         """Counts all time so far as that until the first train step: it is spent to start and to compile."""
         self._seconds_before = sum(self._read_seconds().values())

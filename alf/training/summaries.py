@@ -35,7 +35,6 @@ class Summaries(Callback):
         self.stages: Any = None
         self._machine: Any = None
         self._summary: dict[str, Any] = {}  # of the last updates
-        self._has_trained = False
         self._written_at = self._written_iteration = None  # time of the training loop, and where it was
 
     def on_begin(self, trainer: Any) -> None:
@@ -52,9 +51,6 @@ class Summaries(Callback):
 
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
         self._summary = summary or self._summary  # the last one, where no update was due
-        if summary and not self._has_trained:
-            self._has_trained = True
-            self.stages.restart()  # without the time to compile
 
     def on_iter_begin(self, trainer: Any) -> None:
         # Here, so that the values with which a run ends are always shown, and at a place of their own.

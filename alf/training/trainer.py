@@ -256,8 +256,8 @@ class Trainer:
 
     def _loop(self):
         """Repeats train iterations; returns (finished, reason)."""
+        self._lap(REST)  # intervals begin now, not when the trainer was made
         self.call_back("on_begin")
-        self._lap(REST)
         try:
             while True:
                 end = self._find_end()
@@ -326,9 +326,8 @@ class Trainer:
             self.driver.stop()
         except Exception as error:
             logging.error("the run is saved, but the driver did not stop as it should: %s", error)
-        self._lap(REST)
-        self._checkpointer.wait_for_replay_buffer()
-        self._lap("checkpoints")
+        with self.driver.clocks.learner.stage("checkpoints"):
+            self._checkpointer.wait_for_replay_buffer()
         self._run_dir.write_done("SUCCESS" if self.finished else "INTERRUPTED", reason, self.counters)
         self._run_dir.close()
         logging.info("%s after %s", reason, self.counters)

@@ -1,9 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Evaluator with the place "process": a process of its own evaluates."""
 
-import os
-import signal
-
 import pytest
 
 from alf.config.registry import own_config
@@ -17,15 +14,20 @@ def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd):
     assert "absl::InitializeLog" not in capfd.readouterr().err
 
 
-def test_a_process_that_dies_ends_the_run(tmp_path):
+@pytest.mark.parametrize("is_dead_before", [False, True])
+def test_a_process_that_dies_ends_the_run(tmp_path, is_dead_before):
     with own_config():
         trainer = make_configured(tmp_path, "process", target=1000.0)
         evaluator = find_evaluator(trainer)
         start = evaluator.start
 
         def start_and_kill(path, env_steps):
+            process = evaluator._session._process
+            if is_dead_before:  # it cannot read the path, which remains in the pipe's buffer
+                process.kill()
+                process.wait()
             start(path, env_steps)
-            os.kill(evaluator._session._process.pid, signal.SIGKILL)
+            process.kill()
 
         evaluator.start = start_and_kill
         with pytest.raises(EnvError, match="the process of the evaluation has ended with status -9"):

@@ -23,13 +23,8 @@ from alf.replay import (
 )
 from alf.testing.fakes import assert_equal_nests
 from tests.replay.buffers import change_header, everything, make, rewrite
-from tests.replay.streams import without_graphs
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_graphs():
-    with without_graphs():
-        yield
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
 @pytest.fixture
@@ -37,11 +32,6 @@ def with_graphs():
     tf.config.run_functions_eagerly(False)
     yield
     tf.config.run_functions_eagerly(True)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "buffer.npz")
 
 
 @pytest.mark.parametrize("recurrent", [False, True])

@@ -20,18 +20,9 @@ from alf.replay import (
 )
 from alf.testing.fakes import assert_equal_nests
 from tests.replay.buffers import change_header, everything
-from tests.replay.streams import Streams, without_graphs
+from tests.replay.streams import Streams
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_graphs():
-    with without_graphs():
-        yield
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "buffer.npz")
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
 def test_an_offline_buffer_needs_nothing_but_the_file(path):

@@ -389,7 +389,7 @@ def logged_messages():
 def test_a_killed_run_goes_on_from_what_its_checkpoint_says(first, second):
     """The table has more rows than the checkpoint then; those are forgotten."""
     number = len(first.state["rows"])
-    assert len(first.table) == number + 5
+    assert len(first.table) >= number + 5  # an iteration may add several
     assert second.state == first.state and second.tunables == [
         order["settings"] for order in first.state["orders"]
     ]

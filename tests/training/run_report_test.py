@@ -103,17 +103,17 @@ def test_the_table_says_what_was_done_and_where_the_time_went():
     report = RunReport(lambda: dict(counts), EpisodeFigures(metrics, clock), clocks)
     for name, seconds in [(WAIT, 5.0), (TRAIN, 15.0)]:
         clock.now += seconds
-        assert report.lap(name) == clock.now
+        assert clocks.learner.lap(name) == clock.now
     counts["env steps"] += 100
     report.note_first_train_step()
     for name, seconds in [(WAIT, 28.0), (TRAIN, 42.0), (WAIT, 10.0)]:
         clock.now += seconds
-        report.lap(name)
+        clocks.learner.lap(name)
     environments[0].lap(STEP, [(HAND_OVER, 60.0, 1)])
     actors[0].lap(INFERENCE)
     report.note_last_train_step(collects=True)
     clock.now += 20.0
-    report.lap("checkpoints")
+    clocks.learner.lap("checkpoints")
     counts.update({"updates": 12, "env steps": 11100})
     rows = [line.split() for line in report.format().splitlines()]
     assert rows == [
