@@ -131,6 +131,7 @@ class AsyncOffPolicyDriver(Driver):
         if self._settings.parameter_update_period is not None:
             self._policy.assign(self.learner.policy)
         threads, env_threads = [LogThread(self._threads.coord, self._tf_queues, self._log)], []
+        # The threads call the graphs in this context, so they must be traced in it.
         with single_threaded():
             if self._envs:
                 actors, env_threads = self._make_sampling_threads()
@@ -210,6 +211,7 @@ class AsyncOffPolicyDriver(Driver):
     def _collect(self, observe):
         self._threads.check_runs()
         publishes, self._publishes_next = self._publishes_next, False
+        # Weights are copied before a batch is taken, so that actors use them while this thread waits.
         with single_threaded():
             period = self._settings.parameter_update_period
             if period is not None:

@@ -58,6 +58,7 @@ class SyncOffPolicyDriver(Driver):
         reserve_threads(2)  # the thread of the environments, and the caller
 
         def ask(env_index, time_step, state):
+            # In the place of an actor: no queue, and the weights of the learner itself.
             return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
 
         self.clocks.environments.append(StageClock())
@@ -78,6 +79,8 @@ class SyncOffPolicyDriver(Driver):
         """Traces the graphs, starts the thread, and waits until all environments are reset."""
         self._begin()
         index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
+        # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
+        # there.
         with single_threaded():
             first_frame = trace(self._unroller.first_frame, index)
             unroll = trace(self._unroll_and_log, index, frame)
@@ -95,6 +98,7 @@ class SyncOffPolicyDriver(Driver):
             `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the number of environment steps in it, an
             integer scalar.
         """
+        # The thread rests between two orders, so the policy does not change while it acts.
         self._handover.orders.put(True)
         unrolls = self._take()
         # Metrics and observers run in the thread of the caller, in the order of the environments.
@@ -181,6 +185,7 @@ class UnrollThread(DriverThread):
         self._frames = None
 
     def work(self):
+        # One environment after another, in one thread, so that runs with the same seed make the same data.
         indices = range(self._num_envs)
         if self._frames is None:
             self._clock.lap(REST)

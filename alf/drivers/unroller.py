@@ -143,6 +143,7 @@ class EnvUnroller:
             # After the step: the environment then knows the action that led to this time step.
             with tf.control_dependencies([time_step.step_type]):
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
+        # A FIRST step has no action before it: the one that was sent has only caused the reset.
         time_step = time_step._replace(prev_action=zero_where(time_step.is_first(), action))
         return Frame(time_step, policy_step.state, env_info)
 

@@ -89,6 +89,7 @@ class Learner(tf.Module):
         self.uses_env_info = algorithm.needs_env_info
         self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
         summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
+        # An algorithm without `summarize_rollout` of its own does not pay for the call at each batch.
         self._summarizes_rollout, self._rollout_summary = summarizes, {}
         # An attribute here, and not only in `_update`: checkpoints find it by this name, and `Update` is not
         # a `tf.Module`.
@@ -106,6 +107,7 @@ class Learner(tf.Module):
                 f"Learner.max_grad_norm is {max_grad_norm}: it has no effect without an optimizer"
             )
         self._max_policy_lag = max_policy_lag
+        # An attribute, so that checkpoints hold the counter.
         self._own_counter = _check_counter(train_step_counter)
         self._device = device
         self._training = training or UnrollTraining()
@@ -197,6 +199,7 @@ class Learner(tf.Module):
             LostPeerError: if another process does not make the same call.
         """
         updates = int(self.progress.updates)
+        # The updates before the copy, because it overwrites the counters, too.
         with self.peers.watch():
             self.peers.copy_from_first(self.variables)
         if updates and not int(self.progress.updates):
@@ -210,6 +213,8 @@ class Learner(tf.Module):
 
         After `note_copied_weights` a batch with a step of older weights is dropped.
         """
+        # One old step is enough to drop the batch: the learner takes only whole batches of the shape it
+        # checked.
         oldest = self._oldest_version
         if oldest is not None and int(tf.reduce_min(experience.policy_version)) < oldest:
             self._has_dropped = True
@@ -271,6 +276,7 @@ class Learner(tf.Module):
 
     def _train(self, train):
         """Calls a method of the training; returns the dict of `train`."""
+        # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
         with self.peers.watch(), single_threaded(), on_device(self._device):
             try:
                 summary, experience = train(self._update)
@@ -298,6 +304,7 @@ class Learner(tf.Module):
 
     def _observe_statistics(self, experience):
         batch = merge_unrolls(experience)
+        # In the scope of all processes, so that each normalizes with the statistics of the data of all.
         with self.peers.scope():
             self.policy.data_transformer.observe(batch, batch.state.transformer)
 

@@ -44,6 +44,7 @@ def split_in_segments(batch, length, final_state):
         return tf.reshape(tf.gather(x, index), (length + 1, -1, *x.shape[2:]))
 
     segments = tf.nest.map_structure(cut, rows)
+    # The last row of a segment has the weight of its transition in the next segment, but not here.
     weight = tf.pad(segments.weight[:-1], [[0, 1], [0, 0]])
     state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=0), *states)
     return segments._replace(weight=weight, state=state)

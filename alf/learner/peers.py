@@ -172,6 +172,7 @@ class Peers:
             return
         # A timeout of TensorFlow's own would leave a thread behind, of each exchange, until it is over.
         reason = f"it waited for Peers.timeout = {self._timeout:g} s"
+        # A timer of Python works here, because an exchange waits without the GIL.
         timer = threading.Timer(self._timeout, abort_exchanges, [reason])
         timer.daemon = True
         timer.start()

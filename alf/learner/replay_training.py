@@ -101,6 +101,8 @@ class ReplayTraining:
             returns
             its batch: updates from a buffer have different batches.
         """
+        # No source: what was collected since may have filled the buffer, so the next call of
+        # `train_from_replay` chooses anew.
         num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
         update.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:
@@ -111,6 +113,8 @@ class ReplayTraining:
                 self._filling_steps = (self._filling_steps or 0) + num_steps
                 return {}, ()
             self._is_filled = True
+            # Steps up to here are the initial ones, or refill the buffer. The ratio counts from here, or
+            # leaves them out.
             if self._start is None:
                 self._start = [int(count) for count in update.progress]
                 num_steps = 0
@@ -153,6 +157,7 @@ class ReplayTraining:
 
     def _train(self, update, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
+        # Sequences are listed here, outside the graph, so their number decides about the number of updates.
         sequences, size = (), None
         if self._takes_all:
             sequences = replayer.all_sequences(self._length)
@@ -175,7 +180,8 @@ class ReplayTraining:
                 part, order = select_part(i, order, size)
                 chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
                 batch, weight = replayer.gather(chosen, self._length), tf.ones(size)
-            # A file may hold info and recurrent states that this policy does not have.
+            # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
+            # date. A file may hold info and recurrent states that this policy does not have.
             state = PolicyState(
                 zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
                 batch.state.train if tf.nest.flatten(policy.state_spec) else (),

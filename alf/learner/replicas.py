@@ -85,6 +85,7 @@ class Replicas:
                 f"Learner.strategy has {num_replicas} replicas: their number must divide the sequences of an "
                 f"update, {batch_size}"
             )
+        # The list of all parts goes to every replica, which picks its own in `_compute_replica`.
         parts = _split(batch, num_replicas)
         train_info, priority, averages = self._strategy.run(self._compute_replica, [parts])
         # Each replica has the priorities of its part; averages are equal in all replicas, so the first is
@@ -98,6 +99,7 @@ class Replicas:
 
     def _compute_replica(self, parts):
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
+        # The id counts the replicas of all processes; each process has the parts of its own replicas.
         part = parts[tf.get_static_value(replica_id) % self._num_local]
         train_info, loss_info, gradients = self._compute_part(part)
         return train_info, loss_info.priority, _average((loss_info.loss, loss_info.extra, gradients))

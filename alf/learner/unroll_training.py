@@ -97,6 +97,7 @@ class UnrollTraining:
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         self._check_split(num_unrolls, num_time_steps - 1, batch_size)
+        # Whole unrolls are prepared, and only then split: advantages look ahead to the end of the unroll.
         batch, lag = update.prepare(merge_unrolls(experience))
         if self._recurrence not in (None, num_time_steps - 1):
             batch = split_in_segments(batch, self._recurrence, getattr(update.policy, "final_state", None))

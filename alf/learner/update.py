@@ -57,6 +57,8 @@ class Update:
         self._last_values = LastValues()
         if jit_compile and strategy is not None:
             raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
+        # The loss and its gradient are the part that XLA or replicas compute; the rest of an update stays the
+        # same.
         self._compute = self.loss_and_gradients
         if jit_compile:
             self._compute = tf.function(self.loss_and_gradients, autograph=False, jit_compile=True)
@@ -107,6 +109,7 @@ class Update:
             learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
         else:
             learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
+        # A norm of norms: one scalar, which is not finite if any number of a gradient is not.
         norm = tf.linalg.global_norm(norms)
         is_checked = _check_finite(loss, norm, batch)
         summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
@@ -117,6 +120,7 @@ class Update:
         # check.
         with tf.control_dependencies([is_checked]):
             limited = optimizer.limit(gradients, norms) if optimizer else gradients
+            # Before the optimizer is applied, with the gradients before `max_grad_norm`.
             self._keep_last(batch, gradients)
             self.algorithm.update_with_gradient(loss_info, limited, optimizer)
             self.algorithm.after_update(batch, train_info)
@@ -128,6 +132,7 @@ class Update:
 
     def loss_and_gradients(self, batch):
         """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
+        # One pass for all groups: the gradient of shared layers is computed once.
         with tf.GradientTape() as tape:
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
