@@ -122,7 +122,7 @@ class DriverThreads:
             thread.start()
 
     def check_runs(self):
-        """Raises an error unless the driver runs. It does not wait for `stop` with the error of a thread."""
+        """Raises an error unless the driver runs. An error of a thread is raised here, not only by `stop`."""
         if not self._threads or self._stopped:
             raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
         self.raise_if_stopping()
