@@ -68,7 +68,7 @@ class Collector:
             ConfigError: if the weights do not fit the policy.
             Exception: any error of `Driver.collect`.
         """
-        # The driver copies them to the actors between two answers, see `parameter_update_period`.
+        # `Driver.sample` copies them to the actors, between two answers.
         if weights is not None:
             set_weights(self._policy, weights)
         if not self._is_started:

@@ -193,7 +193,8 @@ class EpisodeStatistics:
         key = int(record.env_id[0])
         length, batch_size = record.step_type.shape
         # Environment by environment, so that the steps of an episode are neighbours: row t of column b is at
-        # b * length + t. An episode begins at a FIRST step; that of row 0 may have begun in another record.
+        # b * length + t. An episode begins at a FIRST step; the episode in row 0 may have begun in another
+        # record.
         is_first = record.step_type.T.ravel() == FIRST
         begins = is_first.copy()
         begins[::length] = True

@@ -131,7 +131,7 @@ class SyncOffPolicyDriver(Driver):
         """Waits for the next outcome of the thread and returns it; raises the error that ended the thread."""
         with self._waiting():
             outcome = self._handover.outcomes.get()
-        # A thread that ends puts None to wake this one, so what was received counts only if nothing stops.
+        # A thread that ends puts None to wake this one: the outcome counts only if nothing stops.
         self._threads.raise_if_stopping()
         return outcome
 

@@ -26,7 +26,7 @@ class Episode(NamedTuple):
     rng: Any  # `np.random.Generator` of the batched environment, which follows from its seed
 
 
-# What `check_mapping` takes.
+# The types that `check_mapping` accepts.
 PolicyMapping = str | Mapping[str, str] | Sequence[str] | Callable[[Episode], Sequence[str]]
 
 

@@ -101,8 +101,8 @@ class ReplayTraining:
             returns
             its batch: updates from a buffer have different batches.
         """
-        # No source: what was collected since may have filled the buffer, so the next call of
-        # `train_from_replay` chooses anew.
+        # No source: new experience may have filled the buffer, so the next call of `train_from_replay`
+        # chooses anew.
         num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
         update.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:

@@ -43,7 +43,7 @@ def _shorten(device):
 
 
 class Replicas:
-    """Splits the batch of each update among this process's replicas, and averages what all replicas compute.
+    """Splits the batch of each update among this process's replicas, and averages their losses and gradients.
 
     All replicas use the variables of the learner, which stay where they were made. So there is one set of
     weights, counters and optimizer state, and checkpoints do not depend on the strategy. In an update each

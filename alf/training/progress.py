@@ -45,7 +45,7 @@ class Progress(Callback):
 
     def on_end(self, trainer, reason):
         self._report.note_last_train_step(trainer.collects)
-        self._bar.close()  # what is logged comes below it
+        self._bar.close()  # later lines of the log come below it
         if self._has_trained:
             logging.info("%.2f s since the first train step", trainer.position.max_seconds)
 

@@ -12,7 +12,7 @@ _OLD_SECONDS, _OLD_EPISODES = 60.0, 5
 
 
 class RunReport:
-    """Measures what a run has done, and the time in each stage.
+    """Measures the counts of a run, and its time in each stage.
 
     Args:
         count: callable () -> dict of ints by name, among them "env steps" and "updates". They count all runs
