@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Callback: the user's code that runs at moments of a training run."""
+"""Callback: the interface of code that a training run calls at its beginning, its end, and in between."""
 
 from typing import Any
 
@@ -9,55 +9,56 @@ from alf.config.settings import Role
 
 
 class Callback:
-    """Is called at moments of a training run; a subclass overrides the methods that it needs.
+    """The base of callbacks of a training run. A subclass overrides the methods that it needs.
 
-    All calls come from the thread that trains, which waits meanwhile. `Trainer.stop` ends the run well. An
-    error that a method raises ends the run as any other error does. See `Trainer` for the attributes of
-    `trainer`.
+    The training thread makes all calls, and waits for each. A method may call `trainer.stop`, which ends the
+    run as finished. An error that a method raises ends the run like any other error. `trainer` is the
+    `Trainer`.
 
     In gin: `Trainer.callbacks = (@MyCallback(),)`, where MyCallback is decorated with `@gin.configurable`.
     """
 
-    # Settings of callbacks are like `Trainer.callbacks`: a run may go on with others.
+    # The role of all settings of callbacks, as of `Trainer.callbacks`: a run may be continued with other
+    # values.
     settings_role = Role.ADJUSTABLE
 
     def on_check(self, trainer: Any) -> None:
-        """Before anything is written or restored; ConfigError if the run has not what the callback needs."""
+        """Is called before anything is written or restored. Raises ConfigError if the run lacks something."""
 
     def on_begin(self, trainer: Any) -> None:
-        """Before the first train iteration; what a checkpoint has is restored."""
+        """Is called before the first train iteration, after a checkpoint is restored."""
 
     def on_iter_begin(self, trainer: Any) -> None:
-        """Before each train iteration, once it is sure that the run goes on."""
+        """Is called before each train iteration, if the run does not end there."""
 
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
-        """After each train iteration.
+        """Is called after each train iteration.
 
-        `summary` is what `Learner.train` returned: a dict of float32 scalars, empty if no update was due.
+        `summary` is the dict of float32 scalars from `Learner.train`, empty if no update was made.
         """
 
     def on_evaluation(self, trainer: Any, evaluation: Any) -> None:
-        """After each evaluation, with its `alf.evaluation.evaluator.Evaluation`."""
+        """Is called after each evaluation, with its `alf.evaluation.evaluator.Evaluation`."""
 
     def on_checkpoint(self, trainer: Any, path: str) -> None:
-        """After each checkpoint, with its path, which ends in "ckpt-N"."""
+        """Is called after each checkpoint, with its path, which ends in "ckpt-N"."""
 
     def on_end(self, trainer: Any, reason: str) -> None:
-        """Once, at the end of `Trainer.train`, after the last checkpoint.
+        """Is called once, at the end of `Trainer.train`, after the last checkpoint.
 
-        `reason` is the text that `train` returns. After an error it is the error's type and text, and an
-        error that `on_end` itself raises is only in the log.
+        `reason` is the text that `train` returns. After an error of the run it is the error's type and text,
+        and another error that `on_end` raises is only logged.
         """
 
     def on_close(self, trainer: Any) -> None:
-        """After `on_end`, and where a trainer is closed without training: gives back what the callback holds.
+        """Is called after `on_end`, or when a trainer closes without training. It releases resources.
 
-        May be repeated, and come without `on_begin`.
+        It may be called several times, and without `on_begin`.
         """
 
 
 def call_back(callbacks, name, *args):
-    """Calls one method of each callback; the log says which one raised an error."""
+    """Calls one method of each callback. If a callback raises an error, the log names the callback."""
     for callback in callbacks:
         try:
             getattr(callback, name)(*args)
@@ -67,7 +68,7 @@ def call_back(callbacks, name, *args):
 
 
 def end_callbacks(callbacks, trainer, reason, raises=True):
-    """Calls `on_end` of each callback, also after one has raised an error; raises the first error, or not."""
+    """Calls `on_end` of each callback, also after an error. In the end raises the first error if `raises`."""
     errors = []
     for callback in callbacks:
         try:

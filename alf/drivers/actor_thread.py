@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ActorThread: answers the environments of one actor queue. `serve` has its loop."""
+"""ActorThread: answers the requests of one actor queue. `serve` is its loop, in the graph."""
 
 import time
 
@@ -9,20 +9,24 @@ from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
 
-# Batches of requests per call of the graph from Python, at most. A call costs some hundred microseconds. A
-# loop ends early only when the queues close.
+# The most batches of requests for one call of the graph. A call costs some hundred microseconds of Python, so
+# there should be few. But once called, the loop in the graph ends early only when the queues close.
 _BATCHES_PER_CALL = 200
-_SECONDS_PER_CALL = 0.25  # about: after each call the thread counts where its time went
+# The duration that a call should have, roughly. The thread counts where its time went after each call, so
+# with a longer one the figures would lag behind.
+_SECONDS_PER_CALL = 0.25
 
 
 def act(policy, time_step, state):
     """Calls `policy.rollout` with a `TimeStep` and a `PolicyState` of [B, ...].
 
     Returns:
-        `PolicyStep` of [B, ...], and the version of the weights that answer, see `Policy.read_version`. It is
-        read before the weights: these may be newer than it says, never older. And it is read once the time
-        step is there: an actor that had read it while it waited for a request would answer with old weights.
+        `PolicyStep` of [B, ...], and the version of the weights, as `Policy.read_version` gives it. The
+        weights can be newer than this version, never older.
     """
+    # The executor runs an operation as soon as its inputs are there. Without the first dependency it would
+    # read the version while the actor still waits for a request; without the second it could read it after
+    # the weights, and call old weights new.
     with tf.control_dependencies([time_step.step_type]):
         version = policy.read_version(time_step)
     with tf.control_dependencies([version]):
@@ -30,28 +34,30 @@ def act(policy, time_step, state):
 
 
 def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_index, num_batches):
-    """Answers batches of requests in the graph, which one trace serves for all actor queues.
+    """Answers batches of requests, in the graph. One trace serves all actor queues.
 
-    It takes the requests that come first, calls the policy once for all of them and sends the answers.
+    For each batch it takes the K oldest requests, calls the policy once for all of them and sends the
+    answers.
 
     Args:
         policy: `Policy`.
-        device: where it acts; None leaves the choice to TensorFlow.
-        specs, tf_queues: `EnvSpecs` of the environments, `TFQueues`.
-        num_requests: K, int; requests that are answered at a time.
-        guards_weights: whether it holds a permit of `TFQueues.weights` while it acts, so that the weights
-            do not change in the middle of an answer.
-        actor_index: int32 scalar; of which actor queue.
-        num_batches: int32 scalar; after how many batches it returns.
+        device: text, the TensorFlow device where the policy acts; None leaves the choice to TensorFlow.
+        specs: `EnvSpecs` of the environments.
+        tf_queues: `TFQueues`.
+        num_requests: int, K, requests that are answered at a time.
+        guards_weights: whether to hold a permit of `TFQueues.weights` while the policy acts, so that the
+            weights do not change within an answer.
+        actor_index: int32 scalar, the number of the actor queue.
+        num_batches: int32 scalar, the number of batches to answer.
 
     Returns:
-        float64 scalar, the seconds that it did not wait for requests.
+        float64 scalar, the seconds spent on answers, without the wait for requests.
     """
 
     def split(reply):
         if num_requests == 1:
             return [reply]
-        # One version answers all requests, unless each row has its own.
+        # With one policy the version is a scalar, which goes to all requests. With several, each row has one.
         leaves = [
             tf.split(x, num_requests) if x.shape.rank else [x] * num_requests for x in tf.nest.flatten(reply)
         ]
@@ -59,9 +65,11 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
 
     def body(i, busy):
         requests = tf_queues.actor_queues[actor_index].dequeue_many(num_requests)
+        # The clock must start when the requests are there, not when the wait for them begins.
         with tf.control_dependencies([requests.env_index]):
             began = tf.timestamp()
         time_step = requests.time_step._replace(env_id=specs.env_ids(requests.env_index))
+        # [K, B, ...] -> [K * B, ...]: the policy sees one batch.
         time_step, state = tf.nest.map_structure(
             lambda x: tf.reshape(x, (-1, *x.shape[2:])), (time_step, requests.state)
         )
@@ -79,20 +87,22 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
                 tf.unstack(requests.env_index), split(ActionReply(policy_step, version)), strict=True
             )
         ]
+        # The loop variable waits for the answers: an iteration ends when all of them are sent.
         with tf.control_dependencies(sent):
             return i + 1, busy + tf.timestamp() - began
 
+    # One iteration at a time: else the actor would take requests while it still answers others.
     start = tf.constant(0), tf.constant(0.0, tf.float64)
     return tf.while_loop(lambda i, _: i < num_batches, body, start, parallel_iterations=1)[1]
 
 
 class ActorThread(DriverThread):
-    """Serves actor queue `actor_index` again and again.
+    """Answers the requests of actor queue `actor_index` until the driver stops.
 
     Args:
         coord, queues: as in `DriverThread`.
         actor_index: int.
-        serve: traced function (actor_index, num_batches), see `serve`.
+        serve: traced function (actor_index, num_batches) -> busy seconds: the function `serve` above.
         clock: `StageClock` of this thread.
     """
 
@@ -107,5 +117,6 @@ class ActorThread(DriverThread):
         num_batches, start = self._num_batches, time.monotonic()
         busy = float(self._serve(self._actor_index, tf.constant(num_batches)))
         seconds = self._clock.lap(IDLE, [(INFERENCE, busy, num_batches)], num_batches) - start
+        # At most twice as many batches as before: one quick call says little about the next ones.
         due = num_batches * _SECONDS_PER_CALL / max(seconds, 1e-9)
         self._num_batches = max(1, min(int(due), 2 * num_batches, _BATCHES_PER_CALL))

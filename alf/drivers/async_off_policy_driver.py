@@ -37,19 +37,19 @@ from alf.learner.learner import Learner
 
 @configurable("alf.drivers")
 class AsyncOffPolicyDriver(Driver):
-    """Actors keep predicting while the learner keeps learning.
+    """Steps environments, chooses actions and trains at the same time, in threads that queues connect.
 
-    Each environment has a thread that steps it and asks the actor of its queue for actions. Each actor
-    answers `actor_queue_cap` environments at a time, those that ask first. T transitions of one environment
-    make an unroll, which waits in the learn queue. `DriverSettings.mode` says which unrolls make a batch.
+    Each environment has a thread that steps it and asks an actor for actions. An actor is a thread that
+    answers `actor_queue_cap` requests at a time, the oldest first. T transitions of one environment make an
+    unroll, which waits in the learn queue. `DriverSettings.mode` says which unrolls make a batch.
 
     Args:
         envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
         collectors: `Collectors` in other processes, whose unrolls enter the same learn queue; `envs` may be
-            empty then. None: there are none.
+            empty then. None: all environments are in this process.
 
     Raises:
-        ConfigError: if an argument is wrong; if a thread would wait for ever with these numbers; if
+        ConfigError: if an argument is wrong; if a thread would wait for ever with these settings; if
             TensorFlow has started with too few threads.
     """
 
@@ -75,6 +75,8 @@ class AsyncOffPolicyDriver(Driver):
         if settings.is_lockstep and collectors is not None:
             _check_all_answer(collectors)
         num_actors = settings.num_actor_queues if num_envs else 0
+        # The loop of an environment or actor occupies a thread of TensorFlow, also while it waits for a
+        # queue. All may wait at the same time, and the learner must still find threads.
         reserve_threads(num_envs + num_actors + SPARE_THREADS)
         self._num_unrolls = self._num_sources if settings.is_lockstep else settings.learn_queue_cap
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
@@ -110,24 +112,26 @@ class AsyncOffPolicyDriver(Driver):
             )
         collector_orders: list[Any] = [] if collectors is None else [queues.collector_orders]
         self._orders = [*queues.unroll_orders, *collector_orders]
-        self._published = None  # how many updates the weights of the collectors have seen
+        self._published = None  # the version of the weights that the collectors have
 
     def _make_unroll_spec(self, with_env_info):
-        """Describes an unroll in the learn queue, or on its way there: `Experience` of specs of [T+1, B]."""
+        """Returns the specs of an unroll in the learn queue: an `Experience` of [T+1, B, ...]."""
         return self._specs.unroll_spec(
             self._policy, self._unroll_length, keep_bounds=False, with_env_info=with_env_info
         )
 
     def start(self) -> None:
-        """Traces every loop in this thread, once for all threads of its kind, then starts the threads.
+        """Traces the loops, one trace for all threads of a kind, in this thread; then starts the threads.
 
         Raises:
             RuntimeError: if called twice, or after `stop`.
         """
         self._begin()
-        if self._settings.parameter_update_period is not None:  # The learner may have loaded a checkpoint.
+        # The copy dates from the constructor; since then the learner may have loaded a checkpoint.
+        if self._settings.parameter_update_period is not None:
             self._policy.assign(self.learner.policy)
         threads, env_threads = [LogThread(self._threads.coord, self._tf_queues, self._log)], []
+        # The threads call the graphs in this context, so they must be traced in it.
         with single_threaded():
             if self._envs:
                 actors, env_threads = self._make_sampling_threads()
@@ -137,8 +141,9 @@ class AsyncOffPolicyDriver(Driver):
         self._threads.start(threads, env_threads)
 
     def _make_sampling_threads(self):
-        """Makes the threads of actors, and those of environments: two lists."""
+        """Makes a list of `ActorThread`s and a list of `EnvThread`s."""
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
+        # All traces are made before a thread starts: the threads only call finished graphs.
         first_frame = trace(self._unroller.first_frame, index)
         unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
         settings = self._settings
@@ -163,9 +168,10 @@ class AsyncOffPolicyDriver(Driver):
         return actors, env_threads
 
     def _make_collector_thread(self):
-        """Starts the collectors in other processes, and makes the thread that receives what they send."""
+        """Starts the collectors in other processes, and makes the thread that receives their unrolls."""
         spec = add_leading_dims(self._make_unroll_spec(bool(self._specs.info_keys)), None)
         hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
+        # Before the start: the first unrolls need the weights.
         self._publish_weights()
         self._collectors.start(self._unroll_length)
         orders = self._tf_queues.collector_orders if self._settings.is_lockstep else None
@@ -176,11 +182,11 @@ class AsyncOffPolicyDriver(Driver):
         )
 
     def get_training_exps(self) -> tuple[Experience, Array]:
-        """Takes the unrolls of a batch from the learn queue; waits for them.
+        """Waits for Q unrolls and takes them from the learn queue.
 
         Returns:
-            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the environment steps that it holds, see
-            `count_transitions`.
+            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the number of environment steps in it, an
+            integer scalar.
 
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped.
@@ -192,9 +198,12 @@ class AsyncOffPolicyDriver(Driver):
         if not self._settings.is_lockstep:
             experience = queues.learn_queue.dequeue_many(self._num_unrolls)
         else:
+            # One order for each environment, so there is exactly one unroll of each. The dependency keeps the
+            # executor from waiting for unrolls before they are ordered.
             ordered = [orders.enqueue(True) for orders in self._orders]
             with tf.control_dependencies(ordered):
                 experience = queues.learn_queue.dequeue_many(self._num_unrolls)
+            # Unrolls arrive in the order in which threads finish; sorted, a batch does not depend on it.
             by_env = tf.argsort(experience.env_id[:, 0, 0])
             experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
@@ -202,11 +211,13 @@ class AsyncOffPolicyDriver(Driver):
     def _collect(self, observe):
         self._threads.check_runs()
         publishes, self._publishes_next = self._publishes_next, False
+        # Weights are copied before a batch is taken, so that actors use them while this thread waits.
         with single_threaded():
             period = self._settings.parameter_update_period
             if period is not None:
                 age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
                 if publishes or age >= period:
+                    # A wait that `StallWatch` measures: an actor gives its permit back only after its answer.
                     with self._waiting(COPY):
                         self._copy_weights()
             if self._collectors is not None:
@@ -227,7 +238,7 @@ class AsyncOffPolicyDriver(Driver):
         return self.collect()
 
     def run(self) -> NoReturn:
-        """Refuses: this driver has no synchronous step."""
+        """Raises RuntimeError: this driver has no synchronous step."""
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
     def _wake(self):
@@ -236,6 +247,7 @@ class AsyncOffPolicyDriver(Driver):
     def _count_due_batches(self):
         if self._settings.mode != "poll":
             return super()._count_due_batches()
+        # Nobody else takes unrolls, so those that are counted now are still there when they are taken.
         num_ready = self._tf_queues.learn_queue.size() // self._num_unrolls
         max_length = self._settings.max_unroll_length
         if max_length is None:
@@ -247,29 +259,33 @@ class AsyncOffPolicyDriver(Driver):
 
     @tf.function(autograph=False)
     def _copy_weights(self):
-        """Copies the weights while it holds the permits of all actors, so that none of them acts."""
+        """Copies the weights while it holds the permits of all actors, so that no actor acts meanwhile."""
 
         def copy():
+            # `hold` gives the permits back when this output is there, so it must wait for all assignments.
             with tf.control_dependencies(self._policy.assign(self.learner.policy)):
                 return tf.constant(True)
 
         self._tf_queues.weights.hold(len(self._tf_queues.actor_queues), [], copy)
 
     def _unroll_and_enqueue(self, env_index, frame):
-        """Makes one unroll and hands it to the log and to the learner, in the graph of an environment.
+        """Makes one unroll and puts it into the log queue and the learn queue, in the graph.
 
-        Returns the next frame, and what `_hand_over` does.
+        Returns the first `Frame` of the next unroll, and the seconds [2] that `_hand_over` returns.
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
         return frame, self._hand_over(unroll)
 
     def _hand_over(self, unroll):
-        """Hands an unroll to the log and to the learner, in the graph.
+        """Puts an unroll into the log queue and the learn queue, in the graph.
 
-        Returns float64 [2], the seconds for which the log queue and the learn queue were full.
+        Returns float64 [2], the seconds for which it waited because the log queue or the learn queue was
+        full.
         """
         queues = self._tf_queues
         record, item = make_log_record(unroll, self._policy, self._record_spec), self._for_learner(unroll)
+        # Time stamps and queues alternate, each after the one before. The first stamp comes when the unroll
+        # is complete, so only the waits for the queues are measured, each by itself.
         with tf.control_dependencies(tf.nest.flatten((record, item))):
             times = [tf.timestamp()]
         for queue, x in ((queues.log_queue, record), (queues.learn_queue, item)):
@@ -280,9 +296,14 @@ class AsyncOffPolicyDriver(Driver):
         return tf.stack([times[1] - times[0], times[2] - times[1]])
 
     def _hand_over_all(self, spec, leaves):
-        """Hands an `Experience` over that collectors sent, one unroll after another.
+        """Puts N unrolls that collectors sent into the queues, one after another.
 
-        Returns the sum of what `_hand_over` does.
+        Args:
+            spec: `Experience` of specs of [N, T+1, B, ...].
+            leaves: list of tensors, its leaves.
+
+        Returns:
+            float64 [2], the sums of the seconds that `_hand_over` returns.
         """
         unrolls = tf.nest.pack_sequence_as(spec, leaves)
 
@@ -294,20 +315,20 @@ class AsyncOffPolicyDriver(Driver):
         return tf.while_loop(lambda i, _: i < num_unrolls, hand_over, start, parallel_iterations=1)[1]
 
     def _publish_weights(self):
-        """Gives the collectors the learner's weights, for what they do from now on."""
+        """Gives the collectors the learner's weights; later requests use them."""
         self._published = int(self.learner.progress.updates)
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
 
 
 def _make_policy(policy, settings):
-    """Returns the policy that the actors act with: the learner's own, or a copy of it on a device."""
+    """Returns the policy of the actors: the learner's own object, or a copy of it on `actor_device`."""
     check_device("DriverSettings.actor_device", settings.actor_device)
     with on_device(settings.actor_device):
         return policy if settings.parameter_update_period is None else policy.copy()
 
 
 def _check_start_spread(start_spread, stall_timeout):
-    """Raises ConfigError if `collect` could take the environment that starts last for one that hangs."""
+    """Raises ConfigError if the wait for the environment that starts last would count as a stall."""
     if stall_timeout is not None and start_spread >= stall_timeout:
         raise ConfigError(
             f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
@@ -316,7 +337,7 @@ def _check_start_spread(start_spread, stall_timeout):
 
 
 def _check_all_answer(collectors):
-    """Raises ConfigError unless an answer of each collector is an unroll of each environment."""
+    """Raises ConfigError unless one answer of each collector makes one unroll of each environment."""
     if collectors.num_unrolls * collectors.num_collectors != collectors.num_envs:
         raise ConfigError(
             "DriverSettings.mode is 'lockstep': num_unrolls of the collectors must be their num_envs then, "

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Collector: environments and actors whose learner is elsewhere. NumPy arrays go in and out."""
+"""Collector: environments and actors for a learner in another process. It exchanges NumPy arrays."""
 
 import dataclasses
 
@@ -15,17 +15,18 @@ from alf.drivers.weights import set_weights
 class Collector:
     """Makes unrolls for a learner in another process.
 
-    Its actors act with a copy of the policy, which gets new weights between two answers, never within one.
+    Its actors use a copy of the policy. New weights come between two answers of an actor, never within one.
 
     Args:
         envs: list of batched environments, as in `Driver`. The collector closes them.
-        policy: `Policy`, for these environments; its variables are replaced by those of the learner.
-        first_env_id: int; `Experience.env_id` of the first sub-environment, so that those of several
-            collectors differ.
+        policy: `Policy` for these environments; the learner's weights replace the values of its variables.
+        first_env_id: int, `Experience.env_id` of the first sub-environment. Collectors have different ones,
+            so that no two sub-environments have the same id.
         driver_ctor: callable (envs, learner, unroll_length=, settings=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
-        num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one,
-            and they stand still between two calls. If N is less, N more may wait for the next call.
+        num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one
+            unroll, and they stand still between two calls. If N is less, the environments go on between
+            calls, until N unrolls wait.
     """
 
     def __init__(
@@ -55,18 +56,19 @@ class Collector:
         """Waits for N unrolls.
 
         Args:
-            weights: list of arrays, what `get_weights` returned of the learner's policy. None keeps those
-                that are there.
+            weights: list of arrays that `get_weights` returned for the learner's policy. None keeps the
+                present weights.
 
         Returns:
             list of arrays, which travel faster than a nest: the leaves of an `Experience` [N, T+1, B, ...]
-            (`state` [N, B, ...]), as `tf.nest.flatten` orders them. Its `env_info` is what the environments
-            have, whether the learner needs it or not.
+            (`state` [N, B, ...]), as `tf.nest.flatten` orders them. It has the `env_info` of the
+            environments even if the learner does not need it.
 
         Raises:
-            ConfigError: if the weights are those of another policy.
-            Exception: what `Driver.collect` raises.
+            ConfigError: if the weights do not fit the policy.
+            Exception: any error of `Driver.collect`.
         """
+        # `Driver.sample` copies them to the actors, between two answers.
         if weights is not None:
             set_weights(self._policy, weights)
         if not self._is_started:
@@ -79,15 +81,15 @@ class Collector:
         return [x.numpy() for x in tf.nest.flatten(experience)]
 
     def close(self):
-        """Ends all threads and closes the environments, see `Driver.stop`."""
+        """Ends all threads and closes the environments, as `Driver.stop` does."""
         self._driver.stop()
 
 
 class RemoteLearner:
-    """Stands for the learner in the driver of a `Collector`: the learner itself is in another process.
+    """Takes the place of the learner in the driver of a `Collector`. The learner is in another process.
 
     Args:
-        policy: `Policy` that acts; its counters are those of the learner.
+        policy: `Policy` that acts; its counters come from the learner with the weights.
         uses_env_info: whether unrolls have `Experience.env_info`.
     """
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""CollectorThread: brings the unrolls of collectors in other processes to the log and to the learner."""
+"""CollectorThread: receives the unrolls of collectors in other processes and puts them into the queues."""
 
 import abc
 from typing import Any
@@ -8,7 +8,7 @@ from alf.drivers.env_thread import lap_hand_over
 from alf.drivers.stage_clock import HAND_OVER, RECEIVE
 from alf.drivers.threads import DriverThread
 
-_RECEIVE_SECONDS = 0.5  # after which a thread that waits for unrolls looks whether the driver stops
+_RECEIVE_SECONDS = 0.5  # the longest wait for unrolls until the thread looks whether the driver stops
 
 
 class Collectors(abc.ABC):
@@ -16,12 +16,12 @@ class Collectors(abc.ABC):
 
     Attributes:
         num_collectors: int.
-        num_envs: int; batched environments of all of them together.
-        num_unrolls: N, int; unrolls of an answer of one collector.
-        specs: `EnvSpecs` of their environments.
-        broadcast_interval: int; updates after which they get new weights.
-        max_requests_in_flight: int; requests that a collector has at a time.
-        weights_dtype: see `get_weights`.
+        num_envs: int, batched environments of all collectors together.
+        num_unrolls: int, N, unrolls in one answer of one collector.
+        specs: `EnvSpecs` of the environments.
+        broadcast_interval: int, updates after which the collectors get new weights.
+        max_requests_in_flight: int, requests that a collector has at a time.
+        weights_dtype: text, the dtype in which `get_weights` returns trainable weights.
     """
 
     num_collectors: int
@@ -34,11 +34,14 @@ class Collectors(abc.ABC):
 
     @abc.abstractmethod
     def start(self, unroll_length):
-        """Starts the collectors, which make unrolls of `unroll_length` transitions. After `publish`."""
+        """Starts the collectors, which make unrolls of `unroll_length` transitions. Call `publish` first."""
 
     @abc.abstractmethod
     def publish(self, weights):
-        """Sets the weights of later requests, what `get_weights` returned; from the learner's thread."""
+        """Sets the weights for later requests, a list of arrays from `get_weights`.
+
+        The learner's thread calls it, while the thread of the collectors calls `request` and `receive`.
+        """
 
     @abc.abstractmethod
     def request(self, index):
@@ -49,8 +52,9 @@ class Collectors(abc.ABC):
         """Waits for an answer at most `timeout` seconds.
 
         Returns:
-            list of the indices of the collectors that have answered; and what `Collector.collect` returned,
-            joined along N if they are several. Or None, perhaps before the time is over.
+            list of the indices of the collectors that have answered; and their unrolls, as
+            `Collector.collect` returns them, joined along N. None if there is no answer, perhaps before the
+            time is over.
 
         Raises:
             EnvError: if collectors are lost more often than the settings allow.
@@ -58,21 +62,22 @@ class Collectors(abc.ABC):
 
     @abc.abstractmethod
     def close(self):
-        """Ends all collectors, also those that do not answer. May be repeated."""
+        """Ends all collectors, also collectors that do not answer. May be repeated."""
 
 
 class CollectorThread(DriverThread):
-    """Requests unrolls of `Collectors`, and puts them into the queues.
+    """Requests unrolls from `Collectors`, and puts them into the log queue and the learn queue.
 
-    It asks a collector again when its answer is in the learn queue. So a full queue bounds what is under way.
+    It asks a collector again only when its answer is in the learn queue. So a full learn queue stops the
+    collectors, and memory is bounded.
 
     Args:
         coord, queues: as in `DriverThread`.
         collectors: `Collectors`.
-        hand_over: traced function of what `Collector.collect` returns; it returns float64 seconds [2], see
-            `lap_hand_over`.
+        hand_over: traced function (list of arrays from `Collector.collect`) -> float64 seconds [2] for which
+            the log queue and the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: in lockstep a `NestFIFOQueue`: each item asks for one answer of each collector; else None.
+        orders: `NestFIFOQueue` in lockstep: each item orders one answer of each collector. Else None.
     """
 
     def __init__(self, coord, queues, collectors, hand_over, clock, orders=None):
@@ -88,6 +93,8 @@ class CollectorThread(DriverThread):
             self._orders.dequeue()
             self._clock.lap(HAND_OVER, times=0)
             self._request_all()
+            # Exactly one answer of each for an order: the learner's batch holds one unroll of each
+            # environment.
             missing = self._collectors.num_collectors
             while missing and not self._coord.should_stop():
                 missing -= len(self._take())
@@ -96,6 +103,7 @@ class CollectorThread(DriverThread):
             for _ in range(self._collectors.max_requests_in_flight):
                 self._request_all()
             self._is_first = False
+        # Each answer is in the learn queue by now; only then its collector may make more.
         for index in self._take():
             self._collectors.request(index)
 
@@ -104,7 +112,7 @@ class CollectorThread(DriverThread):
             self._collectors.request(index)
 
     def _take(self):
-        """Hands the next answer over; returns whose it is, an empty list if there is none yet."""
+        """Receives an answer and puts it into the queues; returns its collectors, or an empty list."""
         answer = self._collectors.receive(_RECEIVE_SECONDS)
         self._clock.lap(RECEIVE, times=int(answer is not None))
         if answer is None:

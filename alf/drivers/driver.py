@@ -31,26 +31,27 @@ _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 class Driver(abc.ABC):
     """Brings experience to a learner.
 
-    A training loop uses every driver in the same way: `start`, then `collect` and `learner.train` in turn,
-    and `stop` in a `finally`. A wrong argument is a ConfigError.
+    A training loop uses every driver in the same way: it calls `start`, then `collect` and `learner.train` in
+    turn, and `stop` in a `finally`. The constructor raises ConfigError if an argument is wrong.
 
     Args:
-        envs: list of batched environments that agree on batch size and specs. Those of TF-Agents may be among
-            them, also a `TFPyEnvironment`, whose `isolation` has no effect. The driver closes them.
-        learner: `Learner` that observes the experience, or `LearnerGroup`; also an attribute.
+        envs: list of batched environments with the same batch size and specs. Environments of TF-Agents may
+            be among them, also a `TFPyEnvironment`, whose `isolation` has no effect. The driver closes them.
+        learner: `Learner` or `LearnerGroup` that observes the experience; also an attribute.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
-            fraction: T is 1, and each call of `collect` takes so many unrolls of each environment, on average
-            and exactly. With 2.5 it takes two and three in turn; with 0.5 every second call takes one.
-        settings: `DriverSettings`; None makes them.
-        monitoring: `Monitoring`; None makes it.
-        overwrite_policy_output: whether the environments say which actions were taken in place of the
-            policy's, by `taken_action()` -> nest of [B, ...], the actions of their last step: those of a
-            person or a script, for instance. `Experience.action` and `prev_action` are these then. For
-            algorithms that learn from them rather than from `info`.
+            fraction F: T is 1, and the calls of `collect` take F unrolls of each environment on average,
+                exactly.
+            With 2.5 they take two and three in turn; with 0.5 every second call takes one.
+        settings: `DriverSettings`; None takes the defaults.
+        monitoring: `Monitoring`; None takes the defaults.
+        overwrite_policy_output: whether the environments replace the actions of the policy, by actions of a
+            person or a script, for instance. Their method `taken_action()` returns the actions of the last
+            step, a nest of [B, ...], which become `Experience.action` and `prev_action`. This is for
+            algorithms that learn from actions, not from `info`.
         collectors: `Collectors` in other processes, or None.
 
     Attributes:
-        batch_shape: Q, T and B of what a call of `collect` lets the learner observe; None without
+        batch_shape: tuple of ints (Q, T, B): each batch is an `Experience` of [Q, T+1, B, ...]. None without
             environments.
         clocks: `StageClocks` of its threads.
     """
@@ -83,7 +84,8 @@ class Driver(abc.ABC):
         self._envs = to_py_envs(envs)
         self._collectors = collectors
         self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
-        self._specs = specs = self._make_specs()
+        specs: Any = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)
+        self._specs = specs
         counts = EnvironmentSteps(), NumberOfEpisodes()
         statistics = monitoring.statistics_ctor(**_describe_rows(specs))
         num_rows = self._num_sources * specs.batch_size if specs else 0
@@ -100,7 +102,7 @@ class Driver(abc.ABC):
     def from_env_fn(
         cls, env_fn: Callable[..., Environment], num_envs: int, learner: Learner, **kwargs: Any
     ) -> "Self":
-        """Makes the environments, and a driver of them.
+        """Makes environments, and a driver that uses them.
 
         Args:
             env_fn: callable that returns a batched environment. It is called with the environment's index, an
@@ -109,8 +111,8 @@ class Driver(abc.ABC):
             learner, **kwargs: as in the constructor.
 
         Raises:
-            ConfigError: if an argument is wrong; or of `env_fn`, with the index.
-            EnvError: names the index of the environment for which `env_fn` raised another exception.
+            ConfigError: if an argument is wrong, or `env_fn` raises ConfigError. The message has the index.
+            EnvError: if `env_fn` raises another exception. The message has the index.
         """
         envs = make_envs(env_fn, num_envs)
         try:
@@ -121,7 +123,7 @@ class Driver(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Gets the environments going. Once.
+        """Resets the environments and starts to step them. A driver starts once.
 
         Raises:
             RuntimeError: if called twice, after `stop`, or if `interrupt` was called.
@@ -131,26 +133,31 @@ class Driver(abc.ABC):
         """Lets the learner observe a batch of unrolls.
 
         Returns:
-            its environment steps, an int; 0 if nothing was collected, see `unroll_length`.
+            the environment steps in the batch, an int; 0 if this call collects nothing, because
+            `unroll_length` is below 1 or no batch is ready in the mode "poll".
 
         Raises:
             RuntimeError: if the driver does not run, or was interrupted.
-            StallError: see `stall_timeout`.
-            Exception: whatever ended a thread, as it was raised there.
+            StallError: if an environment, or this call, waited for more than `Monitoring.stall_timeout`
+                seconds.
+            Exception: the error that ended a thread, as it was raised there.
         """
         return self._collect_by(self.learner.observe)
 
     def sample(self, observe: Callable[[Experience], Any] = lambda experience: None) -> int:
-        """Takes a batch as `collect` does, but not for the learner: for `observe`, a callable of it."""
+        """Takes a batch as `collect` does, but calls `observe` (`Experience`) in place of the learner."""
         return self._collect_by(observe)
 
     def publish_soon(self) -> None:
-        """Lets whoever acts with a copy of the weights get those of now before the next batch is taken."""
+        """Makes the next `collect` copy the learner's weights to actors and collectors that have copies."""
         self._publishes_next = True
 
     @abc.abstractmethod
     def _collect(self, observe):
-        """Calls `observe` with each `Experience` of [Q, T+1, B, ...] that is due; returns the steps."""
+        """Takes the batches of one call of `collect`; returns the environment steps in them, an int.
+
+        It calls `observe` with each batch, an `Experience` of [Q, T+1, B, ...].
+        """
 
     def run(self) -> int:
         """Another name of `collect`."""
@@ -159,12 +166,13 @@ class Driver(abc.ABC):
     def stop(self) -> None:
         """Ends all threads and closes the environments; may be repeated, or come before `start`.
 
-        It returns or raises within `stop_timeout`. An environment that hangs in a step is closed when it
-        returns, if it does while the process lives.
+        It returns or raises within `stop_timeout`. An environment that hangs in a step is closed if the step
+        returns while the process lives.
 
         Raises:
-            Exception: whatever ended a thread, unless `collect` has raised it.
-            RuntimeError: names what did not end in time, and what the environments' `close` raised.
+            Exception: the error that ended a thread, unless `collect` has raised it.
+            RuntimeError: if a thread or environment did not end in time, or an environment's `close` raised
+                an error. The message names them.
         """
         self._threads.stop()
 
@@ -175,51 +183,51 @@ class Driver(abc.ABC):
     def reseed(self, entropy: int | Sequence[int]) -> None:
         """Seeds the environments anew, each with a seed of its own; before `start`.
 
-        Environments whose `seed` raises NotImplementedError keep theirs.
+        Environments whose `seed` raises NotImplementedError keep their seeds.
 
         Args:
-            entropy: int, or list of ints, as in `alf.core.randomness.spawn_seeds`.
+            entropy: int or list of ints from which `alf.core.randomness.spawn_seeds` makes the seeds.
 
         Raises:
             RuntimeError: if the driver has started.
         """
         if self._threads.has_started:
-            raise RuntimeError("reseed() works before start() alone")
+            raise RuntimeError("reseed() works only before start()")
         for env, seed in zip(self._envs, spawn_seeds(entropy, len(self._envs)), strict=True):
             with contextlib.suppress(NotImplementedError):
                 env.seed(seed)
 
     @property
     def num_restarts(self) -> int:
-        """How often worker processes of the environments, and collectors, were replaced, an int."""
+        """The number of times that worker processes and collectors were replaced after a failure, an int."""
         return sum(getattr(part, "num_restarts", 0) for part in [*self._envs, self._collectors])
 
     def get_step_metrics(self) -> list[Metric]:
-        """The metrics that count: environment steps and episodes."""
+        """Returns `EnvironmentSteps` and `NumberOfEpisodes`."""
         return self._metrics[:2]
 
     def get_metrics(self) -> list[Metric]:
-        """All metrics: the step metrics, those of `EpisodeStatistics`, and the user's."""
+        """Returns all metrics: the step metrics, then the metrics of `EpisodeStatistics`, then the user's."""
         return self._metrics
 
     def queue_sizes(self) -> dict[str, int]:
-        """Items that wait in the queues, a dict of ints; empty without queues."""
+        """Returns the number of items in each queue, a dict of ints by name; empty without queues."""
         return {}
 
     def get_state(self) -> Any:
-        """What `set_state` needs, as JSON types: metrics, and the fraction of a collection that is due."""
+        """Returns the state for `set_state` as JSON types: the metrics, and the fraction of a batch left."""
         metrics = {metric.name: metric.get_state() for metric in self._metrics}
         return {"metrics": metrics, "collections": self._collections.get_state()}
 
     def set_state(self, state: Any) -> None:
-        """Restores what `get_state` returned. A metric that is new begins without values."""
+        """Restores the state that `get_state` returned. A new metric begins without values."""
         for metric in self._metrics:
             if metric.name in state["metrics"]:
                 metric.set_state(state["metrics"][metric.name])
         self._collections.set_state(state["collections"])
 
     def copy_episodes(self, state: Any) -> None:
-        """Takes the figures of the last episodes from what another driver's `get_state` returned."""
+        """Copies the figures of the last episodes from a state of another driver's `get_state`."""
         for metric in self._metrics:
             if isinstance(metric, EpisodeMetric) and metric.name in state["metrics"]:
                 metric.set_state(state["metrics"][metric.name])
@@ -228,12 +236,12 @@ class Driver(abc.ABC):
         """Ends every wait of the driver, now and later. From any thread, more than once."""
 
     def _begin(self):
-        """Raises RuntimeError unless this is the first `start`; then all learner processes may begin."""
+        """Raises RuntimeError unless this is the first `start`; then waits for all learner processes."""
         self._threads.begin()
         self.learner.synchronize()
 
     def _collect_by(self, observe):
-        """Calls `_collect`; if it meets a closed queue because the driver ends, this raises why it ends."""
+        """Calls `_collect`. If it fails at a closed queue, raises the error for which the driver ends."""
         clock = self.clocks.learner
         clock.lap(REST, times=0)
         try:
@@ -242,38 +250,35 @@ class Driver(abc.ABC):
             closed = error
         finally:
             clock.lap(STORE)
-        # Not in the handler: Python would show the closed queue as the context of the error of a thread.
+        # Not in the handler: Python would show the closed queue as the context of the thread's error.
         self._threads.raise_if_stopping()
         raise closed
 
     def _waiting(self, stage=WAIT):
-        """Context of a wait for experience."""
+        """Returns the context in which `collect` waits: `StallWatch` and the clock measure it."""
         return self._threads.waiting(self.clocks.learner, stage)
 
-    def _make_specs(self):
-        """The `EnvSpecs` of all environments; None without environments."""
-        if self._envs:
-            return EnvSpecs(self._envs)
-        return self._collectors.specs if self._collectors else None
-
     def _count_due_batches(self):
-        """Counts one call of `collect`; returns how many batches it takes."""
+        """Counts one call of `collect`; returns the number of batches that it takes, an int."""
         self._collections.earn()
         return self._collections.take()
 
     def _for_learner(self, unroll):
-        """The `Experience` that the learner gets of an unroll."""
+        """Removes `env_info` from an unroll, an `Experience`, unless the learner uses it."""
         return unroll if self.learner.uses_env_info else unroll._replace(env_info=())
 
     def _log(self, record):
-        """Hands a `LogRecord`, a dict of tensors by field, to metrics and observers as NumPy arrays."""
+        """Calls metrics and observers with a `LogRecord` of arrays.
+
+        `record` is a dict of tensors by field.
+        """
         record = LogRecord(**{name: _to_numpy(x) for name, x in record.items()})
         for observer in self._observers:
             observer(record)
 
 
 class OfflineDriver(Driver):
-    """Collects nothing: its learner trains from a buffer that is full, see `alf.replay.load_replayer`."""
+    """Collects nothing: its learner trains from a buffer that is filled, by `alf.replay.load_replayer`."""
 
     def __init__(self, learner: Learner) -> None:
         super().__init__((), learner)
@@ -286,14 +291,15 @@ class OfflineDriver(Driver):
 
 
 def _to_numpy(nest):
-    """Turns tensors into arrays; `tf.nest` alone would take as long for one tensor as a metric does."""
+    """Turns a nest of tensors into arrays."""
+    # `tf.nest` takes as long for a single tensor as a metric takes for the record.
     if hasattr(nest, "numpy"):
         return nest.numpy()
     return tf.nest.map_structure(lambda x: x.numpy(), nest)
 
 
 def _describe_rows(specs):
-    """The arguments of `EpisodeStatistics` that follow from `EnvSpecs`, or from None without environments."""
+    """Returns the arguments of `EpisodeStatistics` that describe the environments; `specs` may be None."""
     if specs is None:
         return dict.fromkeys(("reward_shape", "info_keys", "agents", "policies"), ())
     agents, policies = (names if len(names) > 1 else () for names in (specs.agents, specs.policies))
@@ -302,7 +308,7 @@ def _describe_rows(specs):
 
 
 def _check_names(metrics):
-    """Raises ConfigError if two metrics have one name, under which both would be shown and saved."""
+    """Raises ConfigError if two metrics have the same name: both would be shown and saved under it."""
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
@@ -310,7 +316,10 @@ def _check_names(metrics):
 
 
 def _find_log_fields(observers, policy):
-    """The names of the fields of a `LogRecord` that observers need; a ConfigError if it cannot have one."""
+    """Returns the optional fields of `LogRecord` that observers need, a tuple of names.
+
+    Raises ConfigError if a field cannot be filled.
+    """
     needed = set()
     for observer in observers:
         needs = getattr(observer, "needs", ())
@@ -326,8 +335,9 @@ def _find_log_fields(observers, policy):
 
 
 def split_unroll_length(value):
-    """Splits `unroll_length` into T and the number of unrolls of T steps that a call of `collect` takes.
+    """Splits `unroll_length` into T and the average number of batches that a call of `collect` takes.
 
-    T is the setting itself if it is an integer above 0, else 1.
+    An integer above 0 is T, with one batch for each call. Any other number is the number of batches, and T is
+    1.
     """
     return (int(value), 1) if value >= 1 and value == int(value) else (1, value)

@@ -15,39 +15,42 @@ from alf.errors import ConfigError
 @configurable("alf.drivers")
 @dataclasses.dataclass(frozen=True)
 class DriverSettings:
-    """How a driver collects.
+    """Settings of drivers: how environments, actors and learner work together.
 
     `SyncOffPolicyDriver` follows `sticky` and ignores the others: it steps one environment after another, in
     one thread and without queues.
 
     Args:
         mode: how collecting and learning share the time.
-            "async": the environments go on while the learner trains. `collect` takes Q = `learn_queue_cap`
-            unrolls, those that are ready: a batch may hold an environment twice and another one not at all.
+            "async": the environments go on while the learner trains. `collect` takes the first Q =
+            `learn_queue_cap` unrolls that are ready: a batch may have two of one environment and none of
+            another.
             "lockstep": the environments collect while `collect` waits and stand still while the learner
             trains. A batch holds one unroll of every environment, in their order, as `SyncOffPolicyDriver`
             gives it. `learn_queue_cap` and `max_waiting_batches` have no effect.
-            "poll": as "async", but `collect` never waits: it takes the batches that are ready, perhaps none.
+            "poll": like "async", but `collect` never waits: it takes all batches that are ready, perhaps
+            none.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
             i % num_actor_queues.
         actor_queue_cap: K, environments that an actor answers at a time. 1 gives the quickest answer; more
             costs less for each environment. num_actor_queues * K is at most the number of environments.
         learn_queue_cap: Q, unrolls of a batch; at most the number of environments.
-        max_waiting_batches: batches that may wait in the learn queue. Then environments wait.
-        max_unroll_length: in the mode "poll", how many steps of each environment `collect` takes at most, on
-            average over the environments; None: all that wait.
+        max_waiting_batches: batches that may wait in the learn queue. When it is full, environments wait.
+        max_unroll_length: in the mode "poll", the most steps of each environment that `collect` takes, on
+            average over the environments. None: it takes all that wait.
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
             change at any time.
-        actor_device: text, the TensorFlow device that has this copy and where the policy acts, such as
-            "GPU:1". None leaves the choice to TensorFlow.
-        sticky: whether a sub-environment whose episode ends in an unroll waits for the next unroll: its other
-            rows repeat the FIRST step of its next episode, which is not a transition. The environments must
-            be able to hold single sub-environments, like `PythonEnvironment`, or have a `batch_size` of 1.
-            With T above the length of every episode, each unroll begins with an episode and holds all of it.
-        one_env_at_a_time: whether environments take turns to step. Right for several that compute in Python:
-            they hold the GIL, and to wait for one's turn costs less than to wait for the GIL. Wrong for those
-            that wait or compute outside Python.
+        actor_device: text, the TensorFlow device that holds the copy of the weights and where actors compute,
+            such as "GPU:1". None leaves the choice to TensorFlow.
+        sticky: whether a sub-environment whose episode ends in an unroll waits for the next unroll: the rest
+            of its rows repeat the FIRST step of its next episode, and are not transitions. The environments
+            must have a method `hold` for single sub-environments, like `PythonEnvironment`, or a `batch_size`
+            of 1. With T above the length of every episode, each unroll begins with an episode and holds all
+            of it.
+        one_env_at_a_time: whether environments take turns to step. Set it for several environments that
+            compute in Python, because waiting for a turn costs less than waiting for the GIL. Do not set it
+            for environments that wait, or that compute outside Python.
         start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
             unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
             start at once.
@@ -82,7 +85,8 @@ class DriverSettings:
                 f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
                 f"{capacity}: an actor would wait for ever for more environments than it has"
             )
-        # In lockstep an environment that has made its unroll does not ask its actor any more.
+        # In lockstep an environment that has made its unroll asks for no more actions, and an actor waits
+        # until K environments have asked. So the K that share an actor must be all of its environments.
         if num_envs and self.is_lockstep and capacity > 1 and capacity * num_actors != num_envs:
             raise ConfigError(
                 "DriverSettings.mode is 'lockstep': actor_queue_cap must be 1 then, or num_envs / "
@@ -108,22 +112,22 @@ class DriverSettings:
 @configurable("alf.drivers", role=Role.MEASUREMENT)
 @dataclasses.dataclass(frozen=True)
 class Monitoring:
-    """What observes a driver, and how long its environments may take.
+    """Settings of drivers: observers, metrics and time limits.
 
     Args:
-        observers: tuple or list of callables of one `LogRecord` of NumPy arrays, called for every T steps of
-            every environment, in order per environment. One with an attribute `needs`, such as
-            ("observation", "action"), gets records in which these fields are filled, too: "observation",
-            "action" or "first_value".
-        metrics: tuple or list of further metrics, see `alf.drivers.metrics`; observers with a result. Also
-            Python metrics of TF-Agents, see `TFAgentsMetric`.
+        observers: tuple or list of callables (`LogRecord` of NumPy arrays), called for every T steps of every
+            environment, for each environment in the order of time. An observer may have an attribute `needs`,
+            a tuple of "observation", "action" and "first_value": these fields are then filled, too.
+        metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or of Python metrics of TF-Agents,
+            which become `TFAgentsMetric`s.
         statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=) -> `EpisodeStatistics`,
-            whose metrics are the driver's.
+            whose metrics the driver shows.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
-            experience, is a stall; None: never. Then the driver logs which environments step, for how long,
-            and prints the stacks of all threads and of worker processes to the standard error stream.
-        on_stall: "error": after that, `collect` raises StallError. "warn": the driver goes on.
+            experience, is a stall; None: never. At a stall the driver logs which environments step, and for
+            how long, and prints the stacks of all threads and of worker processes to the standard error
+            stream.
+        on_stall: "error": after a stall `collect` raises StallError. "warn": the driver goes on.
     """
 
     observers: Sequence[Callable[[LogRecord], Any]] = ()

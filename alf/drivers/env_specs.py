@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""EnvSpecs: what the environments of a driver have in common, and what unrolls of them look like."""
+"""EnvSpecs: the specs that the environments of a driver share, and the specs of their unrolls."""
 
 import contextlib
 import copy
@@ -20,28 +20,28 @@ from alf.policies.policy import Policy
 
 
 def name_env(env_index, env):
-    """What errors call an environment: its place in the driver's list, and its class."""
+    """Returns a name for errors: the environment's place in the driver's list, and its class."""
     return f"envs[{env_index}] ({type(env).__name__})"
 
 
 def get_info_keys(env):
-    """The keys of what an environment returns as info; () for one that does not say."""
+    """Returns the `info_keys` of an environment, a tuple of texts; () if it has none."""
     return tuple(getattr(env, "info_keys", ()))
 
 
 def get_agents(env):
-    """The names of the agents of an environment's games; () for one that does not say."""
+    """Returns the names of the agents of an environment, a tuple of texts; () if it does not name them."""
     return tuple(getattr(env, "agents", ()))
 
 
 def to_py_envs(envs):
-    """Makes a list of batched environments of `envs`, those in TF-Agents' `TFPyEnvironment`s unwrapped.
+    """Returns a list of batched environments; unwraps TF-Agents' `TFPyEnvironment`s.
 
-    Raises ConfigError if something else is among them.
+    Raises ConfigError if an element is not a batched environment.
     """
     if not isinstance(envs, (list, tuple)):
         raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
-    # One of TF-Agents is known by what it has: an isinstance would import TF-Agents.
+    # Not by isinstance, which would have to import TF-Agents.
     py_envs = [getattr(env, "pyenv", env) for env in envs]
     for index, py_env in enumerate(py_envs):
         if isinstance(py_env, type) or not hasattr(py_env, "time_step_spec"):
@@ -56,7 +56,7 @@ def to_py_envs(envs):
 
 @checked
 def make_envs(env_fn: Callable[..., Environment], num_envs: PositiveInt) -> list[Environment]:
-    """Makes a list of environments, see `Driver.from_env_fn`; closes those that it has made if one fails."""
+    """Makes environments as `Driver.from_env_fn` describes. If one fails, it closes the others."""
     takes_index, envs = _takes_index(env_fn), []
     try:
         for index in range(num_envs):
@@ -69,35 +69,41 @@ def make_envs(env_fn: Callable[..., Environment], num_envs: PositiveInt) -> list
 
 
 def close_all(envs):
-    """Closes environments after an error, which says more than what `close` may raise."""
+    """Closes environments after an error. It ignores errors of `close`, which would hide the first one."""
     for env in envs:
         with contextlib.suppress(Exception):
             env.close()
 
 
 def _takes_index(env_fn):
-    """Whether a callable cannot be called without an argument."""
+    """Returns whether a callable needs an argument."""
     try:
         inspect.signature(env_fn).bind()
     except TypeError:
         return True
-    except ValueError:  # It has no signature that Python knows.
+    except ValueError:  # Python cannot tell the signature, of a class in C for example.
         return False
     return False
 
 
 class EnvSpecs:
-    """The specs that a list of batched environments share, see `Driver`; a ConfigError if they differ.
+    """The specs that batched environments share. The constructor raises ConfigError if they differ.
+
+    Args:
+        envs: list of batched environments, as in `Driver`.
 
     Attributes:
         num_envs: int; batched environments.
         batch_size: B, int; sub-environments of each.
         observation, action: nests of unbatched tensor specs; bounds are kept.
-        reward: unbatched tensor spec, float32 of shape () or [R], whatever the type of the environment's.
+        reward: unbatched tensor spec of shape () or [R]; float32, into which rewards of other types are
+            converted.
         time_step: `TimeStep` of unbatched tensor specs; bounds are kept.
-        info_keys: tuple of texts, which numbers of their info the environments return; () if they have none.
+        info_keys: tuple of texts, the names of the numbers that the environments return as info; () without
+            info.
         agents: tuple of texts; row r is agent r % A. () if the environments do not name them.
-        policies: tuple of texts, whose places are the owners of rows, see `MappedEnvironment`; () without.
+        policies: tuple of texts, the policies of a `MappedEnvironment`; the owner of a row is an index into
+            it. () for one policy.
     """
 
     def __init__(self, envs: Sequence[Environment]) -> None:
@@ -127,25 +133,25 @@ class EnvSpecs:
         self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
 
     def view(self, observation: NestedSpec, action: NestedSpec) -> "EnvSpecs":
-        """Returns these specs with the observation and the action of one policy, nests of unbatched specs."""
+        """Returns a copy with the observation and action of one policy, nests of unbatched specs."""
         specs = copy.copy(self)
         specs.observation, specs.action = observation, action
         specs.time_step = self.time_step._replace(observation=specs.observation, prev_action=specs.action)
         return specs
 
     def env_ids(self, env_index: Array) -> Array:
-        """The ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
+        """Returns the ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
         return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
 
     def frame_spec(self, policy: Policy) -> Frame:
-        """Describes one step of a batched environment, for a policy: `Frame` of specs."""
+        """Returns the specs of one step of a batched environment, a `Frame` of specs of [B, ...]."""
         frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
         return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
 
     def reply_spec(self, policy: Policy) -> ActionReply:
-        """Describes what a policy answers to a `Frame`: `ActionReply` of specs."""
+        """Returns the specs of the answer of a policy to a `Frame`, an `ActionReply` of specs of [B, ...]."""
         policy_step = add_leading_dims(policy.policy_step_spec, self.batch_size)
         return ActionReply(policy_step, policy.version_spec(self.batch_size))
 
@@ -157,11 +163,17 @@ class EnvSpecs:
         keep_bounds: bool = True,
         with_env_info: bool = False,
     ) -> Experience:
-        """Describes one unroll that a policy makes: `Experience` of specs of [T+1, B, ...], state [B, ...].
+        """Returns the specs of one unroll, an `Experience` of specs of [T+1, B, ...], `state` [B, ...].
 
-        A ConfigError is raised unless T, `unroll_length`, is an integer of at least 1. With `keep_bounds` the
-        specs keep the bounds of observations and actions. With `with_env_info` there must be `info_keys`,
-        also those of the policy's data transformer.
+        Args:
+            policy: `Policy` that acts.
+            unroll_length: T, int above 0.
+            keep_bounds: whether the specs keep the bounds of observations and actions.
+            with_env_info: whether the unroll has `env_info`.
+
+        Raises:
+            ConfigError: if T is below 1; if the environments lack info that the policy's data transformer
+                needs; if there are no `info_keys`, but `with_env_info` is True.
         """
         missing = [key for key in policy.info_keys if key not in self.info_keys]
         if missing:
@@ -180,11 +192,13 @@ class EnvSpecs:
         return rows._replace(state=add_leading_dims(policy.policy_step_spec.state, self.batch_size))
 
     def record_spec(self, unroll_length: int, needed: Sequence[str] = ()) -> dict[str, Any]:
-        """Describes the `LogRecord` of an unroll of T transitions: specs of [T, B, ...].
+        """Returns the specs of the `LogRecord` of an unroll, a dict by field of specs of [T, B, ...].
 
-        It is a dict of those fields that are filled, because `tf.nest` takes 20 us for each empty one.
-        `needed` are the names of those that are filled on demand.
+        Args:
+            unroll_length: T, int.
+            needed: names of optional fields that are filled, too.
         """
+        # Not a `LogRecord`: `tf.nest` takes 20 us for each field that is empty.
         signal = tf.TensorSpec((), tf.float32)
         optional = {"observation": self.observation, "action": self.action, "first_value": signal}
         fields = {name: getattr(self.time_step, name) for name in ("step_type", "reward", "discount")}

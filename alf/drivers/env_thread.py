@@ -1,22 +1,23 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""EnvThread: steps one batched environment and fills the learn queue. `EnvUnroller` has its loop."""
+"""EnvThread: steps one batched environment and fills the learn queue. `EnvUnroller.unroll` is its loop."""
 
 from alf.drivers.stage_clock import HAND_OVER, LOG, REST
 from alf.drivers.threads import DriverThread
 
 
 class EnvThread(DriverThread):
-    """Unrolls environment `env_index` again and again.
+    """Resets environment `env_index`, then makes unrolls of it until the driver stops.
 
     Args:
         coord, queues: as in `DriverThread`.
         env_index: int.
         unroller: `EnvUnroller`.
         first_frame: traced function (env_index) -> `Frame`.
-        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the float64
-            seconds [2] for which the log queue and the learn queue, into which it puts the unroll, were full.
+        unroll: traced function (env_index, frame) that makes an unroll and puts it into the queues. It
+            returns the first `Frame` of the next unroll, and float64 seconds [2] for which the log queue and
+            the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: in lockstep a `NestFIFOQueue`: each item asks for an unroll; else None.
+        orders: `NestFIFOQueue` in lockstep: each item orders one unroll. Else None.
         start_delay: seconds before the environment is reset for the first time.
     """
 
@@ -35,11 +36,13 @@ class EnvThread(DriverThread):
 
     def work(self):
         if self._frame is None:
+            # A wait that ends early when the driver stops.
             if not self._coord.wait_for_stop(self._start_delay):
                 self._clock.lap(REST)
                 self._frame = self._unroller.run(self._first_frame, self._env_index)
             return
         if self._orders is not None:
+            # `times=0`: the wait belongs to the hand-over of the unroll before, which is counted already.
             self._orders.dequeue()
             self._clock.lap(HAND_OVER, times=0)
         self._frame, waits = self._unroller.run(self._unroll, self._env_index, self._frame)
@@ -47,12 +50,12 @@ class EnvThread(DriverThread):
 
 
 def lap_hand_over(clock, waits, times=1):
-    """Counts the time since the last lap of a thread that has put unrolls into the queues.
+    """Counts the time since the last lap, after a thread has put unrolls into the queues.
 
     Args:
-        clock: its `StageClock`.
+        clock: `StageClock` of the thread.
         waits: float64 seconds [2] for which the log queue and the learn queue were full.
-        times: how many unrolls.
+        times: int, the number of unrolls.
     """
     log, learner = waits.numpy().tolist()
     clock.lap(REST, [(LOG, log, times), (HAND_OVER, learner, times)], times)

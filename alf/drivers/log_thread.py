@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""LogThread: hands the records of unrolls to metrics and observers. `make_log_record` makes them."""
+"""LogThread: calls metrics and observers with the records that `make_log_record` makes of unrolls."""
 
 import tensorflow as tf
 
@@ -8,11 +8,13 @@ from alf.drivers.threads import DriverThread
 
 
 class LogThread(DriverThread):
-    """Hands every `LogRecord` of the log queue to `log`, a callable.
+    """Takes each `LogRecord` from the log queue and calls `log` with it.
+
+    One thread logs for all environments, so metrics and observers need no locks.
 
     Args:
         coord, queues: as in `DriverThread`.
-        log: callable of one `LogRecord`, a dict of tensors by field.
+        log: callable (`LogRecord` as a dict of tensors by field).
     """
 
     def __init__(self, coord, queues, log):
@@ -24,11 +26,14 @@ class LogThread(DriverThread):
 
 
 def make_log_record(unroll, policy, spec):
-    """Makes the `LogRecord` of an unroll: all rows but the last, which is row 0 of the next unroll.
+    """Makes the `LogRecord` of an unroll, in the graph: a dict of tensors of [T, B, ...] by field.
+
+    It has all rows but the last, which is row 0 of the next unroll.
 
     Args:
-        unroll: `Experience` of [T+1, B, ...], of `policy`.
-        spec: what `EnvSpecs.record_spec` returns; the record is a dict like it.
+        unroll: `Experience` of [T+1, B, ...].
+        policy: `Policy` that has acted.
+        spec: dict of specs by field, from `EnvSpecs.record_spec`.
     """
     rows = unroll._asdict()
     if "first_value" in spec:
@@ -40,7 +45,7 @@ def make_log_record(unroll, policy, spec):
 
 
 def _compute_first_value(policy, rows):
-    """The policy's value at FIRST rows of a `TimeStep` of [T, B, ...], float32 [T, B]; NaN in other rows."""
+    """Returns the policy's values at FIRST rows of a `TimeStep` of [T, B, ...], float32 [T, B]; else NaN."""
     is_first = rows.is_first()
     no_value = tf.fill(is_first.shape, float("nan"))
     # All rows, because a policy may need to know their number while it is traced.
@@ -49,4 +54,5 @@ def _compute_first_value(policy, rows):
     def compute():
         return tf.where(is_first, tf.reshape(policy.first_value(flat), is_first.shape), no_value)
 
+    # Few unrolls have a FIRST row; only they pay for the network.
     return tf.cond(tf.reduce_any(is_first), compute, lambda: no_value)

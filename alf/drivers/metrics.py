@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Metrics over `LogRecord`s, in NumPy, because the log thread must not hold the GIL for long.
+"""Metrics of `LogRecord`s. They compute with NumPy, because the log thread must not hold the GIL for long.
 
 docs/metrics.md has their names and formulas.
 """
@@ -21,12 +21,12 @@ class Metric(abc.ABC):
     """A number that is computed from all `LogRecord`s.
 
     One thread calls a metric with every record, for each environment in the order of time. Another thread may
-    read `result`. A checkpoint holds `get_state` as JSON, without the unfinished episodes: in a new run the
-    environments start new episodes.
+    call `result`. A checkpoint holds the state from `get_state` as JSON, without unfinished episodes, because
+    environments start new episodes when a run is continued.
 
     Attributes:
-        name: text; no two metrics of a driver have the same.
-        needs: as of any observer, see `Driver`.
+        name: text; the metrics of a driver have different names.
+        needs: tuple of optional fields of `LogRecord`, as in `Monitoring.observers`.
     """
 
     name: Any = None
@@ -34,11 +34,11 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def __call__(self, record: LogRecord) -> None:
-        """Takes a `LogRecord` of NumPy arrays."""
+        """Updates the metric with a `LogRecord` of NumPy arrays."""
 
     @abc.abstractmethod
     def result(self) -> float:
-        """Returns the current value, an int or a float; NaN while there is none."""
+        """Returns the current value, an int or a float; NaN before the first value."""
 
     @abc.abstractmethod
     def get_state(self) -> Any:
@@ -46,7 +46,7 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def set_state(self, state: Any) -> None:
-        """Restores what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
 
 
 class _Counter(Metric):
@@ -85,8 +85,8 @@ class EpisodeMetric(Metric):
     """Average, minimum or maximum of a figure of the last episodes. `EpisodeStatistics` fills it.
 
     Args:
-        name: as in `Metric`.
-        values: deque of the figure of the last episodes, with a `maxlen`; metrics may share it.
+        name: text, as in `Metric`.
+        values: deque with a `maxlen`: the figure for each of the last episodes. Metrics may share it.
         reduce: function from a tuple of floats to a float.
     """
 
@@ -96,15 +96,15 @@ class EpisodeMetric(Metric):
         self._reduce = reduce
 
     def __call__(self, record: LogRecord) -> None:
-        """Does nothing: `EpisodeStatistics` takes the records."""
+        """Does nothing: `EpisodeStatistics` reads the records and appends to `values`."""
 
     @property
     def full(self) -> bool:
-        """Whether so many episodes have ended as count."""
+        """Whether as many episodes have ended as the metric averages over."""
         return len(self._values) == self._values.maxlen
 
     def result(self) -> float:
-        values = tuple(self._values)
+        values = tuple(self._values)  # a copy at once: the log thread may append meanwhile
         return float(self._reduce(values)) if values else float("nan")
 
     def get_state(self) -> Any:
@@ -117,23 +117,23 @@ class EpisodeMetric(Metric):
 
 @configurable("alf.drivers", role=Role.MEASUREMENT)
 class EpisodeStatistics:
-    """Computes figures of each episode, in one pass over each `LogRecord`. It is an observer.
+    """Computes figures of each episode, in one pass over each `LogRecord`. A driver calls it as an observer.
 
     Args:
         reward_shape: tuple, () or (R,).
         info_keys: tuple of texts, the K keys of `LogRecord.env_info`.
-        window: int; how many of the last episodes count.
-        discount: number in [0, 1], of the discounted return.
-        first_value: whether there is the value that the policy expects where an episode begins. It costs a
-            pass of the network for all steps of an unroll in which an episode begins.
-        agents: tuple of texts, empty for one agent; column b is agent b % A. Each has metrics of its own,
-            "agents/NAME/...".
-        policies: tuple of texts, empty for one policy; `LogRecord.owner` says which of them acts. Each has
-            metrics of its own, "policies/NAME/...".
+        window: int, the number of last episodes that metrics average over.
+        discount: number in [0, 1], the discount of the discounted return.
+        first_value: whether to show the value that the policy predicts at the first step of episodes. It
+            costs a pass of the network over all steps of each unroll in which an episode begins.
+        agents: tuple of A texts, empty for one agent; column b is agent b % A. Each agent has metrics of its
+            own, "agents/NAME/...".
+        policies: tuple of texts, empty for one policy; `LogRecord.owner` is the policy that acts. Each policy
+            has metrics of its own, "policies/NAME/...".
 
     Attributes:
         metrics: list of `EpisodeMetric`s.
-        needs: see `Driver`.
+        needs: tuple of optional fields of `LogRecord`, as in `Monitoring.observers`.
     """
 
     def __init__(
@@ -151,13 +151,14 @@ class EpisodeStatistics:
         self._discount, self._powers = discount, ()
         self._has_first_value = first_value
         self.needs = ("first_value",) if first_value else ()
-        # What is summed up: each reward, then these, then each key's values, then its steps that have one.
+        # The rows of the sums: the R rewards, the length, the discounted return, the first value if wanted,
+        # the K infos, and for each info the number of steps that have it.
         self._length = self._num_rewards
         self._discounted = self._length + 1
         self._first_value = self._length + 2
         self._info = self._first_value + int(first_value)
         self._agents, self._policies = tuple(agents), tuple(policies)
-        self._sums = {}  # first env id of a batch -> sums of the unfinished episodes, [., B]
+        self._sums = {}  # first env id of a batched environment -> sums of its unfinished episodes, [., B]
         self._figures = collections.defaultdict(lambda: collections.deque(maxlen=window))
         self.metrics = self._make_metrics(len(reward_shape) > 0)
 
@@ -192,7 +193,8 @@ class EpisodeStatistics:
         key = int(record.env_id[0])
         length, batch_size = record.step_type.shape
         # Environment by environment, so that the steps of an episode are neighbours: row t of column b is at
-        # b * length + t. An episode begins at a FIRST step; that of row 0 may have begun in another record.
+        # b * length + t. An episode begins at a FIRST step; the episode in row 0 may have begun in another
+        # record.
         is_first = record.step_type.T.ravel() == FIRST
         begins = is_first.copy()
         begins[::length] = True
@@ -203,6 +205,9 @@ class EpisodeStatistics:
         sums = np.add.reduceat(self._values(record, is_first, age), starts, axis=1)
         if key in self._sums:
             oldest = number[::length]
+            # The oldest episode of each column goes on from the record before, unless row 0 is a FIRST step.
+            # Its rewards here are as many steps older as it had steps before: they are discounted by so much
+            # more.
             before = np.where(is_first[::length], 0.0, self._sums[key])
             here = sums.take(oldest, axis=1)
             here[self._discounted] *= self._discount ** before[self._length]
@@ -225,7 +230,7 @@ class EpisodeStatistics:
                     self._keep(f"{label}/", sums[:, is_of], [x[is_of] for x in last])
 
     def _values(self, record, is_first, age):
-        """What each step adds to the sums, [., B * T]; nothing at FIRST steps, but for the first value."""
+        """Returns the summands of each step, [., B * T]. A FIRST step adds nothing but its first value."""
         num_rewards, num_keys = self._num_rewards, len(self._info_keys)
         values = np.empty((self._info + 2 * num_keys, len(age)))
         values[:num_rewards] = record.reward.T.reshape(num_rewards, -1)
@@ -245,9 +250,12 @@ class EpisodeStatistics:
         return values
 
     def _keep(self, label, sums, last_info):
-        """Keeps the figures of E episodes that ended, in front of whose names the label is put.
+        """Keeps the figures of E episodes that ended, under names that begin with the label.
 
-        They are of sums [., E] and the last step's info, K of [E].
+        Args:
+            label: text, "" or "agents/NAME/" or "policies/NAME/".
+            sums: array [., E], the sums of the episodes.
+            last_info: list of K arrays [E], the info of their last steps.
         """
         rewards, lengths = sums[: self._num_rewards], sums[self._length]
         returns = rewards.sum(axis=0)
@@ -263,5 +271,5 @@ class EpisodeStatistics:
             figures[f"info/{key}"] = total[count > 0] / count[count > 0]
             figures[f"info_last/{key}"] = last[~np.isnan(last)]
         for name, values in figures.items():
-            if label + name in self._figures:  # a label has fewer
+            if label + name in self._figures:  # agents and policies have fewer figures
                 self._figures[label + name].extend(values.tolist())

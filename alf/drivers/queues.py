@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Queues, and semaphores made of them. They live in the TensorFlow runtime, outside Python's GIL."""
+"""Queues, and semaphores made of queues, in TensorFlow's runtime: waiting does not hold Python's GIL."""
 
 import copy
 import itertools
@@ -7,24 +7,25 @@ from typing import Any
 
 import tensorflow as tf
 
-# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
+# Not in the public API of TensorFlow, whose version setup.py pins.
 from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
 from alf.core.annotations import Nest, NestedSpec
 from alf.core.nest_utils import find_mismatch
 
-_numbers = itertools.count()  # No two queues of a process have the same name.
+# Part of the names of queues: TensorFlow gives the same queue to all that use one name.
+_numbers = itertools.count()
 
 
 class NestFIFOQueue:
-    """A first-in-first-out queue of nests of tensors, a single tensor and an empty nest included.
+    """A first-in-first-out queue of nests of tensors. A nest may be a single tensor, or empty.
 
     Args:
-        capacity: items that may wait; `enqueue` blocks while the queue is full.
-        spec: nest of tensor specs; also an attribute. Where a dimension is None, items may differ in it, and
-            `dequeue_many` does not work.
-        name: shown in errors.
-        handle: of a queue that `_make_handles` made for these arguments; by default a new one.
+        capacity: int, items that may wait; `enqueue` blocks while the queue is full.
+        spec: nest of tensor specs of an item; also an attribute. Items may differ in a dimension that is
+            None; `dequeue_many` does not work then.
+        name: text, shown in errors.
+        handle: resource tensor that `_make_handles` made for these arguments; None makes a new queue.
 
     Attributes:
         handle: resource tensor of TensorFlow's queue.
@@ -36,13 +37,15 @@ class NestFIFOQueue:
         self._flat_spec = _get_components(spec)
         self._dtypes = [s.dtype for s in self._flat_spec]
         self.handle = _make_handles(1, capacity, spec, name)[0] if handle is None else handle
-        # The resource lives as long as this object does. All operations use its handle.
+        # It deletes TensorFlow's queue when this object is freed. All operations use the handle.
         self._deleter = EagerResourceDeleter(self.handle, "CPU:0")
 
     def enqueue(self, item: Nest) -> Any:
         """Appends `item`; blocks while the queue is full. Returns the operation; None in eager mode.
 
-        ValueError if structure, dtype or shape differ from the queue's spec; CancelledError if it is closed.
+        Raises:
+            ValueError: if structure, dtype or shape differ from the queue's spec.
+            tf.errors.CancelledError: if the queue is closed.
         """
         item = tf.nest.map_structure(tf.convert_to_tensor, item)
         mismatch = find_mismatch(item, self.spec)
@@ -52,29 +55,33 @@ class NestFIFOQueue:
         return tf.raw_ops.QueueEnqueueV2(handle=self.handle, components=components)
 
     def dequeue(self) -> Nest:
-        """Takes the oldest item; waits for one. OutOfRangeError if the queue is closed and empty."""
+        """Takes the oldest item; waits for one. Raises OutOfRangeError if the queue is closed and empty."""
         components = tf.raw_ops.QueueDequeueV2(handle=self.handle, component_types=self._dtypes)
         return self._pack(components, ())
 
     def dequeue_many(self, n: int) -> Nest:
-        """Takes the `n` oldest items, a nest of [n, ...]; waits for n. OutOfRangeError as in `dequeue`."""
+        """Takes the `n` oldest items, a nest of [n, ...]; waits for n items.
+
+        Raises OutOfRangeError if the queue is closed and holds fewer.
+        """
         components = tf.raw_ops.QueueDequeueManyV2(handle=self.handle, n=n, component_types=self._dtypes)
         return self._pack(components, (n,))
 
     def size(self) -> int:
-        """Items that wait now, an int."""
+        """Returns the number of items that wait now, an int."""
         return int(tf.raw_ops.QueueSizeV2(handle=self.handle))
 
     def close(self) -> None:
-        """Wakes whoever waits, with an error. May be repeated, from any thread.
+        """Closes the queue: threads that wait for it wake with an error. May be repeated, from any thread.
 
-        Nothing can be appended any more. Items that wait can still be taken, then `dequeue` fails.
+        Nothing can be appended any more. Items that wait can still be taken; then `dequeue` fails.
         """
         tf.raw_ops.QueueCloseV2(handle=self.handle, cancel_pending_enqueues=True)
 
     def _pack(self, components, leading):
         if not tf.nest.flatten(self.spec):
             return self.spec
+        # In a graph the operation loses the static shapes, which policies need while they are traced.
         if not tf.executing_eagerly():
             for component, spec in zip(components, self._flat_spec, strict=True):
                 component.set_shape((*leading, *spec.shape))
@@ -95,12 +102,14 @@ class NestFIFOQueues:
     def __getitem__(self, index):
         if isinstance(index, int):
             return self._queues[index]
+        # The copy operates on the queue whose handle the graph selects. It shares the deleter of queue 0, so
+        # it deletes nothing when it is freed.
         queue = copy.copy(self._queues[0])
         queue.handle = tf.gather(self._handles, index)
         return queue
 
     def close(self):
-        """Closes all queues, see `NestFIFOQueue.close`."""
+        """Closes all queues; may be repeated, from any thread."""
         for queue in self._queues:
             queue.close()
 
@@ -108,8 +117,11 @@ class NestFIFOQueues:
 class Semaphore:
     """A counting semaphore: a queue that holds one item for each free permit.
 
-    Whoever waits for a permit waits for that queue, so closing it ends the wait. All `num_permits` are free
-    at first; errors show `name`.
+    A thread that waits for a permit waits for the queue, so closing the queue ends the wait.
+
+    Args:
+        num_permits: int, permits, all of which are free at first.
+        name: text, shown in errors.
     """
 
     def __init__(self, num_permits, name):
@@ -120,41 +132,40 @@ class Semaphore:
     def hold(self, num_permits, inputs, call):
         """Calls a function while it holds permits; returns its outputs once they are given back.
 
-        The executor runs operations in any order that their dependencies allow, so this states three: the
-        permits are taken once `inputs` are there, `call` runs once they are taken, and they are given back
-        once its outputs are there.
-
         Args:
-            num_permits: int, how many to hold. Only one caller may hold more than one permit: two that each
-                have a part of what they need would wait for each other for ever.
-            inputs: nest of tensors.
-            call: callable without arguments that returns a nest of tensors.
+            num_permits: int, permits to hold. Only one caller may hold more than one permit: two callers that
+                each have a part of their permits would wait for each other for ever.
+            inputs: nest of tensors that `call` uses. No permit is taken before they are there.
+            call: callable () -> nest of tensors. It is called while the graph is traced.
         """
+        # The executor runs operations in any order that their dependencies allow, so each step depends on the
+        # one before: inputs, permits, call, permits given back, outputs. Without the first dependency,
+        # permits would be held while the inputs are still computed.
         with tf.control_dependencies(tf.nest.flatten(inputs)):
             permits = [self._queue.dequeue() for _ in range(num_permits)]
         with tf.control_dependencies(permits):
             outputs = call()
         with tf.control_dependencies(tf.nest.flatten(outputs)):
             returned = [self._queue.enqueue(permit) for permit in permits]
+        # The outputs come last: when they are there, the permits are free again.
         with tf.control_dependencies(returned):
             return tf.nest.map_structure(tf.identity, outputs)
 
     def close(self):
-        """Wakes whoever waits, with an error; may be repeated, from any thread."""
+        """Wakes all threads that wait, with an error; may be repeated, from any thread."""
         self._queue.close()
 
 
 def _get_components(spec):
-    """The flat specs of an item. TensorFlow's queue needs one at least: a bool stands for an empty nest."""
+    """Returns the specs of an item's leaves. A bool stands for an empty nest: a queue needs a component."""
     return tf.nest.flatten(spec) or [tf.TensorSpec((), tf.bool)]
 
 
 def _make_handles(num_queues, capacity, spec, name):
-    """Makes queues; returns their handles. `EagerResourceDeleter` deletes a queue.
-
-    A graph makes them: its kernels go with it. TensorFlow would keep the kernels of an eager operation, whose
-    attributes hold the name of one queue, until the process ends: 36 KB for each queue.
-    """
+    """Makes queues of TensorFlow; returns their handles, which the caller must delete."""
+    # A graph makes the queues, and its kernels are freed with it. TensorFlow keeps the kernel of an eager
+    # operation for each set of attributes until the process ends. The name of the queue is one, so that is 36
+    # KB for each queue.
     components = _get_components(spec)
     is_static = all(s.shape.is_fully_defined() for s in components)
     kwargs = {

@@ -1,19 +1,20 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""StageClock: where the time of a thread goes. docs/metrics.md says what is made of it."""
+"""StageClock: measures the stages in which a thread spends its time. docs/metrics.md has the metrics."""
 
 import contextlib
 import dataclasses
 import time
 from typing import NamedTuple
 
-# What a thread of environments does. HAND_OVER: the learn queue is full, or in lockstep the learner trains.
+# Stages of a thread of environments. HAND_OVER: the learn queue is full, or in lockstep the learner trains.
 STEP, ASK, HAND_OVER = "step", "waiting for actor", "waiting for learner"
 LOG, REST = "waiting for metrics", "rest"
-# What an actor does. In the synchronous driver the thread of the environments makes the inference.
+# Stages of an actor. In the synchronous driver INFERENCE is a stage of the thread of the environments.
 INFERENCE, IDLE = "inference", "waiting for environments"
-# What the thread of collectors does, beside HAND_OVER.
+# A stage of the thread of collectors, beside HAND_OVER.
 RECEIVE = "waiting for collectors"
-# What the thread that collects and trains does. STORE is all of a `collect` but waiting. A trainer adds more.
+# Stages of the thread that collects and trains. STORE is the rest of `collect`, without waits and copies. A
+# trainer adds more stages.
 WAIT, STORE, COPY, TRAIN = "waiting for experience", "storing experience", "copying weights", "training"
 
 _NOTHING = 0.0, 0  # seconds, times
@@ -22,7 +23,7 @@ _NOTHING = 0.0, 0  # seconds, times
 class StageClock:
     """Measures how long a thread was in each of its stages, and how often.
 
-    One thread calls `lap`; any thread may call the others. A stage counts when it ends.
+    One thread calls `lap`; any thread may call the other methods. A stage counts when it ends.
 
     Args:
         get_time: callable () -> seconds.
@@ -34,29 +35,30 @@ class StageClock:
         self._lapped = get_time()
 
     def lap(self, stage, parts=(), times=1):
-        """Counts the time since the last lap for a stage.
+        """Counts the time since the last lap as time in `stage`.
 
         Args:
             stage: text.
-            parts: triples (stage, seconds, times) of what was done meanwhile, which are not counted for
-                `stage`.
-            times: int; how often the thread was in `stage`.
+            parts: triples (stage, seconds, times) of other stages within that time. Their seconds are not
+                counted for `stage`.
+            times: int, how often the thread was in the stage in that time.
 
         Returns:
-            the time now.
+            the present time in seconds.
         """
-        # On the hot path of the environments, so it calls nothing that it can do without.
+        # Every step of an environment calls this, so it makes no call that can be avoided.
         now = self._get_time()
         seconds = now - self._lapped
         self._lapped = now
-        if seconds < 0.0:  # another thread has dropped time after `now`
+        if seconds < 0.0:  # another thread has called `drop` after `now`
             seconds = 0.0
+        stages = self._stages
         for part, part_seconds, part_times in parts:
-            # They are measured by another clock, which may be set back.
+            # The graph measures them by the clock of the system, which may be set back or forward.
             part_seconds = min(max(part_seconds, 0.0), seconds)
             seconds -= part_seconds
-            self._add(part, part_seconds, part_times)
-        stages = self._stages
+            before = stages.get(part, _NOTHING)
+            stages[part] = before[0] + part_seconds, before[1] + part_times
         before = stages.get(stage, _NOTHING)
         stages[stage] = before[0] + seconds, before[1] + times
         return now
@@ -71,28 +73,25 @@ class StageClock:
     def drop(self):
         """Drops the time since the last lap; from any thread.
 
-        If the thread laps meanwhile, the stage may count as it was.
+        It has no lock: if the thread calls `lap` at the same time, nothing may be dropped.
         """
         self._lapped = self._get_time()
 
     def read(self):
-        """Returns what was counted so far, a dict of `Spent` by stage."""
+        """Returns the time in each stage so far, a dict of `Spent` by stage."""
+        # A copy at once, because the thread may add a stage meanwhile.
         return {stage: Spent(*spent) for stage, spent in self._stages.copy().items()}
-
-    def _add(self, stage, seconds, times):
-        before = self._stages.get(stage, _NOTHING)
-        self._stages[stage] = before[0] + seconds, before[1] + times
 
 
 class Spent(NamedTuple):
-    """What a thread has spent in a stage."""
+    """The time of a thread in a stage, and how often it was in the stage."""
 
     seconds: float = 0.0
     times: int = 0
 
 
 def subtract(after, before):
-    """What was spent between two readings of a `StageClock`, a dict of `Spent` by stage."""
+    """Returns the time in each stage between two readings of a `StageClock`, a dict of `Spent` by stage."""
     pairs = {stage: (spent, before.get(stage, Spent())) for stage, spent in after.items()}
     return {stage: Spent(a.seconds - b.seconds, a.times - b.times) for stage, (a, b) in pairs.items()}
 
@@ -104,17 +103,18 @@ class StageClocks:
     environments: list = dataclasses.field(default_factory=list)
     actors: list = dataclasses.field(default_factory=list)
     collectors: list = dataclasses.field(default_factory=list)
-    # Of the thread that collects and trains.
-    learner: StageClock = dataclasses.field(default_factory=StageClock)
+    learner: StageClock = dataclasses.field(
+        default_factory=StageClock
+    )  # of the thread that collects and trains
     takes_turns: bool = False  # whether one environment steps at a time
 
     def by_group(self):
-        """Dict of lists of clocks by the name of their group, without groups that are empty."""
+        """Returns a dict of lists of clocks by group, without empty groups."""
         groups = {name: getattr(self, name) for name in ("environments", "actors", "collectors")}
         return {name: clocks for name, clocks in {**groups, "learner": [self.learner]}.items() if clocks}
 
     def drop(self):
-        """Drops what the stages that last have taken so far, see `StageClock.drop`."""
+        """Drops the time of the present stages up to now, of all threads."""
         for clocks in self.by_group().values():
             for clock in clocks:
                 clock.drop()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""SyncOffPolicyDriver: the same data as the asynchronous driver's, from one environment at a time."""
+"""SyncOffPolicyDriver: makes the same data as the asynchronous driver, one environment at a time."""
 
 import queue
 from collections.abc import Sequence
@@ -25,9 +25,10 @@ from alf.learner.learner import Learner
 
 @configurable("alf.drivers")
 class SyncOffPolicyDriver(Driver):
-    """Unrolls all environments, one after another, then lets the learner observe: Q is the number of them.
+    """Unrolls all environments, one after another, then lets the learner observe the Q unrolls.
 
-    The asynchronous driver is tested against it. It is also the choice for debugging.
+    Q is the number of environments. Use this driver for debugging; tests compare the asynchronous driver with
+    it.
 
     Args:
         envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
@@ -54,9 +55,10 @@ class SyncOffPolicyDriver(Driver):
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         specs = self._specs
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
-        reserve_threads(2)
+        reserve_threads(2)  # the thread of the environments, and the caller
 
         def ask(env_index, time_step, state):
+            # In the place of an actor: no queue, and the weights of the learner itself.
             return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
 
         self.clocks.environments.append(StageClock())
@@ -74,8 +76,11 @@ class SyncOffPolicyDriver(Driver):
         self._handover = Handover()
 
     def start(self) -> None:
+        """Traces the graphs, starts the thread, and waits until all environments are reset."""
         self._begin()
         index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
+        # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
+        # there.
         with single_threaded():
             first_frame = trace(self._unroller.first_frame, index)
             unroll = trace(self._unroll_and_log, index, frame)
@@ -83,12 +88,20 @@ class SyncOffPolicyDriver(Driver):
         num_envs, common = self._specs.num_envs, (self._threads.coord, self._handover)
         thread = UnrollThread(*common, num_envs, self._unroller, first_frame, unroll, clock)
         self._threads.start([thread], [thread] * num_envs)
-        self._take()  # the news that all environments are reset
+        # The first outcome comes when all environments are reset. An error of a reset is raised here.
+        self._take()
 
     def get_training_exps(self) -> tuple[Experience, Array]:
-        """Unrolls all environments; returns as in `AsyncOffPolicyDriver`."""
+        """Unrolls all environments.
+
+        Returns:
+            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the number of environment steps in it, an
+            integer scalar.
+        """
+        # The thread rests between two orders, so the policy does not change while it acts.
         self._handover.orders.put(True)
         unrolls = self._take()
+        # Metrics and observers run in the thread of the caller, in the order of the environments.
         with single_threaded():
             for _, record in unrolls:
                 self._log(record)
@@ -105,16 +118,20 @@ class SyncOffPolicyDriver(Driver):
         return total
 
     def _unroll_and_log(self, env_index, frame):
-        """Makes one unroll in the graph; returns the next frame, and what learner and log get."""
+        """Makes one unroll in the graph.
+
+        Returns the first `Frame` of the next unroll, and the pair of `Experience` and `LogRecord`.
+        """
         frame, unroll = self._unroller.unroll(env_index, frame)
         spec = self._specs.record_spec(self._unroll_length, self._log_fields)
         record = make_log_record(unroll, self.learner.policy, spec)
         return frame, (self._for_learner(unroll), record)
 
     def _take(self):
-        """Waits for what the thread has made; raises what ended it."""
+        """Waits for the next outcome of the thread and returns it; raises the error that ended the thread."""
         with self._waiting():
             outcome = self._handover.outcomes.get()
+        # A thread that ends puts None to wake this one: the outcome counts only if nothing stops.
         self._threads.raise_if_stopping()
         return outcome
 
@@ -126,9 +143,9 @@ class Handover:
     """The two queues between the thread of a synchronous driver and its caller.
 
     Attributes:
-        orders: `queue.SimpleQueue`; the thread makes an unroll of each environment for each item.
-        outcomes: `queue.SimpleQueue` of what the thread has made: None after the resets, then lists of
-            unrolls, each an `Experience` with its `LogRecord`.
+        orders: `queue.SimpleQueue`; for each True the thread makes an unroll of each environment.
+        outcomes: `queue.SimpleQueue`: first None, when all environments are reset; then lists of pairs of
+            `Experience` and `LogRecord`, one for each environment.
     """
 
     def __init__(self):
@@ -136,7 +153,8 @@ class Handover:
         self.outcomes = queue.SimpleQueue()
 
     def close(self):
-        """Wakes whoever waits; may be repeated, from any thread."""
+        """Wakes all threads that wait; may be repeated, from any thread."""
+        # One None for each side is enough: one thread takes from each queue, and it ends after that.
         self.orders.put(None)
         self.outcomes.put(None)
 
@@ -144,15 +162,16 @@ class Handover:
 class UnrollThread(DriverThread):
     """Resets all environments, then makes an unroll of each one for each order.
 
-    The caller of `collect` waits for it, and can be woken while an environment hangs.
+    It is a thread of its own so that `collect`, which waits for it, can be interrupted while an environment
+    hangs.
 
     Args:
         coord, queues: as in `DriverThread`; `queues` is a `Handover`.
         num_envs: int.
         unroller: `EnvUnroller`.
         first_frame: traced function (env_index) -> `Frame`.
-        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and what
-            `outcomes` holds of the unroll.
+        unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the pair of
+            `Experience` and `LogRecord`.
         clock: `StageClock` of this thread.
     """
 
@@ -166,6 +185,7 @@ class UnrollThread(DriverThread):
         self._frames = None
 
     def work(self):
+        # One environment after another, in one thread, so that runs with the same seed make the same data.
         indices = range(self._num_envs)
         if self._frames is None:
             self._clock.lap(REST)
@@ -173,11 +193,9 @@ class UnrollThread(DriverThread):
             self._queues.outcomes.put(None)
         elif self._queues.orders.get():
             self._clock.lap(HAND_OVER)
-            done = [self._make_unroll(index) for index in indices]
+            done = []
+            for index in indices:
+                done.append(self._unroller.run(self._unroll, index, self._frames[index]))
+                self._clock.lap(REST)
             self._frames = [frame for frame, _ in done]
             self._queues.outcomes.put([unroll for _, unroll in done])
-
-    def _make_unroll(self, index):
-        done = self._unroller.run(self._unroll, index, self._frames[index])
-        self._clock.lap(REST)
-        return done

@@ -22,13 +22,14 @@ class TFQueues:
     """All queues and semaphores of an asynchronous driver.
 
     Args:
-        frame, reply: what `EnvSpecs.frame_spec` and `EnvSpecs.reply_spec` return.
-        unroll: spec of an unroll in the learn queue, an `Experience`.
-        record: what `EnvSpecs.record_spec` returns.
-        num_envs: batched environments.
-        num_actor_queues, actor_queue_cap: as in `DriverSettings`.
-        learn_queue_capacity: unrolls that may wait for the learner.
-        log_queue_capacity: records that may wait for the log.
+        frame: `Frame` of specs of [B, ...], from `EnvSpecs.frame_spec`.
+        reply: `ActionReply` of specs of [B, ...], from `EnvSpecs.reply_spec`.
+        unroll: `Experience` of specs of [T+1, B, ...], an item of the learn queue.
+        record: dict of specs by field, from `EnvSpecs.record_spec`.
+        num_envs: int, batched environments.
+        num_actor_queues, actor_queue_cap: ints, as in `DriverSettings`.
+        learn_queue_capacity: int, unrolls that may wait for the learner.
+        log_queue_capacity: int, records that may wait for the log thread.
 
     Attributes:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
@@ -37,10 +38,11 @@ class TFQueues:
         log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
         unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
             one unroll for each order of the learner.
-        collector_orders: `NestFIFOQueue` of bools: the same for all collectors in other processes together.
-        env_turn: `Semaphore` with one permit: to step, where environments take turns.
-        weights: `Semaphore` with a permit for each actor: to read the actors' weights. Who has all permits
-            may write them.
+        collector_orders: `NestFIFOQueue` of bools: an item orders one answer of each collector in other
+            processes.
+        env_turn: `Semaphore` with one permit. An environment holds it to step, if environments take turns.
+        weights: `Semaphore` with a permit for each actor. An actor holds one permit to read the weights. A
+            holder of all permits may write the weights.
     """
 
     def __init__(
@@ -70,25 +72,33 @@ class TFQueues:
     def ask_actor(
         self, env_index: Array, time_step: TimeStep, state: PolicyState
     ) -> tuple[PolicyStep, Array]:
-        """Sends the request of an environment and waits for the answer, in the graph.
+        """Sends a request of an environment to its actor and waits for the answer, in the graph.
 
-        Environment i asks actor i % num_actor_queues. Arguments and result: see `ask` of `EnvUnroller`.
+        Environment i asks actor i % num_actor_queues.
+
+        Args:
+            env_index: int32 scalar.
+            time_step, state: `TimeStep` and `PolicyState` of [B, ...].
+
+        Returns:
+            `PolicyStep` of [B, ...], and the version of the weights.
         """
         actor_queue = self.actor_queues[env_index % len(self.actor_queues)]
         sent = actor_queue.enqueue(ActionRequest(env_index, time_step, state))
-        # Nothing but this says that the answer comes after the request.
+        # Without this, the executor might wait for the answer before it sends the request, for ever.
         with tf.control_dependencies([sent]):
             reply = self.action_return_queues[env_index].dequeue()
         return reply.policy_step, reply.version
 
     def close(self) -> None:
         """Closes every queue and semaphore; may be repeated, from any thread."""
-        with tf.init_scope():  # Also in the middle of a trace, a queue is closed now.
+        # `init_scope`: also while a graph is traced, the queues close now, and not when the graph runs.
+        with tf.init_scope():
             for one in vars(self).values():
                 one.close()
 
     def sizes(self) -> dict[str, int]:
-        """Items that wait in each kind of queue now, a dict of ints."""
+        """Returns the number of items that wait in each kind of queue, a dict of ints by name."""
         return {
             "actor_queue": sum(queue.size() for queue in self.actor_queues),
             "learn_queue": self.learn_queue.size(),

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The threads of a driver: how they work, how they are watched, and how they and the environments end.
+"""The threads of a driver: starting, watching and ending them, and closing the environments.
 
-Whichever thread ends first, for whatever reason, stops the coordinator and closes all queues. That wakes
-every thread that waits. The first error is the one that the caller sees.
+The first thread that ends, for any reason, stops the coordinator and closes all queues. That wakes every
+thread that waits. The caller of the driver sees the first error.
 """
 
 import abc
@@ -19,18 +19,18 @@ from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import STORE, WAIT
 from alf.errors import StallError
 
-# What an operation on a closed queue raises.
+# Errors of an operation on a closed queue: it is empty, or the close has cancelled a wait.
 QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 _STDERR = 2  # the file descriptor: `sys.stderr` may have none
-_DUMP_SECONDS = 5.0  # that the environments have to print the stacks of their worker processes
+_DUMP_SECONDS = 5.0  # the time for the environments to print the stacks of their worker processes
 
 
 class DriverThread(threading.Thread, abc.ABC):
-    """Repeats `work` until the coordinator stops. When it ends, it wakes every thread that waits for it.
+    """Repeats `work` until the coordinator stops. When it ends, it wakes all threads that wait.
 
     Args:
         coord: the `tf.train.Coordinator` of all threads of a driver.
-        queues: `TFQueues` or `Handover`. The thread that ends first, for whatever reason, closes them.
+        queues: `TFQueues` or `Handover`. Each thread closes them when it ends.
         name: the thread's name.
     """
 
@@ -42,7 +42,7 @@ class DriverThread(threading.Thread, abc.ABC):
 
     @abc.abstractmethod
     def work(self):
-        """Works for a while. Every wait in it must end when the queues close."""
+        """Does one piece of work, such as one unroll. Every wait in it must end when the queues close."""
 
     def run(self):
         try:
@@ -55,6 +55,8 @@ class DriverThread(threading.Thread, abc.ABC):
                     if not self._coord.should_stop():
                         raise
         finally:
+            # In this order: a thread that is woken by the closed queues must find that the coordinator stops.
+            # Else it would take the closed queue for an error of its own.
             self._coord.request_stop()
             self._queues.close()
 
@@ -66,42 +68,52 @@ class DriverThreads:
         envs: list of the driver's batched environments.
         collectors: `Collectors`, which end with the threads, or None.
         monitoring: `Monitoring`, for its time-outs.
-        wake: callable () that ends every wait of the driver, now and later; from any thread, repeatedly.
-        get_queue_sizes: callable () -> dict, shown with a stall.
+        wake: callable () that ends every wait of the driver, now and later. Any thread may call it,
+            repeatedly.
+        get_queue_sizes: callable () -> dict of ints by name; the message of a stall shows it.
 
     Attributes:
         coord: `tf.train.Coordinator` of the threads.
-        unroller: `EnvUnroller` that calls the environments; None until the driver has made it.
+        unroller: `EnvUnroller` that calls the environments; None until the driver sets it.
     """
 
     def __init__(self, envs, collectors, monitoring, wake, get_queue_sizes):
-        # The threads know which error is a clean stop (see DriverThread), the coordinator does not.
+        # No error is a clean stop by its type: by default the coordinator would swallow OutOfRangeError.
+        # Whether a closed queue is an error depends on the time, and `DriverThread.run` decides it.
         self.coord = tf.train.Coordinator(clean_stop_exception_types=())
         self.unroller = None
         self._envs, self._collectors = envs, collectors
         self._monitoring = monitoring
         self._wake, self._get_queue_sizes = wake, get_queue_sizes
-        self._threads, self._watches = [], []  # a watch is a `StallWatch`
-        self._stepping = [None] * len(envs)  # the thread that steps each environment
-        self._waiting_since = None  # since when `collect` waits, seconds of `time.monotonic`
+        self._threads, self._watches = [], []  # lists of `DriverThread`s and `StallWatch`es
+        self._stepping = [None] * len(envs)  # for each environment the thread that steps it
+        self._waiting_since = None  # the start of the present wait of `collect`, seconds of `time.monotonic`
         self._started = self._stopped = False
-        self._raised = None  # the error of a thread that `collect` has raised
+        self._raised = (
+            None  # the error of a thread, once `collect` has raised it: `stop` does not raise it again
+        )
 
     @property
     def has_started(self):
         return self._started
 
     def begin(self):
-        """Raises RuntimeError unless the driver starts for the first time."""
+        """Notes that the driver starts; raises RuntimeError if it has started or stopped before."""
         if self._started or self._stopped:
             raise RuntimeError("start() works once: make a new driver to start again")
         self._started = True
 
     def start(self, threads, stepping):
-        """Starts a list of `DriverThread`s; `stepping` lists those that step each environment."""
+        """Starts the threads.
+
+        Args:
+            threads: list of `DriverThread`s.
+            stepping: list with the thread that steps it for each environment.
+        """
         timeout = self._monitoring.stall_timeout
         if timeout is not None and self.unroller is not None:
             on_error = self.interrupt if self._monitoring.on_stall == "error" else None
+            # The watch only reads what other threads write. A stale value delays a warning by one look.
             waiting_since = lambda: self._waiting_since  # noqa: E731
             watched = self.coord, self._envs, self.unroller.calls, waiting_since, self._get_queue_sizes
             self._watches = [StallWatch(*watched, timeout, on_error)]
@@ -110,7 +122,7 @@ class DriverThreads:
             thread.start()
 
     def check_runs(self):
-        """Raises an error unless `collect` can go on: at once, because `stop` may have to wait."""
+        """Raises an error unless the driver runs. An error of a thread is raised here, not only by `stop`."""
         if not self._threads or self._stopped:
             raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
         self.raise_if_stopping()
@@ -128,7 +140,7 @@ class DriverThreads:
 
     @contextlib.contextmanager
     def waiting(self, clock, stage=WAIT):
-        """Context of a wait for experience, which `StallWatch` measures; a stage of the learner's `clock`."""
+        """Context in which `collect` waits: `StallWatch` measures it, and `clock` counts it as `stage`."""
         self._waiting_since = clock.lap(STORE)
         try:
             yield
@@ -137,19 +149,21 @@ class DriverThreads:
             clock.lap(stage)
 
     def interrupt(self, error=None):
-        """Stops all threads; `collect` raises `error` then. From any thread; returns at once."""
+        """Makes all threads stop, and `collect` raise `error`. From any thread; returns at once."""
+        # In this order: threads that wake must find that the coordinator stops, and step no environment.
         self.coord.request_stop(None if error is None else (type(error), error, error.__traceback__))
         if self.unroller is not None:
             self.unroller.close()
         self._wake()
 
     def stop(self):
-        """Does what `Driver.stop` says."""
+        """Ends all threads and closes the environments, as `Driver.stop` describes."""
         if self._stopped:
             return
         self._stopped = True
         self.interrupt()
         complaint = self._join_and_close()
+        # The first error of a thread is the cause of the rest, so it goes before complaints of the end.
         try:
             self.coord.raise_requested_exception()
         except BaseException as error:
@@ -162,10 +176,10 @@ class DriverThreads:
                 raise complaint
 
     def _join_and_close(self):
-        """Waits for threads and closes environments; returns a RuntimeError that says what is wrong, or None.
-
-        An environment must not be closed beneath the thread that steps it.
-        """
+        """Waits for threads and closes environments; returns a RuntimeError with all failures, or None."""
+        # An environment must not be closed while a thread is in a call of it, so its closer waits for that
+        # thread. After `EnvUnroller.close` no new call begins: environments that are not called close at
+        # once.
         calls = [None] * len(self._envs) if self.unroller is None else self.unroller.calls
         closers = [
             EnvCloser(name_env(i, env), env, calls[i] and self._stepping[i])
@@ -176,7 +190,10 @@ class DriverThreads:
         timeout = self._monitoring.stop_timeout
         join_all([*closers, *self._threads, *self._watches], timeout)
         if self._collectors is not None:
-            self._collectors.close()  # the thread that asks them has ended
+            # Now, because the thread that uses them has ended, or does not end in time.
+            self._collectors.close()
+        # A call may have returned since its closer was made, whose thread then still ends: it counts as a
+        # step.
         stages = [call[0] if call else "step" for call in calls]
         complaints = [closer.complain(stage) for closer, stage in zip(closers, stages, strict=True)]
         complaints += [
@@ -196,12 +213,12 @@ class EnvCloser(threading.Thread):
     """Closes an environment once `thread`, which steps it, has ended; at once if `thread` is None.
 
     Args:
-        name: what errors call the environment.
+        name: text, the environment in messages.
         env: the environment.
         thread: the thread that steps it now, or None.
 
     Attributes:
-        error: what `env.close` raised, or None.
+        error: the exception that `env.close` raised, or None.
     """
 
     def __init__(self, name, env, thread):
@@ -221,7 +238,10 @@ class EnvCloser(threading.Thread):
             self.error = error
 
     def complain(self, stage):
-        """Says what is wrong with the environment, in which `stage` of a call it is; None if it is closed."""
+        """Describes why the environment is not closed; None if it is closed.
+
+        `stage`, "reset" or "step", is the call that has not returned.
+        """
         if self.error is not None:
             return f"{self.name} raised {self.error!r} in close()"
         if not self.is_alive():
@@ -237,19 +257,20 @@ def join_all(threads, timeout):
 
 
 class StallWatch(threading.Thread):
-    """Looks from time to time whether an environment or `collect` has waited for too long.
+    """Looks from time to time whether a call of an environment, or a wait of `collect`, takes too long.
 
-    Then it logs an error, and prints the stacks of all threads and of the environments' worker processes.
+    If so, it logs an error and prints the stacks of all threads and of the environments' worker processes.
 
     Args:
-        coord: the driver's `tf.train.Coordinator`. The watch ends when it stops.
+        coord: the driver's `tf.train.Coordinator`; the watch ends when it stops.
         envs: the driver's batched environments.
         calls: `EnvUnroller.calls`.
-        get_waiting_since: callable () -> since when `collect` waits, in seconds of `time.monotonic`, or None.
-        get_queue_sizes: callable () -> dict.
+        get_waiting_since: callable () -> start of the present wait of `collect`, in seconds of
+            `time.monotonic`, or None.
+        get_queue_sizes: callable () -> dict of ints by name.
         timeout: seconds after which a wait is a stall.
-        on_error: callable of a `StallError`, which ends the driver. None: the watch warns again after another
-            `timeout`.
+        on_error: callable (`StallError`) that ends the driver. None: the driver goes on, and the watch warns
+            again after another `timeout`.
     """
 
     def __init__(self, coord, envs, calls, get_waiting_since, get_queue_sizes, timeout, on_error):
@@ -276,7 +297,7 @@ class StallWatch(threading.Thread):
                 self._on_error(StallError(stall))
 
     def _find(self, now, warned_at):
-        """Describes a wait that is too long; None if there is none, or the last warning is not old enough."""
+        """Describes a call or wait that is too long; None without one, or soon after the last warning."""
         latest = now - self._timeout
         calls = [(call, i) for i, call in enumerate(self._calls) if call is not None]
         calls.sort(key=lambda call: call[0][1])
@@ -287,7 +308,8 @@ class StallWatch(threading.Thread):
         if warned_at > latest:
             return None
         is_waiting = waiting_since is not None and waiting_since < latest
-        # `collect` may have begun to wait a moment before the environment that it waits for was called.
+        # `collect` may have begun to wait a moment before the environment that it waits for was called. Half
+        # of the timeout is then enough to name the environment, which tells people more than the wait.
         if calls and calls[0][0][1] < (latest + self._timeout / 2 if is_waiting else latest):
             what, others = descriptions[0], descriptions[1:]
         elif is_waiting:
@@ -301,7 +323,7 @@ class StallWatch(threading.Thread):
 
     def _print_stacks(self):
         faulthandler.dump_traceback(_STDERR, all_threads=True)
-        # In a thread, since also this may hang.
+        # In a thread of its own, because an environment that hangs may hang in this call, too.
         thread = threading.Thread(target=self._dump_environments, name="StackDump", daemon=True)
         thread.start()
         thread.join(_DUMP_SECONDS)

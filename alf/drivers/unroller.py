@@ -27,23 +27,26 @@ _NOT_FINITE = "numbers that are not finite"
 
 
 class EnvUnroller:
-    """Unrolls environments. One traced graph serves all of them: they differ in `env_index`, an int32 scalar.
+    """Steps environments and makes unrolls of their steps.
+
+    One traced graph serves all environments. Its argument `env_index`, an int32 scalar, selects one of them.
 
     Args:
-        envs: list of batched environments. An array that an environment returns must not be written again.
-        specs: their `EnvSpecs`.
-        policy: the `Policy` that `ask` asks.
-        unroll_length: T.
-        ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version), in the graph.
-        overwrite_policy_output: see `AsyncOffPolicyDriver`.
-        env_turn: `Semaphore` with the permit to step, where environments take turns; None if they do not.
-        sticky: see `AsyncOffPolicyDriver`.
-        clocks: list of `StageClock`s, that of the thread of each environment.
-        ask_stage: text; the stage of that thread from one step to the next.
+        envs: list of batched environments. An environment must not write again to an array that it returned.
+        specs: `EnvSpecs` of the environments.
+        policy: `Policy` that chooses the actions.
+        unroll_length: int, T, transitions of an unroll.
+        ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version). It is called while
+            the graph is traced, and adds the operations that choose an action.
+        clocks: list with a `StageClock` for each environment, of the thread that steps it.
+        overwrite_policy_output: bool, as in `Driver`.
+        env_turn: `Semaphore` with one permit, if only one environment may step at a time; else None.
+        sticky: bool, as in `DriverSettings`.
+        ask_stage: text, the stage in which the clock counts the time between two steps.
 
     Attributes:
-        calls: list of what each environment does now: None, or ("reset" or "step", since when in seconds of
-            `time.monotonic`) while a call of it has not returned.
+        calls: list with an entry for each environment: None, or, while `reset` or `step` runs, the pair of
+            "reset" or "step" and the start in seconds of `time.monotonic`.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class EnvUnroller:
             raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
         mismatch = find_mismatch(policy.action_spec, specs.action)
         if mismatch:
-            raise ConfigError(f"the policy's action_spec is not that of the environments: {mismatch}")
+            raise ConfigError(
+                f"the policy's action_spec differs from the environments' action_spec: {mismatch}"
+            )
         self._envs = envs
         self._specs = specs
         self._state_spec = policy.policy_step_spec.state
@@ -76,16 +81,18 @@ class EnvUnroller:
         self._overwrites = overwrite_policy_output
         self._env_turn = env_turn
         self._sticky = sticky
-        self._last_steps = [None] * len(envs)  # what `_step` has returned, if sticky
+        self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
-        self._calls_of_graphs = []  # the functions that the graphs of this object call
+        # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
+        # keep them until the process ends.
+        self._calls_of_graphs = []
         self._closed = False
-        self._floats = []  # pairs of name and shape of what `_check_finite` checks
+        self._floats = []  # (name, shape) of the arrays in the message of `_check_finite`, in order
         self._errors = {}  # env_index -> the exception that its environment raised
         self._has_owner = bool(specs.policies)
         self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
         self._action_spec = add_leading_dims(specs.action, specs.batch_size)
-        # What the arrays of each step must be, to check that at the price of a comparison.
+        # The types that the arrays of every step must have: `_pack` checks them with one comparison of lists.
         observation_spec, _ = self._split(envs[0].observation_spec())
         arrays = tf.nest.flatten(observation_spec)
         self._is_nested = tf.nest.is_nested(observation_spec)
@@ -94,9 +101,10 @@ class EnvUnroller:
         self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
 
     def run(self, function, env_index, *args):
-        """Calls a traced function (env_index, *args) for an environment; here `env_index` is an int.
+        """Calls a traced function (env_index, *args) for the environment `env_index`, an int.
 
-        It raises what the environment raised, with its own traceback. TensorFlow would pass on its text.
+        An error of the environment is raised again as the original exception, with its traceback.
+        TensorFlow keeps only the text of it.
         """
         try:
             return function(tf.constant(env_index, tf.int32), *args)
@@ -104,12 +112,13 @@ class EnvUnroller:
             cause = self._errors.get(env_index) or self._find_not_finite(env_index, error.message)
             if cause is None:
                 raise
+        # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
         raise cause
 
     def close(self):
         """Refuses all further calls of environments; from any thread. Calls that have begun go on.
 
-        An environment without an entry in `calls` is not called any more afterwards.
+        Afterwards no call begins any more: an environment whose entry in `calls` is None can be closed.
         """
         self._closed = True
 
@@ -122,7 +131,7 @@ class EnvUnroller:
     def next_frame(self, env_index, policy_step, is_held=None):
         """Steps an environment with the action of a `PolicyStep`; returns a `Frame`.
 
-        Sub-environments where `is_held`, bool [B], do not step: they return the same FIRST step again.
+        Where `is_held`, bool [B], is True, a sub-environment does not step: it returns its FIRST step again.
         """
         action = policy_step.action
         inputs = tf.nest.flatten(action)
@@ -131,17 +140,19 @@ class EnvUnroller:
         else:
             time_step, env_info = self._call_env(EnvUnroller._step_or_hold, env_index, is_held, *inputs)
         if self._overwrites:
-            with tf.control_dependencies([time_step.step_type]):  # The action that led to this time step.
+            # After the step: the environment then knows the action that led to this time step.
+            with tf.control_dependencies([time_step.step_type]):
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
+        # A FIRST step has no action before it: the one that was sent has only caused the reset.
         time_step = time_step._replace(prev_action=zero_where(time_step.is_first(), action))
         return Frame(time_step, policy_step.state, env_info)
 
     def unroll(self, env_index, frame):
-        """Asks for an action and steps, T times, from a `Frame`: the last one of the unroll before.
+        """Asks for an action and steps, T times. It starts at `frame`, the last `Frame` of the unroll before.
 
         Returns:
-            the last `Frame`, which is row 0 of the next unroll; and the unroll, an `Experience` with
-            `env_info`, if the environments have any.
+            the last `Frame`, which is row 0 of the next unroll; and the unroll, an `Experience` of
+            [T+1, B, ...], `state` [B, ...]. Its `env_info` is a dict of [T+1, B], or () without info keys.
         """
         length = self._unroll_length
         seen = _write(_make_arrays(length + 1, _seen(frame)), 0, _seen(frame))
@@ -150,7 +161,8 @@ class EnvUnroller:
         def body(t, frame, seen, answers):
             policy_step, version = self._ask(env_index, frame.time_step, frame.state)
             answers = _write(answers, t, _answer(policy_step, version))
-            # An episode that begins at row 1 follows one that ended in the unroll before: it goes on.
+            # A FIRST step in row 0 or 1 begins the episode of this unroll: in row 1 it follows a LAST step,
+            # the end of the unroll before. A FIRST step in a later row waits for the next unroll.
             is_held = frame.time_step.is_first() & (t > 1) if self._sticky else None
             frame = self.next_frame(env_index, policy_step, is_held)
             return t + 1, frame, _write(seen, t + 1, _seen(frame)), answers
@@ -159,7 +171,8 @@ class EnvUnroller:
         start = (tf.constant(0), frame, seen, answers)
         _, last, seen, answers = tf.while_loop(lambda t, *_: t < length, body, start, parallel_iterations=1)
         time_step, env_info = tf.nest.pack_sequence_as(_seen(frame), [array.stack() for array in seen])
-        # Row T has no answer yet. That of row T-1 has a probability, as one of zeros might not.
+        # Row T has no answer yet: it is given in the next unroll. The answer of row T-1 stands in for it,
+        # because losses compute the log probability of every row, which of zeros may not be finite.
         rows = [*range(length), length - 1]
         answers = [array.gather(rows) for array in answers]
         action, info, version = tf.nest.pack_sequence_as(self._answer_spec, answers)
@@ -184,19 +197,22 @@ class EnvUnroller:
     def _check_finite(self, env_index, unroll):
         """Returns the reward of an unroll; fails unless rewards and float observations are finite.
 
-        `_find_not_finite` reads the error's message. A branch that calls Python costs 40 us more.
+        The message of the error has all numbers; `_find_not_finite` finds the place in it.
         """
-        names, arrays = zip(*_get_floats(unroll), strict=True)
+        leaves = [("reward", unroll.reward)]
+        leaves += [(f"observation {path}".strip(), x) for path, x in list_leaves(unroll.observation)]
+        names, arrays = zip(*(leaf for leaf in leaves if leaf[1].dtype.is_floating), strict=True)
         self._floats = [(name, x.shape.as_list()) for name, x in zip(names, arrays, strict=True)]
         are_finite = tf.stack([tf.reduce_all(tf.math.is_finite(x)) for x in arrays])
-        # `tf.Assert` would put it into a `tf.cond`, which costs 40 us.
+        # Not `tf.Assert`, which wraps this in a `tf.cond` that costs 40 us. So would a branch into Python.
         data = [tf.constant(_NOT_FINITE), *arrays]
         fine = tf.raw_ops.Assert(condition=tf.reduce_all(are_finite), data=data, summarize=-1)
+        # The executor runs operations that do not depend on each other in any order.
         with tf.control_dependencies([fine]):
             return tf.identity(unroll.reward)
 
     def _find_not_finite(self, env_index, message):
-        """Makes an EnvError of the message of `_check_finite`; None for any other message."""
+        """Makes an EnvError from the message of `_check_finite`; returns None for any other message."""
         _, found, text = message.partition(f"[{_NOT_FINITE}]")
         values = iter(re.findall(r"[^][\s]+", text))
         for name, shape in self._floats if found else ():
@@ -213,13 +229,14 @@ class EnvUnroller:
         return None
 
     def _name_env_info(self, env_info):
-        """Makes a dict of [T+1, B] from the `env_info` of an unroll's rows, [T+1, K, B]; () without keys."""
+        """Turns `env_info` of [T+1, K, B] into a dict of [T+1, B] by key; () without keys."""
         keys = self._specs.info_keys
         return dict(zip(keys, tf.unstack(env_info, axis=1), strict=True)) if keys else ()
 
     def _call_env(self, method, *inputs):
-        """Resets or steps an environment; returns what `Frame` holds of it; prev_action and env_id are ()."""
+        """Resets or steps; returns a `TimeStep`, without prev_action and env_id, and env_info."""
         num_signals, num_keys = self._num_signals, len(self._specs.info_keys)
+        # `_pack` puts the signals and the info into the rows of this one array.
         packed_spec = tf.TensorSpec((num_signals + num_keys, self._specs.batch_size), tf.float32)
         call = lambda: self._call_python(method, inputs, (packed_spec, self._observation_spec))  # noqa: E731
         packed, observation = call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
@@ -233,22 +250,26 @@ class EnvUnroller:
 
     def _call_python(self, method, inputs, spec):
         """Calls `method` from the graph with NumPy arrays, `env_index` first; returns a nest like `spec`."""
-        # A weak reference, since `self` keeps `call`: so both are freed at once.
+        # A weak reference: `self` keeps `call`, and without a cycle both are freed at once, with the
+        # environments, not at some later garbage collection.
         reference = weakref.ref(self)
-
         stage = "reset" if method is EnvUnroller._reset else "step"
-        times = 0 if method is EnvUnroller._get_taken_action else 1  # it is a part of the step before
+        times = 0 if method is EnvUnroller._get_taken_action else 1  # which is a part of the step before
 
         def call(env_index, *arrays):
             keep_python_thread()
             unroller = reference()
             clock = unroller._clocks[env_index]
+            # First the entry, then the look at `_closed`: `close` sets `_closed` before anyone reads `calls`,
+            # so an environment either shows that it is called, or is not called any more.
             unroller.calls[env_index] = stage, clock.lap(unroller._ask_stage, times=times)
             try:
                 if unroller._closed:
                     raise RuntimeError("the driver was interrupted")
                 return method(unroller, env_index, *arrays)
             except BaseException as error:
+                # TensorFlow raises another error with this text, in the thread that called the graph. `run`
+                # finds the original here.
                 name = name_env(env_index, unroller._envs[env_index])
                 unroller._errors[int(env_index)] = error = contain(error, name)
                 raise error
@@ -271,7 +292,7 @@ class EnvUnroller:
         return self._pack(env_index, self._envs[env_index].step(action))
 
     def _step_or_hold(self, env_index, is_held, *action):
-        """As `_step`; returns the step before again if all sub-environments are held."""
+        """Steps the sub-environments that are not held; if all are held, returns the last outputs again."""
         if not is_held.all():
             if is_held.any():
                 self._envs[env_index].hold(is_held.nonzero()[0].tolist())
@@ -283,14 +304,14 @@ class EnvUnroller:
         mismatch = find_mismatch(action, self._action_spec)
         if mismatch:
             raise ConfigError(
-                f"envs[{env_index}].taken_action() returned what its specs do not say: {mismatch}"
+                f"envs[{env_index}].taken_action() returned an action that does not fit its spec: {mismatch}"
             )
         return [np.asarray(x) for x in tf.nest.flatten(action)]
 
     def _pack(self, env_index, time_step):
         """Checks a time step of NumPy arrays against the specs, and packs it for TensorFlow.
 
-        On the hot path, so each check is one comparison as long as the step fits.
+        It runs at every step, so each check is one comparison as long as the step fits.
         """
         nested, owner = self._split(time_step.observation)
         observation = [np.asarray(x) for x in tf.nest.flatten(nested)]
@@ -326,7 +347,7 @@ class EnvUnroller:
         return [packed, *observation]
 
     def _split(self, observation):
-        """Takes the owner out of an observation, or of its spec: the rest, and the owner or None."""
+        """Splits an observation, or its spec, into the environment's own and the owner, or None."""
         if self._has_owner:
             return observation[OBSERVATION], observation[OWNER]
         return observation, None
@@ -354,20 +375,13 @@ def _check_holds(sticky, envs, batch_size):
             )
 
 
-def _get_floats(unroll):
-    """The pairs of name and tensor of an unroll's reward and of the floats in its observation."""
-    observation = list_leaves(unroll.observation)
-    named = [(f"observation {path}".strip(), x) for path, x in observation if x.dtype.is_floating]
-    return [("reward", unroll.reward), *named]
-
-
 def _seen(frame):
-    """What an unroll keeps of each `Frame`. It keeps the state of row 0 alone."""
+    """Returns the part of a `Frame` that an unroll keeps for each row. It keeps the state only of row 0."""
     return frame.time_step, frame.env_info
 
 
 def _answer(policy_step, version):
-    """What an unroll keeps of each answer."""
+    """Returns the part of an answer that an unroll keeps for each row."""
     return policy_step.action, policy_step.info, version
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The weights of a policy as NumPy arrays, which travel to other processes."""
+"""Reading and setting the weights of a policy as NumPy arrays, to send them to other processes."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,12 +8,12 @@ from alf.errors import ConfigError
 
 
 def get_weights(policy, dtype="float32"):
-    """Returns the values of a policy's variables for `Collector.collect`, a list of arrays.
+    """Returns the values of a policy's variables, a list of arrays, for `set_weights` of a copy.
 
     Args:
         policy: `Policy`.
-        dtype: "float32", "float16" or "bfloat16", in which trainable float32 variables travel. Others, such
-            as counters and the statistics of data transformers, keep theirs.
+        dtype: "float32", "float16" or "bfloat16", the type of the arrays of trainable float32 variables.
+            Other variables, such as counters and the statistics of data transformers, keep their types.
     """
     trainable = {id(v) for v in policy.trainable_variables}
     short = tf.as_dtype(dtype).as_numpy_dtype
@@ -26,7 +26,7 @@ def get_weights(policy, dtype="float32"):
 
 
 def set_weights(policy, weights):
-    """Gives a policy what `get_weights` returned; a ConfigError if that was of another policy."""
+    """Sets the variables of a policy to values from `get_weights`; ConfigError if their shapes do not fit."""
     ours, theirs = [v.shape for v in policy.variables], [np.shape(x) for x in weights]
     if ours != theirs:
         raise ConfigError(f"the weights are of another policy: their shapes are {theirs}, not {ours}")

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Elo ratings of a policy and of the past versions of it that it plays against."""
+"""Elo ratings of a policy, and of its past versions as its opponents."""
 
 import collections
 
@@ -22,20 +22,20 @@ def expect_score(rating, other):
 
 @configurable("alf.training", role=Role.MEASUREMENT)
 class EloRating(Metric):
-    """The rating of the policy that learns, number 0 in `LogRecord.owner`. All others play versions of it.
+    """The rating of the learning policy, number 0 in `LogRecord.owner`; all others are versions of it.
 
-    After each game in which that policy meets a version, both ratings move by `k_factor` times the difference
-    of score and expected score: one up, the other down. The higher return of a game wins. If several
-    opponents are in a game, each of them counts as a game of its own, and the moves are divided by their
-    number. A version is the `policy_version` of the opponent. A game in which that has changed is not rated.
+    After each game against a version, the ratings of the policy and the version move by `k_factor` times the
+    difference between score and expected score: one up, the other down. The player with the higher return
+    wins. With several opponents in a game, each opponent counts as a game, and the moves are divided by the
+    number of opponents. A version is the `policy_version` of the opponent. A game is not rated if it changes.
 
-    A game is over where no agent goes on. All agents must be rows of one environment, row = game * A + agent.
+    A game is over when no agent goes on. All agents must be rows of one environment, row = game * A + agent.
 
     Args:
         num_agents: int, A, at least 2.
         k_factor: number above 0.
-        first_rating: number, of the first version.
-        window: int; how many of the last games count for `score`.
+        first_rating: number, the rating of the first version.
+        window: int, the number of last games that `score` averages over.
 
     Attributes:
         score: `EpisodeMetric`, the mean score against versions.
@@ -57,10 +57,10 @@ class EloRating(Metric):
         self.score = EpisodeMetric("league/Score", self._scores)
         self._versions = {}  # version -> rating
         self._unfinished = {}  # first env id of a batch -> `_Episodes`
-        self._players = {}  # (first env id, game) -> players whose episodes have ended
+        self._players = {}  # (first env id, game) -> `_Player`s whose episodes have ended
 
     def rate(self, version):
-        """Returns the rating of a version; a new one has that of the policy that learns."""
+        """Returns the rating of a version; a new version starts with the rating of the learning policy."""
         return self._versions.setdefault(version, self._rating)
 
     def keep(self, versions):
@@ -70,7 +70,7 @@ class EloRating(Metric):
                 del self._versions[version]
 
     def expect_scores(self, versions):
-        """Returns the expected scores of the policy that learns against a list of versions, float [N]."""
+        """Returns the expected scores of the learning policy against a list of N versions, float [N]."""
         return expect_score(self._rating, np.array([self.rate(version) for version in versions]))
 
     def __call__(self, record):
@@ -84,7 +84,7 @@ class EloRating(Metric):
         is_over = ends & ~(games == MID).any(axis=2)
         for t, game in np.argwhere(ends | begins).tolist():
             players = self._players.setdefault((key, game), [])
-            if begins[t, game]:  # also where a game was broken off
+            if begins[t, game]:  # players of a game that was broken off are forgotten
                 players.clear()
                 continue
             for row in range(game * self._num_agents, (game + 1) * self._num_agents):
@@ -101,7 +101,7 @@ class EloRating(Metric):
         return float(self._rating)
 
     def get_state(self):
-        pairs = list(self._versions.items())  # at once, as in `keep`
+        pairs = list(self._versions.items())  # a copy, as in `keep`
         return {"rating": self._rating, "versions": [list(pair) for pair in pairs]}
 
     def set_state(self, state):
@@ -112,6 +112,7 @@ class EloRating(Metric):
         own = [player for player in players if player.owner == 0]
         others = [player for player in players if player.owner != 0 and player.version is not None]
         pairs = [(one, other) for one in own for other in others]
+        # All scores are expected with the ratings before the game, so the order of the pairs does not matter.
         moves = []
         for one, other in pairs:
             score = 0.5 + 0.5 * np.sign(one.total - other.total)
@@ -137,13 +138,13 @@ class _Episodes:
         """Takes a `LogRecord`.
 
         Returns:
-            two arrays [T, B], of the episode of each step: the rewards up to it, and the first version.
+            two arrays [T, B] for the episode of each step: the sum of rewards so far, and the first version.
         """
         length, batch_size = record.step_type.shape
         is_first = record.step_type == FIRST
         reward = record.reward.reshape(length, batch_size, -1).sum(axis=2)
         sums = reward.cumsum(axis=0)
-        # The last FIRST row up to each row, whose reward does not count; -1 where the episode has begun in an
+        # For each row the last FIRST row up to it, whose reward does not count; -1 if the episode began in an
         # earlier record.
         begin = np.maximum.accumulate(np.where(is_first, np.arange(length)[:, np.newaxis], -1), axis=0)
         here, rows = np.maximum(begin, 0), np.arange(batch_size)

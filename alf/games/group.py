@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PolicyGroup: several policies, each of which acts in rows of its own."""
+"""PolicyGroup: several policies that act in different rows of the same environments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,20 +15,19 @@ from alf.schedules import Progress
 
 
 class PolicyGroup(CopyableModule):
-    """Acts as the policy whose row it is. It has the place of a `Policy` in drivers, agents and collectors.
+    """Several policies in the place of one `Policy`: in each row the owner of the row acts.
 
-    The observation is that of a `MappedEnvironment`: "owner" says which policy acts in a row, "observation"
-    is what it sees. Each policy is called once for all of its rows. What policies keep and answer, states and
-    infos, are dicts with an entry for each kind of specs; a row fills that of its policy, the others are
+    The observation comes from a `MappedEnvironment`: "owner" is the policy that acts in a row, "observation"
+    is its own observation. Each policy is called once for all of its rows. States and infos of the group are
+    dicts with an entry for each kind of specs. A row fills the entry of its policy; its other entries are
     zeros.
 
     Args:
         policies: dict of `Policy` by name; the order gives the numbers in "owner".
-        observation_spec, action_spec: of the environment, nests of unbatched tensor specs.
+        observation_spec, action_spec: nests of unbatched tensor specs of the environment.
         spaces: dict from each name to the entry of the environment's observation and action that the policy
-            uses, or to None if it uses all entries; None where all agents have the same spaces, and there are
-            no entries.
-        frozen: names of policies that do not learn: `progress` does not count their updates.
+            uses, or to None if it uses all entries. None if all agents have the same spaces, without entries.
+        frozen: names of policies that do not learn; `progress` does not count their updates.
 
     Attributes:
         policies, observation_spec, action_spec, spaces: as above.
@@ -64,46 +63,48 @@ class PolicyGroup(CopyableModule):
 
     @property
     def time_step_spec(self) -> TimeStep:
-        """As `Policy.time_step_spec`."""
+        """`TimeStep` of unbatched specs, as `Policy.time_step_spec`."""
         one = self.policies[self.names[0]].time_step_spec
         return one._replace(observation=self.observation_spec, prev_action=self.action_spec)
 
     @property
     def policy_step_spec(self) -> PolicyStep:
-        """As `Policy.policy_step_spec`; state and info are dicts."""
+        """`PolicyStep` of unbatched specs for `rollout`; state and info are dicts."""
         return PolicyStep(self.action_spec, self._gather_states("policy_step_spec"), self.info_spec)
 
     @property
     def predict_step_spec(self) -> PolicyStep:
-        """As `Policy.predict_step_spec`; the state is a dict."""
+        """`PolicyStep` of unbatched specs for `predict`, without info; the state is a dict."""
         return PolicyStep(self.action_spec, self._gather_states("predict_step_spec"))
 
     def version_spec(self, batch_size: int) -> tf.TensorSpec:
-        """Describes what `read_version` returns for so many rows."""
+        """Returns the spec of `read_version` for `batch_size` rows."""
         return tf.TensorSpec((batch_size,), tf.int64)
 
     def read_version(self, time_step: TimeStep) -> Array:
-        """How many updates the weights of each row's policy have seen, int64 [B]."""
+        """Returns the version of the weights of each row's policy, its number of updates, int64 [B]."""
         updates = [policy.progress.updates.read_value() for policy in self.policies.values()]
         return tf.gather(tf.stack(updates), time_step.observation[OWNER])
 
     def rollout(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        """Acts to collect experience, as `Policy.rollout` does."""
+        """Chooses actions to collect experience, as `Policy.rollout` does."""
         return self._act("rollout", time_step, state, self.policy_step_spec)
 
     def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        """Acts as well as it can, as `Policy.predict` does."""
+        """Chooses the best actions, as `Policy.predict` does."""
         return self._act("predict", time_step, state, self.predict_step_spec)
 
     def view_specs(self, name: str) -> tuple[NestedSpec, NestedSpec]:
-        """The specs of the observation and of the action of one policy, two nests of unbatched specs."""
+        """Returns the specs of the observation and the action of one policy, nests of unbatched specs."""
         return self._pick(name, self.observation_spec[OBSERVATION]), self._pick(name, self.action_spec)
 
     def view(self, name: str, rows: Any) -> Any:
-        """What concerns one policy: a `TimeStep`, an `Experience` or an `ActionRequest`-like tuple of it.
+        """Returns rows with only the data of one policy.
 
-        Of `observation`, `prev_action` and, where there are such fields, `action`, `info` and `state`, it
-        keeps the policy's part.
+        Args:
+            name: the policy's name.
+            rows: `TimeStep` or `Experience`. The result has the policy's part of `observation`, `prev_action`
+                and, in an `Experience`, of `action`, `info` and `state`. It has all rows.
         """
         parts = {
             "observation": self._pick(name, rows.observation[OBSERVATION]),
@@ -117,11 +118,11 @@ class PolicyGroup(CopyableModule):
         return rows._replace(**parts)
 
     def _find_entry(self, name):
-        """The entry of observation and action that a policy uses; None for all there is."""
+        """Returns the entry of observation and action that a policy uses; None if it uses all."""
         return None if self.spaces is None else self.spaces[name]
 
     def _pick(self, name, nest):
-        """What a policy uses of an action, or of an observation without owners."""
+        """Returns the policy's part of an action, or of an observation without owners."""
         entry = self._find_entry(name)
         return nest if entry is None else nest[entry]
 
@@ -129,6 +130,8 @@ class PolicyGroup(CopyableModule):
         return {slot: getattr(self.policies[slot], spec).state for slot in self._slots.values()}
 
     def _act(self, method, time_step, state, spec):
+        # The number of rows of a policy changes from call to call, so its batch has no static size; the
+        # stitched answers have one again.
         owner = time_step.observation[OWNER]
         indices, answers = [], []
         for number, (name, policy) in enumerate(self.policies.items()):
@@ -146,7 +149,7 @@ class PolicyGroup(CopyableModule):
         return tf.nest.map_structure(merge, *answers)
 
     def _widen(self, name, policy_step, spec, num_rows):
-        """Makes a `PolicyStep` of the group of one of a policy: what is not the policy's is zeros."""
+        """Turns the `PolicyStep` of a policy into one of the group, with zeros in the entries of others."""
         zeros = zeros_from_spec(spec, num_rows)
         slot = self._slots[name]
         action, entry = policy_step.action, self._find_entry(name)
@@ -157,7 +160,7 @@ class PolicyGroup(CopyableModule):
 
 
 def _find_slots(policies):
-    """The name of the first policy of the same specs of state and info, for each policy."""
+    """Returns a dict from each policy to the first policy with the same specs of state and info."""
     slots = {}
     for name, policy in policies.items():
         same = (

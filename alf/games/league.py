@@ -29,27 +29,27 @@ _SAMPLING = ("uniform", "latest", "prioritized")
 
 @configurable("alf.training")
 class League(Policies):
-    """The policy "main" learns in games against past versions of itself, which are kept on disk.
+    """The policy "main" learns in games against past versions of itself.
 
-    The opponents, "opponent_0" and so on, do not learn. Each has the weights of one version, and gets those
-    of another one now and then. Where a game begins, seats are drawn: "main" has all of them, or it has one
-    of them and opponents have the others. The versions are files "N.npz" in the folder "league" of the
-    run's directory, of the weights after N updates; the first one has the initial weights. `EloRating` rates
-    them.
+    The opponents, "opponent_0" and so on, do not learn. Each has the weights of a version, which is drawn
+    anew from time to time. When a game begins, seats are drawn: "main" has all seats, or "main" has one seat
+    and opponents have the others. A version is a file "N.npz" in the folder "league" of the run's directory,
+    with the weights after N updates; the first one has the initial weights. `EloRating` rates the versions.
 
     All agents must have the same spaces.
 
     Args:
-        num_opponents: K, int; versions that play at the same time.
+        num_opponents: int, K, versions that play at the same time.
         self_play: probability that "main" has all seats of a game.
         snapshot_interval: updates of "main" between two versions.
-        draw_interval: updates of "main" after which each opponent gets a version that is drawn anew.
-        sampling: how versions are drawn. "uniform": each with the same probability. "latest": the newest one.
-            "prioritized": in proportion to (1 - p)^2, where p is the expected score of "main" against the
-            version: strong ones more often (AlphaStar, 10.1038/s41586-019-1724-z, "hard").
-        max_versions: int; if there are more, those that lie closest together are deleted, one after another,
-            never the first or the newest.
-        num_sequences: as in `Policies`, of "main".
+        draw_interval: updates of "main" after which a version is drawn anew for each opponent.
+        sampling: how versions are drawn. "uniform": each with the same probability. "latest": always the
+            newest. "prioritized": with a probability in proportion to (1 - p)^2, where p is the expected
+            score of "main" against the version, so strong versions play more often (AlphaStar,
+            10.1038/s41586-019-1724-z, "hard").
+        max_versions: int, the most versions that are kept. Beyond it, versions whose neighbours are closest
+            together are deleted, one after another, but never the first or the newest.
+        num_sequences: int, or dict with the entry "main": sequences in a batch, as in `Policies`.
         elo_ctor: callable (num_agents) -> `EloRating`.
     """
 
@@ -75,14 +75,14 @@ class League(Policies):
         super().__init__(names, self._draw_seats, self._opponents, num_sequences=num_sequences)
 
     def wrap(self, env: Environment, seed: int | None) -> Environment:
-        """As `Policies.wrap`; a ConfigError if there is nobody to play against."""
+        """Makes a `MappedEnvironment`, as `Policies.wrap`; ConfigError if a game has only one agent."""
         env = super().wrap(env, seed)
         if len(env.agents) < 2:
             raise ConfigError("Experiment.policies is a League: the environment must have two agents or more")
         return env
 
     def make_watchers(self, agents: Sequence[str]) -> tuple[Sequence[Metric], Sequence[Callback]]:
-        """As in `Policies`: the ratings, and what keeps the versions."""
+        """Returns the metrics of the ratings, and the callback that keeps and draws versions."""
         elo = self._elo_ctor(num_agents=len(agents))
         settings = self._snapshot_interval, self._draw_interval, self._sampling, self._max_versions
         return (elo, elo.score), (_LeagueCallback(self._opponents, elo, *settings),)
@@ -97,7 +97,7 @@ class League(Policies):
 
 
 class _LeagueCallback(Callback):
-    """Keeps versions of "main", and gives them to the opponents; the arguments are as in `League`."""
+    """Saves versions of "main", and loads them into the opponents. Arguments are as in `League`."""
 
     def __init__(self, opponents, elo, snapshot_interval, draw_interval, sampling, max_versions):
         self._opponents, self._elo = opponents, elo
@@ -105,12 +105,13 @@ class _LeagueCallback(Callback):
         self._sampling = sampling
         self._max_versions = max_versions
         self._versions = None
-        self._drawn = None  # the updates when opponents were drawn
+        self._drawn = None  # the updates of "main" when versions were last drawn
 
     def on_begin(self, trainer):
         self._versions = Versions(os.path.join(trainer.root_dir, FOLDER))
         main = trainer.learner.policy.policies[MAIN]
-        # Those that came after the checkpoint that the run continues from are of another future.
+        # A run that continues from a checkpoint makes later versions anew: files with higher numbers come
+        # from training after the checkpoint, which is lost.
         for version in self._versions.list():
             if version > int(main.progress.updates):
                 self._versions.delete(version)
@@ -128,7 +129,7 @@ class _LeagueCallback(Callback):
             self._draw(trainer)
 
     def _save(self, main):
-        """Keeps the present weights. A full disk must not end the run."""
+        """Saves the present weights as a version. An error, of a full disk for example, is only logged."""
         try:
             self._versions.save(main)
         except OSError as error:
@@ -139,20 +140,21 @@ class _LeagueCallback(Callback):
         self._elo.keep(self._versions.list())
 
     def _draw(self, trainer):
-        """Gives each opponent a version."""
+        """Draws a version for each opponent and loads it."""
         policies, versions = trainer.learner.policy.policies, self._versions.list()
         self._drawn = int(policies[MAIN].progress.updates)
-        # A run that continues must not repeat what it drew.
+        # The updates are part of the seed, so a run that continues does not repeat its first draws.
         seed = global_seed()
         rng = np.random.default_rng(None if seed is None else [seed, self._drawn])
         shares = share_games(self._sampling, self._elo.expect_scores(versions))
         for name in self._opponents:
+            # This writes to the learner's variables, which actors may read. With copies, they get them below.
             self._versions.load(int(rng.choice(versions, p=shares)), policies[name])
         trainer.driver.publish_soon()
 
 
 class Versions:
-    """Past weights of a policy: files "N.npz" in a folder, of the weights after N updates."""
+    """Past weights of a policy: files "N.npz" in a folder, with the weights after N updates."""
 
     def __init__(self, folder):
         self._folder = folder
@@ -165,14 +167,14 @@ class Versions:
         return list(self._versions)
 
     def save(self, policy):
-        """Keeps the weights of a `Policy`; OSError if they cannot be written."""
+        """Saves the weights of a `Policy`; OSError if the file cannot be written."""
         version = int(policy.progress.updates)
         with replace_file(self._path(version)) as file:
             np.savez(file, *get_weights(policy))
         self._versions = sorted({*self._versions, version})
 
     def load(self, version, policy):
-        """Gives a policy the weights of a version; its `progress` tells them apart."""
+        """Sets a policy to the weights of a version, and its `progress` to the updates of the version."""
         path = self._path(version)
         try:
             with np.load(path) as arrays:
@@ -190,9 +192,11 @@ class Versions:
 
 
 def share_games(sampling, expected_scores):
-    """Returns the probability of each version, float [N], from the expected scores against them.
+    """Returns the probability with which each version is drawn, float [N].
 
-    They are in the order of age, the newest one last; `sampling` is as in `League`.
+    Args:
+        sampling: text, as in `League`.
+        expected_scores: float [N], expected scores of "main" against the versions, the newest version last.
     """
     if sampling == "latest":
         return np.eye(len(expected_scores))[-1]
@@ -201,6 +205,6 @@ def share_games(sampling, expected_scores):
 
 
 def find_crowded(versions):
-    """Returns the version whose neighbours are closest together: neither the first nor the last one."""
+    """Returns the version whose two neighbours are closest together; never the first or the last."""
     middle = range(1, len(versions) - 1)
     return versions[min(middle, key=lambda i: versions[i + 1] - versions[i - 1])]

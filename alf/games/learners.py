@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""LearnerGroup: the learners of several policies, each with its own replayer, optimizer and counters."""
+"""LearnerGroup: several learners, one for each policy that learns, in the place of one."""
 
 import collections
 from collections.abc import Sequence
@@ -22,36 +22,37 @@ from alf.schedules import Progress
 class BatchShape(NamedTuple):
     """The shape of the batches of one policy.
 
-    A batch has `num_sequences` sequences; a sequence is what a row did in an unroll.
+    A sequence is one row of an unroll: T+1 steps of one sub-environment or agent.
     """
 
-    num_sequences: int
+    num_sequences: int  # of a batch
     # Whether each sequence is an unroll of one row, [num_sequences, T+1, 1, ...]: replay buffers need that,
-    # because they keep the steps of each row apart. Else they are side by side, [1, T+1, num_sequences, ...].
+    # because they keep the steps of each row apart. If not, they are side by side, [1, T+1, num_sequences,
+    # ...].
     splits_rows: bool
 
 
 class LearnerGroup(tf.Module):
-    """Learns with several policies: a driver and a trainer use it as they use a `Learner`.
+    """The learners of several policies. A driver and a trainer use it like a `Learner`.
 
-    `observe` splits the rows of unrolls among the policies that acted in them. Once a policy has enough
-    sequences for a batch, `train` lets its learner observe the batch and train. Sequences that are too few
-    wait for the next unrolls. Policies without a learner act and never change.
+    `observe` splits the rows of unrolls among the policies that acted in them. When a policy has enough
+    sequences for a batch, `train` lets its learner observe the batch and train; until then its sequences wait
+    for the next unrolls. Policies without a learner act, but do not change.
 
     Args:
         policy: `PolicyGroup` that acts.
-        learners: dict of `Learner` by the name of their policies; one at least.
+        learners: dict from a policy's name to its `Learner`; at least one.
         num_sequences: dict from each name to the sequences of a batch.
-        metrics, callbacks: what watches over the policies: lists of `Metric`s, which a driver adds to its
-            own, and of `Callback`s, which a trainer calls before its own.
+        metrics: list of `Metric`s that a driver adds to its own.
+        callbacks: list of `Callback`s that a trainer calls before the user's own.
 
     Attributes:
         policy, learners, metrics, callbacks: as above.
         shapes: dict from each name to its `BatchShape`.
-        needs_fresh_experience, uses_env_info: whether those of any learner are True.
-        peers: `Peers`, of this process alone.
-        on_diverged: callable (name, error) that takes the DivergedError of a policy, and sees to it that this
-            one copies another policy. None: `train` raises the error.
+        needs_fresh_experience, uses_env_info: bools, True if the attribute of any learner is True.
+        peers: `Peers` of only this process.
+        on_diverged: callable (name, DivergedError) that is called when a policy has diverged, and must make
+            it copy another policy. None: `train` raises the error.
     """
 
     def __init__(
@@ -88,29 +89,33 @@ class LearnerGroup(tf.Module):
 
     @property
     def counters(self) -> list[tf.Variable]:
-        """As `Learner.counters`, of all learners."""
+        """A list of the counters of all learners."""
         return [counter for learner in self.learners.values() for counter in learner.counters]
 
     def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
-        """As `Learner.check_batch`, for the batches of each policy; only `unroll_length` matters."""
+        """Raises ConfigError if the batches of a policy do not fit the settings of its learner.
+
+        Only `unroll_length` matters: `num_sequences` decides about the other dimensions.
+        """
         for name, learner in self.learners.items():
             count, splits = self.shapes[name]
             learner.check_batch(*((count, unroll_length, 1) if splits else (1, unroll_length, count)))
 
     def synchronize(self) -> None:
-        """Does nothing: there are no other learner processes."""
+        """Does nothing: a group runs in one learner process."""
 
     def observe(self, experience: Experience) -> None:
-        """Splits an `Experience` of [Q, T+1, B, ...], whose observation says who owns each row."""
+        """Splits an `Experience` of [Q, T+1, B, ...] by the owners of the rows in its observation."""
         self._inbox.add(experience)
 
     def train(self) -> dict[str, Array]:
-        """Lets each learner train on each of its batches that is complete.
+        """Lets each learner train on its complete batches.
 
         Returns:
-            dict of float32 scalars to show, "POLICY/loss" and so on, see `Learner.train`: the last ones of
-            each policy; and `policy_lag_min`, `policy_lag_mean` and `policy_lag_max` of the policy that has
-            trained last. Empty if no update was due.
+            dict of float32 scalars to show: the last results of `Learner.train` of each policy, with names
+                such as
+            "POLICY/loss"; and `policy_lag_min`, `policy_lag_mean` and `policy_lag_max` of the policy that
+            trained last. Empty if no update was made.
         """
         summaries = {}
         for name, batch in self._inbox.take():
@@ -120,12 +125,12 @@ class LearnerGroup(tf.Module):
         return self._show(summaries)
 
     def train_from_replay(self) -> dict[str, Array]:
-        """Lets each learner make updates while nothing is collected, see `Learner.train_from_replay`."""
+        """Lets each learner make updates from its replay buffer while nothing is collected."""
         made = {name: self._call(name, one.train_from_replay) for name, one in self.learners.items()}
         return self._show({name: summary for name, summary in made.items() if summary})
 
     def histograms(self) -> dict[str, Any]:
-        """As `Learner.histograms`, by "debug/POLICY/reward" and so on."""
+        """Returns the histograms of all learners, a dict of arrays by names such as "debug/POLICY/reward"."""
         arrays = {}
         for name, learner in self.learners.items():
             for path, array in learner.histograms().items():
@@ -134,35 +139,35 @@ class LearnerGroup(tf.Module):
         return arrays
 
     def replay_counts(self) -> dict[str, int]:
-        """As `Learner.replay_counts`, by "POLICY/dropped_steps" and so on."""
+        """Returns the counts of all replayers, a dict of ints by names such as "POLICY/dropped_steps"."""
         counts = {name: learner.replay_counts() for name, learner in self.learners.items()}
         return {f"{name}/{key}": n for name, found in counts.items() for key, n in found.items()}
 
     def copy_policy(self, parent: str, child: str) -> None:
-        """Lets the learner of one policy take over what another one has learned, see `Learner.copy_from`.
+        """Copies all learned variables of one policy's learner to another policy's learner.
 
         Args:
-            parent, child: names of policies that learn; `child` is the one that changes.
+            parent, child: names of policies that learn; `child` changes.
         """
         self.learners[child].copy_from(self.learners[parent])
 
     def note_copied_weights(self) -> None:
-        """As `Learner.note_copied_weights`, for each learner."""
+        """Tells each learner that its weights were copied from elsewhere."""
         for learner in self.learners.values():
             learner.note_copied_weights()
 
     def get_state(self) -> Any:
-        """As `Learner.get_state`, a dict by policy."""
+        """Returns the states of all learners that are not in variables, a dict by policy of JSON types."""
         return {name: learner.get_state() for name, learner in self.learners.items()}
 
     def set_state(self, state: Any) -> None:
-        """Restores what `get_state` returned. A learner that is new begins without."""
+        """Restores the states that `get_state` returned. A new learner keeps its initial state."""
         for name, learner in self.learners.items():
             if name in state:
                 learner.set_state(state[name])
 
     def _call(self, name, train):
-        """Calls a method of a learner that trains; returns its summary, empty if the policy diverged."""
+        """Calls `train`, a method of a learner; returns its summary, empty if the policy diverged."""
         try:
             return train()
         except DivergedError as error:
@@ -173,9 +178,11 @@ class LearnerGroup(tf.Module):
             return {}
 
     def _show(self, summaries):
-        """Returns what `train` does, from the summaries of the learners that made updates."""
+        """Makes the dict that `train` returns, from the summaries of the learners that made updates."""
         if not summaries:
             return {}
+        # Learners train in different iterations. The last values of the others are shown, too: curves have no
+        # gaps.
         shown = self._inbox.summaries
         shown |= {name: {f"{name}/{k}": x for k, x in summary.items()} for name, summary in summaries.items()}
         last = summaries[list(summaries)[-1]]
@@ -184,23 +191,25 @@ class LearnerGroup(tf.Module):
 
 
 class _Inbox:
-    """The experience of a `LearnerGroup` that no learner has observed yet. It is not saved in checkpoints.
+    """Experience of a `LearnerGroup` that no learner has observed yet. Checkpoints do not hold it.
 
-    An unroll holds B sequences. Each goes to every policy that acted in it, which is more than one where an
-    episode ended and the next one has another policy. Steps of others become FIRST steps, which are not
-    transitions, so each transition is learned by one policy. The other fields of these steps repeat a step of
-    the policy's own: data transformers and losses never see what another policy saw.
+    An unroll has B sequences. A sequence goes to each policy that acted in it; there are several if an
+    episode ended and another policy acts in the next one. For each of them, steps of other policies become
+    FIRST steps, which are not transitions, so only one policy learns from a transition. The other fields of
+    these steps repeat a step of the policy itself, so data transformers and losses never see data of another
+    policy.
 
     Attributes:
-        summaries: dict by policy of what its last updates showed. It is here because a `tf.Module` would
-            track the tensors.
+        summaries: dict from a policy to the dict of its last updates.
     """
 
     def __init__(self, group):
+        # Here and not in the group, which is a `tf.Module` and would track the tensors.
         self.summaries = {}
         self._policy, self._learners, self._shapes = group.policy, group.learners, group.shapes
         self._batches = []  # pairs of a name and an `Experience`, in the order in which they were complete
-        # Of each policy an `Experience` of [T+1, N, ...] in variables: the sequences that wait, and N.
+        # For each policy the sequences that wait, an `Experience` of [T+1, N, ...] in variables, and N. The
+        # graph reads and writes the variables; Python counts, so that it need not ask for their shapes.
         self._waiting, self._num_waiting = {}, collections.Counter()
         self._merge, self._split = GraphFunction(merge_unrolls), GraphFunction(self._split_unrolls)
 
@@ -212,6 +221,8 @@ class _Inbox:
                 if name not in self._waiting:
                     self._waiting[name] = self._make_waiting(name, merged)
                 some_wait = self._num_waiting[name] > 0
+                # `some_wait` is a bool of Python: one trace joins the sequences that wait, the other does not
+                # copy.
                 found, num_sequences = self._split(merged, name, some_wait)
                 count = self._num_waiting[name] + int(num_sequences)
                 num_batches, self._num_waiting[name] = divmod(count, size)
@@ -219,15 +230,16 @@ class _Inbox:
                 self._batches += [(name, batch) for batch in _cut(found, num_batches, size, axis)]
 
     def take(self):
-        """Returns the batches that are complete, pairs of a name and an `Experience`."""
+        """Removes the complete batches and returns them, a list of pairs of a name and an `Experience`."""
         batches, self._batches = self._batches, []
         return batches
 
     def _make_waiting(self, name, merged):
-        """Makes the variables, without sequences at first."""
+        """Makes the variables for sequences that wait, of N = 0 at first."""
         own = self._view(name, merged)
 
         def make(axis, x):
+            # The number of sequences changes, so it is None in the shape of the variable.
             shape = (*x.shape[:axis], None, *x.shape[axis + 1 :])
             zeros = tf.zeros([n or 0 for n in shape], x.dtype)
             return tf.Variable(zeros, trainable=False, shape=shape)
@@ -236,22 +248,23 @@ class _Inbox:
             return _map_sequences(make, own)
 
     def _split_unrolls(self, merged, name, some_wait):
-        """Returns the sequences of a policy for whole batches, in the graph; those that are left wait.
+        """Selects a policy's sequences for whole batches, in the graph; the rest of them wait.
 
         Args:
             merged: `Experience` of [T+1, Q*B, ...].
-            name: of the policy.
-            some_wait: whether any sequences wait already, which come first then.
+            name: the policy's name.
+            some_wait: whether sequences wait already; they come first.
 
         Returns:
             `Experience` of [1, T+1, n, ...], or of [n, T+1, 1, ...] if `BatchShape.splits_rows`, where n is a
-            multiple of `num_sequences`; and how many sequences of `merged` are the policy's.
+            multiple of `num_sequences`; and the number of the policy's sequences in `merged`.
         """
         size, splits_rows = self._shapes[name]
         own = self._select(name, merged)
 
         def cut(axis, variable, sequences):
             if some_wait:
+                # The oldest come first, so no sequence waits for ever.
                 sequences = tf.concat([variable.read_value(), sequences], axis)
             num_whole = tf.shape(sequences)[axis] // size * size
             variable.assign(_take(sequences, axis, num_whole, None), read_value=False)
@@ -260,19 +273,20 @@ class _Inbox:
                 return whole[tf.newaxis]
             return tf.expand_dims(tf.experimental.numpy.moveaxis(whole, axis, 0), axis + 1)
 
+        # In main memory, like the unrolls and the variables.
         with tf.device("CPU:0"):
             return _map_sequences(cut, self._waiting[name], own), tf.shape(own.step_type)[1]
 
     def _select(self, name, unroll):
         """Selects the sequences of a policy: `Experience` of [T+1, N, ...], state [N, ...]."""
         is_own = tf.equal(unroll.observation[OWNER], self._policy.names.index(name))
-        # Row T has the answer of row T-1. If that is another policy's, row T begins an episode: it is row 0
-        # of the next unroll, and nothing leads to it here.
+        # Row T repeats the answer of row T-1. If row T-1 belongs to another policy, row T begins an episode.
+        # It is row 0 of the next unroll, and no transition of this unroll leads to it, so it is left out.
         is_own = tf.concat([is_own[:-1], is_own[-2:-1] & is_own[-1:]], axis=0)
         rows = tf.where(tf.reduce_any(is_own, axis=0))[:, 0]
         is_own = tf.gather(is_own, rows, axis=1)
         steps = tf.range(unroll.step_type.shape[0], dtype=tf.int64)[:, tf.newaxis]
-        # Where a step is another policy's, the first own one is in its place.
+        # In place of a step of another policy stands the first step of this one.
         step = tf.where(is_own, steps, tf.argmax(tf.cast(is_own, tf.int32), axis=0))
         index = tf.stack([step, tf.ones_like(step) * rows], axis=-1)
         own = self._view(name, unroll)
@@ -281,13 +295,13 @@ class _Inbox:
         return own._replace(step_type=tf.where(is_own, own.step_type, FIRST), state=state)
 
     def _view(self, name, unroll):
-        """The fields of an `Experience` that a policy's learner needs."""
+        """Returns an `Experience` with only the data that a policy's learner needs."""
         own = self._policy.view(name, unroll)
         return own if self._learners[name].uses_env_info else own._replace(env_info=())
 
 
 def _map_sequences(function, *parts):
-    """Calls a function (axis of the sequences, *tensors) for each field of `Experience`s of [T+1, N, ...]."""
+    """Maps a function (axis of the sequences, *tensors) over the leaves of `Experience`s of [T+1, N, ...]."""
     rows = (part._replace(state=()) for part in parts)
     mapped = tf.nest.map_structure(lambda *x: function(1, *x), *rows)
     state = tf.nest.map_structure(lambda *x: function(0, *x), *(part.state for part in parts))
@@ -303,7 +317,7 @@ def _cut(experience, num_parts, size, axis):
         begin, end = i * size, (i + 1) * size
         rows = experience._replace(state=())
         rows = tf.nest.map_structure(lambda x: _take(x, axis, begin, end), rows)
-        # A state has no time axis.
+        # A state has no time axis: axis 2 of the rows is axis 1 of the state, and axis 0 is axis 0.
         state = tf.nest.map_structure(lambda x: _take(x, axis // 2, begin, end), experience.state)
         return rows._replace(state=state)
 

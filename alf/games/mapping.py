@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Which of several policies acts in which row: the choice is made where an episode begins, and then stays."""
+"""Mapping of rows to policies: it is chosen when an episode begins, and stays until the episode ends."""
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -18,44 +18,46 @@ _ONE_AGENT = ("agent",)  # of environments that do not name their agents
 
 
 class Episode(NamedTuple):
-    """What a mapping is told of an episode that begins."""
+    """A description of an episode that begins, for a mapping."""
 
     agents: tuple  # A texts, the agents of a game
     game: int  # which game of the batched environment; its rows are game * A to game * A + A - 1
-    number: int  # episodes of this game before
+    number: int  # how many episodes of this game came before
     rng: Any  # `np.random.Generator` of the batched environment, which follows from its seed
 
 
-# What `check_mapping` takes.
+# The types that `check_mapping` accepts.
 PolicyMapping = str | Mapping[str, str] | Sequence[str] | Callable[[Episode], Sequence[str]]
 
 
 class MappedEnvironment(EnvironmentWrapper):
-    """A batched environment whose observation says which policy acts in each row.
+    """A batched environment whose observation names the policy that acts in each row.
 
-    The observation is a dict: "observation", as the environment gives it, and "owner", int32 [B], the
-    policy's place in `names`. Where the mapping is a callable, a game's rows get their policies when the game
-    begins, and keep them until the next one does; any other mapping gives each row one policy for ever.
+    The observation is a dict: "observation" is the environment's observation; "owner", int32 [B], is the
+        index
+    of the policy in `names`. If the mapping is a callable, the rows of a game get their policies when the
+    game begins, and keep them until the next game begins. Any other mapping gives each row one policy for
+    ever.
 
     Args:
-        env: batched environment. One of several agents, such as `MultiAgentEnvironment`, has attributes
-            `agents`, A texts, and `game_begins`, bool [G], whether the last step began a game; row
+        env: batched environment. An environment of several agents, such as `MultiAgentEnvironment`, has the
+            attributes `agents`, A texts, and `game_begins`, bool [G], whether the last step began a game; row
             game * A + i is agent i. Without them each row is a game of one agent, "agent".
-        mapping: what `check_mapping` takes.
+        mapping: text, dict, list or callable, as in `check_mapping`.
         names: tuple of texts, the names of all policies.
-        spaces: dict from a policy's name to the entry of the environment's `space_names` that it was made
-            for, or to None if it was made for all; None where all agents have the same spaces.
-        seed: int or None, for `Episode.rng`.
+        spaces: dict from a policy's name to the entry of the environment's `space_names` for which the policy
+            was made, or to None if it was made for all; None if all agents have the same spaces.
+        seed: int or None, the seed of `Episode.rng`.
 
     Attributes:
-        agents: tuple of texts, as above.
+        agents: tuple of A texts.
         policies: `names`.
         num_games: int, G.
 
     Raises:
-        ConfigError: if `mapping` is none of what `check_mapping` takes.
-        EnvError: if it gives an agent what is no policy for it. A callable is asked in `reset` and `step`; an
-            error that it raises is one, too.
+        ConfigError: if `check_mapping` refuses `mapping`.
+        EnvError: if the mapping gives an agent a name that is not a policy for its spaces, or raises an
+            error. A callable is called in `reset` and `step`, and these raise then.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class MappedEnvironment(EnvironmentWrapper):
         return self._env.seed(seed)
 
     def find_idle(self) -> tuple[str, ...]:
-        """Returns the names of the policies that never act; of a callable `mapping` nobody knows: ()."""
+        """Returns the names of the policies that never act, a tuple; always () for a callable `mapping`."""
         if not self._is_fixed:
             return ()
         return tuple(name for i, name in enumerate(self.policies) if i not in self._owner)
@@ -107,7 +109,7 @@ class MappedEnvironment(EnvironmentWrapper):
         return time_step._replace(observation={OBSERVATION: time_step.observation, OWNER: self._owner})
 
     def _find_begins(self, time_step):
-        """Where a game begins, bool [G]. A FIRST step that is repeated begins none."""
+        """Returns whether each game begins, bool [G]. A repeated FIRST step does not begin one."""
         if hasattr(self._env, "game_begins"):
             return np.asarray(self._env.game_begins)
         is_first = np.asarray(time_step.step_type) == FIRST
@@ -115,14 +117,14 @@ class MappedEnvironment(EnvironmentWrapper):
         return begins
 
     def _map_games(self, begins):
-        """Finds the owners of the rows of games that begin, bool [G]."""
+        """Chooses the owners of the rows of games that begin; `begins` is bool [G]."""
         if begins.any():
-            self._owner = self._owner.copy()  # the last step has the array
+            self._owner = self._owner.copy()  # the last time step still holds the old array
             for game in begins.nonzero()[0].tolist():
                 self._map(game)
 
     def _map(self, game):
-        """Asks for the policies of a game that begins."""
+        """Chooses the policies of a game that begins."""
         episode = Episode(self.agents, game, int(self._numbers[game]), self._rng)
         self._numbers[game] += 1
         try:
@@ -150,7 +152,7 @@ class MappedEnvironment(EnvironmentWrapper):
 
 
 def find_agents(env):
-    """As `get_agents`, with a name for the one agent of an environment that does not say."""
+    """Returns the names of the agents of an environment, a tuple of texts; ("agent",) if it names none."""
     return get_agents(env) or _ONE_AGENT
 
 
@@ -158,13 +160,13 @@ def check_mapping(mapping, agents, names):
     """Returns a mapping as a callable (`Episode`) -> names of policies, one for each agent.
 
     Args:
-        mapping: the name of the one policy that acts everywhere. Or a dict from each agent to the name of its
-            policy. Or a list of names: the rows of a batched environment take them in turn. Or a callable
-            (`Episode`) -> list of names, one for each agent, that is asked where an episode begins.
+        mapping: text, the name of the policy that acts in all rows. Or dict from each agent to the name of
+            its policy. Or list of names, which the rows of a batched environment take in turn. Or callable
+            (`Episode`) -> list of names, one for each agent, called when an episode begins.
         agents, names: tuples of texts: the agents of a game, and the names of the policies.
 
     Raises:
-        ConfigError: if it is none of these, or names an agent or a policy that is not there.
+        ConfigError: if the mapping has another type, or names an unknown agent or policy.
     """
     setting = f"Policies.mapping is {mapping!r}"
     if callable(mapping):

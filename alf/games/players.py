@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Players: which policies of a run, of which checkpoints, act for which agents, as `--policy` says."""
+"""Players for evaluation: reads `--policy`, which names the policy and checkpoint for each agent."""
 
 from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import OBSERVATION
@@ -12,31 +12,33 @@ RANDOM = "random"
 
 
 def add_players(saved, base, env, text, checkpoint="newest", seed=None):
-    """Makes the policies that a text names, and an environment in which they act.
+    """Makes the policies that a text names, and an environment in which these policies act.
 
     Args:
         saved: `SavedRun`.
-        base: what `saved.make_policy()` returned: `Policy` or `PolicyGroup`; its variables change.
+        base: `Policy` or `PolicyGroup` from `saved.make_policy()`; its variables change.
         env: batched environment that is not mapped.
-        text: a player, who acts everywhere, or "AGENT=PLAYER,AGENT=PLAYER" for all agents. A player is the
-            name of a policy ("policy", if the run has one alone), "NAME@CHECKPOINT" for another checkpoint,
-            see `SavedRun.restore`, or "random".
-        checkpoint: of players that name none.
+        text: a player that acts for all agents, or "AGENT=PLAYER,AGENT=PLAYER" with all agents. A player is
+            the name of a policy ("policy", if the run has only one), "NAME@CHECKPOINT" for another checkpoint
+            that `SavedRun.restore` accepts, or "random".
+        checkpoint: text, the checkpoint of players without "@".
         seed: int or None.
 
     Returns:
-        a `PolicyGroup`, and a `MappedEnvironment`.
+        `PolicyGroup` and `MappedEnvironment`.
 
     Raises:
-        ConfigError: if an agent, a policy or a checkpoint is not there.
+        ConfigError: if the text names an unknown agent, policy or checkpoint.
     """
     players = _parse(text, find_agents(env))
     space_names = getattr(env, "space_names", None)
-    observation_spec, action_spec = _unmapped_specs(base)
+    observation_spec, action_spec = base.time_step_spec.observation, base.time_step_spec.prev_action
+    if isinstance(base, PolicyGroup):  # the specs of the environment itself have no owners
+        observation_spec = observation_spec[OBSERVATION]
     policies, spaces, names = {}, {}, {}
     for i, (agent, player) in enumerate(players.items()):
         space = None if space_names is None else space_names[i]
-        # The random policies of agents of different spaces are different ones.
+        # Each kind of spaces needs a random policy of its own.
         names[agent] = name = f"{player}_{space}" if player == RANDOM and space else player
         if name in policies:
             continue
@@ -46,7 +48,7 @@ def add_players(saved, base, env, text, checkpoint="newest", seed=None):
             policies[name] = RandomPolicy(*(parts if space is None else (part[space] for part in parts)))
         else:
             policies[name] = _load(saved, base, player, checkpoint)
-            spaces[name] = _find_space(base, player)
+            spaces[name] = (getattr(base, "spaces", None) or {}).get(player.partition("@")[0])
     _check_spaces(names, spaces, space_names)
     spaces = None if space_names is None else spaces
     env = MappedEnvironment(env, names, tuple(policies), spaces, seed)
@@ -55,9 +57,9 @@ def add_players(saved, base, env, text, checkpoint="newest", seed=None):
 
 
 def select_policy(policy, name=None):
-    """Returns the policy of that name of a `PolicyGroup`; a single `Policy` is called "policy".
+    """Returns a policy of a `PolicyGroup` by its name; the name of a single `Policy` is "policy".
 
-    The name may be None if there is one policy. ConfigError says that there is no such policy.
+    The name may be None if there is only one policy. Raises ConfigError for an unknown name.
     """
     known = getattr(policy, "policies", None)
     if known is None:
@@ -89,14 +91,9 @@ def _load(saved, base, player, checkpoint):
         policy = select_policy(base, name)
     except ConfigError as error:
         raise ConfigError(f"--policy: {error}, or {RANDOM!r}") from None
+    # All players share the variables of `base`, so each gets a copy before the next checkpoint is restored.
     saved.restore(base, own if has_own else checkpoint)
     return policy.copy()
-
-
-def _find_space(base, player):
-    """The entry of the agents' different spaces for which a policy of the run was made; None for all."""
-    spaces = getattr(base, "spaces", None)
-    return None if spaces is None else spaces[player.partition("@")[0]]
 
 
 def _check_spaces(names, spaces, space_names):
@@ -107,10 +104,3 @@ def _check_spaces(names, spaces, space_names):
                 f"--policy: {name!r} cannot act for {agent!r}, because it was made for the spaces of "
                 f"{spaces[name]!r}: name a player for each agent, AGENT=PLAYER,..."
             )
-
-
-def _unmapped_specs(base):
-    """The specs of the observation and the action of the run's environments, without their owners."""
-    spec = base.time_step_spec
-    observation = spec.observation[OBSERVATION] if isinstance(base, PolicyGroup) else spec.observation
-    return observation, spec.prev_action

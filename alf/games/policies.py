@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Policies: says that several policies act and learn in the same environments, and which one acts where."""
+"""Policies: the settings of an experiment with several policies."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,26 +20,27 @@ from alf.policies.policy import Policy
 
 @configurable("alf.training")
 class Policies:
-    """The policies of an `Experiment`. Each has a learner, a replayer and counters of its own.
+    """Several policies that act and learn in the environments of an `Experiment`.
 
-    The parts of a policy are made in gin's scope of its name: `main/PPOAlgorithm.entropy_weight = 0.01`.
-    Those settings of `Experiment` that make them may be dicts by name, such as
-    `Experiment.algorithm_ctor = {"main": @PPOAlgorithm, "other": @ImpalaAlgorithm}`.
+    Each policy has its own learner, replayer and counters. Its name is the gin scope of its parts:
+    `main/PPOAlgorithm.entropy_weight = 0.01`. Settings of `Experiment` that make parts may be dicts by name,
+    such as `Experiment.algorithm_ctor = {"main": @PPOAlgorithm, "other": @ImpalaAlgorithm}`.
 
     Args:
         names: tuple or list of different texts of letters, digits and underscores.
-        mapping: text, dict, list, tuple or callable: which policy acts in which row, see `check_mapping`.
-            None: the rows take them in turn.
-        frozen: tuple or list of the names of those that do not learn.
-        spaces: dict from each name to the entry of the observation and the action that the policy uses, for
-            environments whose agents have different spaces, see `MultiAgentEnvironment`. None: all agents
-            have the same spaces.
-        num_sequences: int or dict by name: sequences, a row's steps of an unroll each, that the learner of a
-            policy gets at a time. None: the rows of a batched environment, divided by the number of policies
-            that learn.
+        mapping: the policy of each row: text, the policy of all rows; dict from agent to policy; tuple or
+            list of policies, which the rows take in turn; or callable (`Episode`) -> list of policies by
+            agent. None: the rows take all policies in turn.
+        frozen: tuple or list of the names of policies that do not learn.
+        spaces: dict from each name to the entry of the observation and the action that the policy uses. It is
+            needed if agents have different spaces, as in a `MultiAgentEnvironment`. None: all agents have the
+            same spaces.
+        num_sequences: int or dict by name: sequences that the learner of a policy gets at a time. A sequence
+            is one row of an unroll. None: the rows of a batched environment, divided by the number of
+            policies that learn.
 
     Attributes:
-        names, frozen, learning: tuples of texts; those that learn are not frozen.
+        names, frozen, learning: tuples of texts: all policies, the frozen ones, and the others.
     """
 
     def __init__(
@@ -108,15 +109,15 @@ class Policies:
         return PolicyGroup(policies, observation_spec, action_spec, spaces, self.frozen)
 
     def make_watchers(self, agents: Sequence[str]) -> tuple[Sequence[Metric], Sequence[Callback]]:
-        """Makes what watches over the training: `metrics` and `callbacks` of a `LearnerGroup`.
+        """Makes the `metrics` and `callbacks` of a `LearnerGroup`, two tuples; here both are empty.
 
         Args:
-            agents: tuple of texts, those of a game.
+            agents: tuple of texts, the agents of a game.
         """
         return (), ()
 
     def resolve_num_sequences(self, num_rows: int) -> dict[str, int]:
-        """Returns `num_sequences` as a dict by name, for batched environments of so many rows."""
+        """Returns `num_sequences` as a dict by name, for batched environments of `num_rows` rows."""
         value, setting = self._num_sequences, f"{type(self).__name__}.num_sequences"
         if value is None:
             value = max(1, num_rows // len(self.learning))
@@ -127,7 +128,7 @@ class Policies:
 
 
 def _check_names(names):
-    """Returns the names of policies as a tuple; a ConfigError if they are not different names."""
+    """Returns the names of policies as a tuple; ConfigError if two are equal or one is not a name."""
     is_list = isinstance(names, (list, tuple)) and len(names) > 0
     if not is_list or not all(isinstance(name, str) and re.fullmatch(r"[A-Za-z]\w*", name) for name in names):
         raise ConfigError(

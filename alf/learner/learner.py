@@ -24,43 +24,44 @@ from alf.policies.policy import ONLY_POLICY
 
 @configurable("alf", claims_name=True)
 class Learner(tf.Module):
-    """Makes the updates: owns the optimizers, the counters and the choice of experience to train on.
+    """Updates the weights of a policy from experience. It has the optimizers, counters and replayer.
 
-    A driver calls `observe` with the experience that it collected; the training loop calls `train`.
+    A driver calls `observe` with the experience that it collects; the training loop calls `train`.
 
     Args:
         algorithm: `Algorithm`.
-        optimizer: `tf.keras.optimizers.legacy.Optimizer` or dict with one for each of
-            `Algorithm.parameter_groups`. None if the algorithm has an `update_with_gradient` of its own.
-        training: `UnrollTraining` or `ReplayTraining`: which experience makes how many updates. Default: each
-            batch of unrolls makes one update.
-        max_grad_norm: number, limit of the gradient's global norm, of each of `Algorithm.parameter_groups` by
-            itself: a value loss of large returns does not shrink the policy's gradient. None for no limit.
-        max_policy_lag: steps whose action was chosen more updates ago than this get weight 0 in the loss and
-            are counted in `dropped_steps`; None keeps all.
+        optimizer: `tf.keras.optimizers.legacy.Optimizer`, or a dict with an optimizer for each of
+            `Algorithm.parameter_groups`. None if the algorithm has its own `update_with_gradient`.
+        training: `UnrollTraining` or `ReplayTraining`, which chooses the experience and number of updates.
+            Default: each batch of unrolls makes one update.
+        max_grad_norm: number, limit of the global norm of the gradient. It applies to each of
+            `Algorithm.parameter_groups` by itself, so a value loss of large returns does not shrink the
+            policy's gradient. None: no limit.
+        max_policy_lag: updates. A step whose action was chosen more updates ago gets weight 0 in the loss and
+            is counted in `dropped_steps`. None keeps all steps.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
-        strategy: `tf.distribute.Strategy` whose replicas share each update, see `Replicas`; in gin,
-            `@MirroredStrategy()`. None: one device makes the updates. For several learner processes see
-            `Experiment.strategy_ctor`.
-        train_step_counter: `tf.Variable`, an int64 scalar of the user's own that counts updates, too, from
-            the value that it has. Checkpoints hold it. None for none.
-        device: text, the TensorFlow device that makes the updates, such as "GPU:0", where the weights should
-            be, too: `Experiment.learner_device` sees to both. None leaves the choice to TensorFlow.
-        debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards that the
-            last update was made with.
-        summarize_grads_and_vars: whether it gets histograms of each variable of
+        strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
+            `@MirroredStrategy()`. None: one device makes the updates. A strategy of several learner processes
+            is set by `Experiment.strategy_ctor`, not here.
+        train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
+            Checkpoints hold it. None: no such counter.
+        device: text, the TensorFlow device that makes the updates, such as "GPU:0". The weights should be on
+            it, too; `Experiment.learner_device` sets both. None leaves the choice to TensorFlow.
+        debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the
+            last update.
+        summarize_grads_and_vars: whether TensorBoard gets histograms of each variable of
             `Algorithm.parameter_groups`, and of its gradient in the last update, before `max_grad_norm`.
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
-        replayer: keeps the experience between `observe` and `train`.
-        needs_fresh_experience: whether `train` learns only from what was observed since the last call.
+        replayer: `Replayer` that keeps the experience between `observe` and `train`.
+        needs_fresh_experience: whether `train` learns only from experience observed since its last call.
         uses_env_info: `Algorithm.needs_env_info`.
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
-        peers: `Peers`, the learner processes that make each update together, in most runs this one alone.
-        dropped_steps: int64 variable; steps that were older than `max_policy_lag`.
-        metrics, callbacks: as in `LearnerGroup`; none.
+        peers: `Peers`, the learner processes that make each update together; in most runs only this process.
+        dropped_steps: int64 variable, the number of steps older than `max_policy_lag`.
+        metrics, callbacks: empty tuples; a `LearnerGroup` may have some.
     """
 
     metrics = callbacks = ()
@@ -88,8 +89,11 @@ class Learner(tf.Module):
         self.uses_env_info = algorithm.needs_env_info
         self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
         summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
+        # An algorithm without `summarize_rollout` of its own does not pay for the call at each batch.
         self._summarizes_rollout, self._rollout_summary = summarizes, {}
-        self._optimizer = None  # here and not in `_update`, because checkpoints find it by this name
+        # An attribute here, and not only in `_update`: checkpoints find it by this name, and `Update` is not
+        # a `tf.Module`.
+        self._optimizer = None
         if optimizer is not None:
             groups = algorithm.parameter_groups()
             self._optimizer = GroupOptimizer(optimizer, groups, self.progress, max_grad_norm)
@@ -103,11 +107,13 @@ class Learner(tf.Module):
                 f"Learner.max_grad_norm is {max_grad_norm}: it has no effect without an optimizer"
             )
         self._max_policy_lag = max_policy_lag
+        # An attribute, so that checkpoints hold the counter.
         self._own_counter = _check_counter(train_step_counter)
         self._device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
-        self._tunables = self.replayer.list_tunables()  # here, because a replayer is not a `tf.Module`
+        # Here, because a replayer is not a `tf.Module`, and checkpoints must find the variables.
+        self._tunables = self.replayer.list_tunables()
         self.needs_fresh_experience = self._training.needs_fresh_experience
         self._update = Update(
             algorithm,
@@ -121,7 +127,8 @@ class Learner(tf.Module):
             summarize_grads_and_vars,
         )
         self.peers = self._update.peers
-        self._oldest_version: int | None = None  # of experience to learn from, see `note_copied_weights`
+        # After `note_copied_weights`: experience of versions below this one is dropped.
+        self._oldest_version: int | None = None
         self._has_dropped = False  # whether `observe` has dropped a batch since the last call of `train`
         if self.peers.count > 1 and not isinstance(self._training, UnrollTraining):
             raise ConfigError(
@@ -133,20 +140,20 @@ class Learner(tf.Module):
 
     @property
     def counters(self) -> list[tf.Variable]:
-        """The variables that count what this run has done, a list; all others are what it has learned."""
+        """A list of the counters: steps and updates of this run. All other variables are learned state."""
         own = [] if self._own_counter is None else [self._own_counter]
         return [*self.progress, self.dropped_steps, *own]
 
     def list_learned(self) -> list[tf.Variable]:
-        """Lists the variables of what it has learned: all but `counters`, and those of the optimizers."""
+        """Returns a list of the learned variables: all but `counters`, with the variables of optimizers."""
         counters = {id(counter) for counter in self.counters}
         learned = [variable for variable in self.variables if id(variable) not in counters]
         return learned + (self._optimizer.list_weights() if self._optimizer else [])
 
     def copy_from(self, learner: "Learner") -> None:
-        """Takes over what another learner of the same parts has learned.
+        """Copies all learned variables from another learner with the same parts.
 
-        The copy counts as an update, because the version of the weights is a new one.
+        The copy counts as an update, because the weights get a new version.
         """
         for ours, theirs in zip(self.list_learned(), learner.list_learned(), strict=True):
             ours.assign(theirs)
@@ -155,10 +162,10 @@ class Learner(tf.Module):
     def note_copied_weights(self) -> None:
         """Tells the learner that its weights were copied from elsewhere.
 
-        The copy counts as an update. Experience that older weights have collected is dropped from now on; a
-        replay buffer keeps it.
+        The copy counts as an update. Experience of older weights is dropped from now on, except in a replay
+        buffer.
         """
-        # After the copy: whoever has read this version acts with no older weights.
+        # After the copy: an actor that reads the new version then acts with the new weights.
         self.progress.updates.assign_add(1)
         if self.needs_fresh_experience:
             self._oldest_version = int(self.progress.updates)
@@ -166,7 +173,7 @@ class Learner(tf.Module):
 
     @property
     def learners(self) -> dict[str, "Learner"]:
-        """A dict of this learner, "policy": a `LearnerGroup` has several."""
+        """A dict {"policy": this learner}; a `LearnerGroup` has a learner for each policy."""
         return {ONLY_POLICY: self}
 
     @property
@@ -175,20 +182,24 @@ class Learner(tf.Module):
         return self.progress.updates
 
     def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
-        """Raises ConfigError if what is observed between two calls of `train` cannot be trained on.
+        """Raises ConfigError if the experience between two calls of `train` does not fit the settings.
 
-        That is `num_unrolls` unrolls of T = `unroll_length` steps of B = `batch_size` environments each.
+        Args:
+            num_unrolls: int, unrolls between two calls.
+            unroll_length: int, T, transitions of an unroll.
+            batch_size: int, B, columns of an unroll.
         """
         self._training.check_batch(self.policy, num_unrolls, unroll_length, batch_size)
 
     def synchronize(self) -> None:
-        """Gives all learner processes the variables of the first one; a driver calls it when it starts.
+        """Copies the variables of the first learner process to all others. A driver calls it at its start.
 
         Raises:
-            ConfigError: if the first one begins a run which this one continues.
-            LostPeerError: if another process does not call it.
+            ConfigError: if this process continues a run that the first one begins.
+            LostPeerError: if another process does not make the same call.
         """
         updates = int(self.progress.updates)
+        # The updates before the copy, because it overwrites the counters, too.
         with self.peers.watch():
             self.peers.copy_from_first(self.variables)
         if updates and not int(self.progress.updates):
@@ -198,10 +209,12 @@ class Learner(tf.Module):
             )
 
     def observe(self, experience: Experience) -> None:
-        """Hands an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of the data.
+        """Adds an `Experience` of [Q, T+1, B, ...] to the replayer, and to statistics of data transformers.
 
-        After `note_copied_weights` a batch that has a step of older weights is dropped.
+        After `note_copied_weights` a batch with a step of older weights is dropped.
         """
+        # One old step is enough to drop the batch: the learner takes only whole batches of the shape it
+        # checked.
         oldest = self._oldest_version
         if oldest is not None and int(tf.reduce_min(experience.policy_version)) < oldest:
             self._has_dropped = True
@@ -214,57 +227,62 @@ class Learner(tf.Module):
             self._training.observe(experience)
 
     def train(self) -> dict[str, Array]:
-        """Makes the updates that are due; raises an error in place of one that is not finite.
+        """Makes the updates that the training has to make now. An update that is not finite is an error.
 
         Returns:
             dict of float32 scalars to show: the loss and its parts, gradient norm, learning rate, policy lag
             and `Algorithm.summarize_train`, averaged over the updates; the number of dropped steps; the last
-            `Algorithm.summarize_rollout`. Empty if no update was due.
+            `Algorithm.summarize_rollout`. Empty if no update was made.
 
         Raises:
             EnvError: if the loss is not finite because the reward or the observation is not.
             DivergedError: if the loss or its gradient is not finite for another reason.
             LostPeerError: if another learner process does not make the same update.
         """
-        if self._has_dropped:  # the rest would be a batch of another size
+        # The batches that were not dropped would make an update of another size than the settings say.
+        if self._has_dropped:
             self._has_dropped = False
             self.replayer.clear()
             return {}
         return self._train(self._training.train)
 
     def train_from_replay(self) -> dict[str, Array]:
-        """Makes updates while nothing is collected, see `ReplayTraining.train_from_replay`.
+        """Makes updates from the replay buffer while nothing is collected.
 
-        It returns and raises what `train` does. It is not for learners that need fresh experience.
+        It returns the same dict as `train`, and raises the same errors. It is not for learners that need
+        fresh experience.
         """
         return self._train(self._training.train_from_replay)  # type: ignore[union-attr]
 
     def histograms(self) -> dict[str, Any]:
-        """Returns what to show as histograms: a dict of arrays by name, see docs/metrics.md.
+        """Returns a dict of arrays by name, to show as histograms. docs/metrics.md has the names.
 
         It is empty without `debug_summaries` and `summarize_grads_and_vars`.
         """
         return self._update.histograms()
 
     def replay_counts(self) -> dict[str, int]:
-        """Returns what to show of the replayer, see `Replayer.counts`."""
+        """Returns the counts of the replayer to show, a dict of ints by name."""
         return self.replayer.counts()
 
     def get_state(self) -> Any:
-        """The part of the state that no variable holds, as JSON types."""
+        """Returns the state that is not in variables, as JSON types."""
         return {"training": self._training.get_state(), "replayer": self.replayer.get_state()}
 
     def set_state(self, state: Any) -> None:
-        """Restores what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         self._training.set_state(state["training"])
         self.replayer.set_state(state["replayer"])
 
     def _train(self, train):
-        """Calls a method of the training; returns what `train` does."""
+        """Calls a method of the training; returns the dict of `train`."""
+        # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
         with self.peers.watch(), single_threaded(), on_device(self._device):
             try:
                 summary, experience = train(self._update)
             except tf.errors.InvalidArgumentError as error:
+                # An error in a graph keeps its type and text, but no Python object, so the text has the
+                # cause.
                 found = re.search(f"{NOT_FINITE}(reward|observation)?", str(error))
                 if not found:
                     raise
@@ -286,6 +304,7 @@ class Learner(tf.Module):
 
     def _observe_statistics(self, experience):
         batch = merge_unrolls(experience)
+        # In the scope of all processes, so that each normalizes with the statistics of the data of all.
         with self.peers.scope():
             self.policy.data_transformer.observe(batch, batch.state.transformer)
 
@@ -294,7 +313,7 @@ class Learner(tf.Module):
 
 
 def _check_counter(counter):
-    """Returns the user's counter; raises ConfigError unless it can count."""
+    """Returns the user's counter or None; ConfigError unless it is an int64 scalar variable."""
     if counter is None:
         return None
     is_counter = isinstance(counter, tf.Variable) and counter.dtype == tf.int64 and counter.shape.rank == 0

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Several updates from one batch of unrolls, in the graph."""
+"""Splitting a batch of unrolls into segments and minibatches, with an update for each part, in the graph."""
 
 import tensorflow as tf
 
@@ -17,16 +17,16 @@ def merge_unrolls(experience):
 
 
 def split_in_segments(batch, length, final_state):
-    """Splits unrolls of T steps into T / `length` segments each: shorter unrolls, side by side.
+    """Splits unrolls of T steps into T / `length` segments: shorter unrolls, side by side.
 
-    The last row of a segment is the first one of the next: it bootstraps, and has weight 0, so that each
-    transition counts in one segment alone.
+    The last row of a segment is also the first row of the next one. In the last row it only bootstraps, with
+    weight 0, so each transition counts in one segment.
 
     Args:
         batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
         length: int, steps of a segment, which divides T.
         final_state: callable (`Experience` of [length, B, ...], state of [B, ...]) -> state of [B, ...], the
-            recurrent state after these rows. It is called if there is one.
+            recurrent state after these rows. It is called only if the policy has a recurrent state.
 
     Returns:
         `Experience` of [length + 1, T / length * B, ...], with the state that enters each segment.
@@ -34,6 +34,7 @@ def split_in_segments(batch, length, final_state):
     starts = range(0, batch.step_type.shape[0] - 1, length)
     rows = batch._replace(state=())
     states = [batch.state]
+    # One segment after another: the state that enters a segment is the final state of the one before.
     for start in starts[:-1] if tf.nest.flatten(batch.state) else ():
         part = tf.nest.map_structure(lambda x, start=start: x[start : start + length], rows)
         states.append(final_state(part, states[-1]))
@@ -43,22 +44,26 @@ def split_in_segments(batch, length, final_state):
         return tf.reshape(tf.gather(x, index), (length + 1, -1, *x.shape[2:]))
 
     segments = tf.nest.map_structure(cut, rows)
+    # The last row of a segment has the weight of its transition in the next segment, but not here.
     weight = tf.pad(segments.weight[:-1], [[0, 1], [0, 0]])
     state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=0), *states)
     return segments._replace(weight=weight, state=state)
 
 
 def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
-    """Splits a batch by its columns, environments or segments, and updates with each part, in the graph.
+    """Splits a batch by its columns into parts, and updates with each part, in the graph.
 
-    The columns are shuffled for every epoch. They stay whole, so that recurrent policies and returns see the
-    steps in their order.
+    A column is an environment or a segment. Columns are shuffled for every epoch. They stay whole, because
+    recurrent policies and returns need the steps in their order.
 
     Args:
-        update: callable (part of the batch) -> dict of float32 scalars, averaged and returned in the end.
+        update: callable (part of the batch) -> dict of float32 scalars.
         batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
         num_epochs, num_minibatches: passes over the batch, and parts of a pass; the latter must divide B.
-        stop: as in `repeat_update`.
+        stop: callable or None, as in `repeat_update`.
+
+    Returns:
+        dict of float32 scalars, the averages over the updates.
     """
     if num_epochs * num_minibatches == 1:
         return update(batch)
@@ -74,12 +79,13 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
 
 
 def select_part(i, order, size):
-    """Selects the `i`-th part of passes over N elements, which are shuffled for every pass.
+    """Selects the `i`-th part in passes over N elements, which are shuffled for every pass.
 
     Args:
         i: int32 scalar, from 0.
-        order: int32 [N], the elements' numbers in any order for the first part, then the returned order.
-        size: int, elements of a part. A pass leaves out the N % size last elements of its order.
+        order: int32 [N], the numbers of the elements. For the first part in any order, then the order that
+            the last call returned.
+        size: int, elements of a part. A pass leaves out the last N % size elements of its order.
 
     Returns:
         int32 [size], the numbers of the elements, and the order of this pass.
@@ -90,14 +96,14 @@ def select_part(i, order, size):
 
 
 def repeat_update(update, num_updates, carried, stop=None):
-    """Updates several times, in the graph; returns the average of what `update` returned.
+    """Updates several times, in the graph; returns the averages of the scalars from `update`.
 
     Args:
         update: callable (i, carried) -> dict of float32 scalars, the same keys every time, and carried.
         num_updates: int32 scalar, at least 1.
-        carried: nest of tensors that goes from one update to the next.
-        stop: callable (what `update` returned) -> bool scalar, whether to skip the remaining updates. None
-            never skips them.
+        carried: nest of tensors that each update passes to the next one.
+        stop: callable (dict from `update`) -> bool scalar, whether to skip the remaining updates. None: all
+            updates are made.
     """
     stop = stop or (lambda summary: tf.constant(False))
     # A function of its own, because TensorFlow does not use oneDNN for operations directly in the body of a
@@ -109,7 +115,8 @@ def repeat_update(update, num_updates, carried, stop=None):
         totals = tf.nest.map_structure(tf.add, totals, summary)
         return i + 1, carried, totals, stop(summary)
 
-    # The first update is outside of the loop, which must know what `update` returns.
+    # The first update is outside the loop, because a loop must know the structure of its sums before it
+    # starts.
     first, carried = update(tf.constant(0), carried)
     count, _, totals, _ = tf.while_loop(
         lambda i, carried, totals, stopped: (i < num_updates) & ~stopped,

@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Optimizers: those for gin, and GroupOptimizer, which applies them to the groups of an algorithm.
+"""Optimizers for gin, and GroupOptimizer, which applies them to the groups of an algorithm's variables.
 
-They are Keras 2's legacy optimizers, because each of their updates is a single fused operation on the CPU.
-The update of RMSprop is a single operation only if its momentum is above 0. Then its epsilon is inside the
-square root, as in IMPALA's; without momentum it is outside.
+They are the legacy optimizers of Keras 2, because each of their updates is a single fused operation on the
+CPU. The update of RMSprop is a single operation only if its momentum is above 0. Then its epsilon is inside
+the square root, as in IMPALA; without momentum it is outside.
 """
 
 import functools
@@ -29,7 +29,7 @@ class Adam(tf.keras.optimizers.legacy.Adam):
     """Adam (arXiv 1412.6980).
 
     Args:
-        learning_rate: number or schedule; a `Schedule` or one of Keras.
+        learning_rate: number, `Schedule` of ALF, or schedule of Keras.
         beta_1, beta_2: decay rates of the averages of gradients and of their squares.
         epsilon: number that is added to the root of the average square. None: 1e-7.
         amsgrad: whether the greatest average square so far is used (Reddi et al., ICLR 2018).
@@ -92,7 +92,8 @@ class SGD(tf.keras.optimizers.legacy.SGD):
 
     Args:
         momentum: number in [0, 1].
-        nesterov: whether the gradient is that of the point to which the momentum leads.
+        nesterov: whether to use Nesterov momentum, with the gradient at the point to which the momentum
+            leads.
         learning_rate, name, clipnorm, clipvalue, global_clipnorm, decay: as in `Adam`.
     """
 
@@ -119,12 +120,12 @@ def _list_others(clipnorm, clipvalue, global_clipnorm, decay):
 
 
 class GroupOptimizer(tf.Module):
-    """Applies one optimizer to all groups of variables, or one to each.
+    """Applies one optimizer to all groups of variables, or an optimizer to each group.
 
     Args:
         optimizer, max_grad_norm: as in `Learner`.
-        groups: dict from name to list of variables, see `Algorithm.parameter_groups`.
-        progress: `Progress` that schedules of the learning rate follow.
+        groups: dict from name to list of variables, from `Algorithm.parameter_groups`.
+        progress: `Progress`, by which schedules of the learning rate are evaluated.
     """
 
     def __init__(self, optimizer, groups, progress, max_grad_norm=None):
@@ -143,33 +144,34 @@ class GroupOptimizer(tf.Module):
                 "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
                 "each @Adam() makes one"
             )
-        self._tunables = []  # here, because the optimizers are no `tf.Module`s
+        # Here, because optimizers are not `tf.Module`s, and checkpoints must find the variables.
+        self._tunables = []
         for name, one in self._optimizers.items():
             schedule = _prepare_optimizer(name, one, progress)
             self._tunables += [schedule] if isinstance(schedule, Tunable) else []
-            # Now, and not at the first update: a checkpoint from before it holds them too then.
+            # Now, and not at the first update, so that a checkpoint before that has the same variables.
             one._create_all_weights(self._select(name, groups))
 
     def list_weights(self):
-        """Lists the variables of all optimizers: how many steps they have made, and what they keep."""
+        """Returns a list of the variables of all optimizers: numbers of steps, and averages of gradients."""
         return [variable for one in self._optimizers.values() for variable in one.weights]
 
     def norms(self, gradients):
         """Computes the global norm of the gradients of each group, a list of float32 scalars.
 
-        `gradients` is a dict from the name of a group to a list of gradients, None where there is none.
+        `gradients` is a dict from the name of a group to a list with a gradient, or None, for each variable.
         """
         gradients = [[x for x in gradients[name] if x is not None] for name in self._groups]
         return [tf.linalg.global_norm(group) if group else tf.constant(0.0) for group in gradients]
 
     def limit(self, gradients, norms):
-        """Scales the gradients of each group, which have these `norms`, down to `max_grad_norm`.
+        """Scales the gradients of each group down to `max_grad_norm`; `norms` are their global norms.
 
-        It returns new tensors: control dependencies around this call hold for everything that uses them.
+        It returns new tensors, so control dependencies around this call hold for all that uses the tensors.
         """
         limited = {}
         for name, norm in zip(self._groups, norms, strict=True):
-            change = tf.identity
+            change = tf.identity  # a new tensor also without a limit
             if self._max_grad_norm is not None:
                 scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
                 change = functools.partial(tf.multiply, scale)
@@ -177,14 +179,15 @@ class GroupOptimizer(tf.Module):
         return limited
 
     def apply(self, gradients):
-        """Changes the variables by one step of each optimizer; gradients as in `norms`."""
+        """Makes one step of each optimizer; `gradients` is a dict as in `norms`."""
         for name, optimizer in self._optimizers.items():
             pairs = zip(self._select(name, gradients), self._select(name, self._groups), strict=True)
-            # They are averages over replicas already. TensorFlow would keep each graph that averages them.
+            # The gradients are averages over replicas already, so Keras must not average them again;
+            # TensorFlow would also keep each graph that does.
             optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
     def _select(self, name, values):
-        """Joins the lists of all groups that the optimizer called `name` changes."""
+        """Joins the lists of all groups to which the optimizer called `name` applies; "" is the only one."""
         return [x for group in ([name] if name else self._groups) for x in values[group]]
 
     def learning_rates(self):
@@ -196,7 +199,10 @@ class GroupOptimizer(tf.Module):
 
 
 def _prepare_optimizer(name, optimizer, progress):
-    """Checks an optimizer; connects a schedule of its learning rate with the progress, and returns it."""
+    """Checks an optimizer and connects a `Schedule` of its learning rate with the progress.
+
+    Returns the schedule, or None.
+    """
     setting = f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
     if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
         raise ConfigError(

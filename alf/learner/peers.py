@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Peers: learner processes, on several machines, that make each update together. An experiment.
 
-Each collects and learns from experience of its own, and has weights of its own, which are equal at any time,
-because all start with those of the first and make the same updates: with the averages of all gradients.
+Each process collects its own experience and has its own copy of the weights. The copies are always equal,
+because all processes start with the weights of the first one and apply the same averaged gradients.
 """
 
 import contextlib
@@ -25,17 +25,18 @@ from alf.ops.reductions import sum_over_peers
 _EXAMPLE = (
     '{"cluster": {"worker": ["10.0.0.1:4321", "10.0.0.2:4321"]}, "task": {"type": "worker", "index": 0}}'
 )
-_CONNECT_SECONDS = 60.0  # that TensorFlow may take once all processes have met
+_CONNECT_SECONDS = 60.0  # the time for TensorFlow to connect, once all processes have met
 
 
 @configurable("alf.learner", "MultiWorkerMirroredStrategy", role=Role.EXECUTION)
 def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
     """Makes a `tf.distribute.MultiWorkerMirroredStrategy` of the processes that TF_CONFIG names.
 
-    It starts TensorFlow, and a server at this process's port. `Experiment.strategy_ctor` calls it in time.
+    It starts TensorFlow, and a server at this process's port, so it must be called before any operation of
+    TensorFlow: by `Experiment.strategy_ctor`.
 
     Args:
-        start_timeout: seconds until all other processes must have started.
+        start_timeout: seconds within which all other processes must start.
 
     Raises:
         ConfigError: if TF_CONFIG is wrong, its port is taken, or TensorFlow has started.
@@ -43,7 +44,8 @@ def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
     """
     addresses, index = _read_tf_config()
     _meet(addresses, index, start_timeout)
-    # TensorFlow waits for the others without an end, and Python's threads stand still meanwhile.
+    # TensorFlow waits for the others without an end, and it holds the GIL, so no Python thread can watch it.
+    # The timer of faulthandler is a thread in C: it prints the stacks and ends the process.
     faulthandler.dump_traceback_later(_CONNECT_SECONDS, exit=True)
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -60,7 +62,7 @@ def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
 
 
 def _read_tf_config():
-    """Returns the addresses "host:port" of all processes, and the index of this one."""
+    """Returns the addresses "host:port" of all processes, a list, and the index of this process."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
         addresses, index = resolver.cluster_spec().as_dict()["worker"], resolver.task_id
@@ -76,7 +78,7 @@ def _read_tf_config():
 
 
 def _meet(addresses, index, timeout):
-    """Waits until something listens at every address; at this process's own, this function does."""
+    """Waits until a process listens at every address. It listens itself at the address of this process."""
     deadline, port = time.monotonic() + timeout, int(addresses[index].rpartition(":")[2])
     try:
         server = socket.create_server(("", port))
@@ -103,25 +105,26 @@ def _listens(address):
 
 
 def _take_signal_back(signum):
-    """Installs Python's handler of a signal again. TensorFlow's server has one that ignores the signal."""
+    """Installs Python's handler of a signal again, which TensorFlow's server has replaced."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signum, signal.getsignal(signum) or signal.SIG_DFL)
 
 
 @configurable("alf.learner", role=Role.EXECUTION)
 class Peers:
-    """The learner processes of a strategy; with any other strategy, or None, there is this one alone.
+    """The learner processes of a strategy, and exchanges between them.
 
-    What its methods compute over all processes, all processes must call in the same order.
+    All processes must make the same calls of `sum` and `copy_from_first` in the same order. With a strategy
+    of one process, or None, there is only this process, and nothing is exchanged.
 
     Args:
         strategy: `tf.distribute.Strategy` or None.
-        timeout: seconds that a call of `Learner.train`, say, waits for processes that live, but do not come.
-            One that has ended is noticed within seconds. It must be more than the longest time between two
-            updates, with checkpoints and slow environments.
+        timeout: seconds for which a call such as `Learner.train` waits for processes that run, but do not
+            make the same call. It must be more than the longest time between two updates, with checkpoints
+            and slow environments. A process that has ended is noticed within seconds.
 
     Attributes:
-        index, count: ints; of this process, from 0, and of all processes.
+        index, count: ints, the number of this process, from 0, and the number of processes.
     """
 
     def __init__(self, strategy: Any = None, timeout: PositiveFloat = 1800.0) -> None:
@@ -134,11 +137,11 @@ class Peers:
             self._traced_sum = tf.function(self._sum, autograph=False)
 
     def scope(self):
-        """Context in which `alf.ops.reductions.sum_over_peers` sums."""
+        """Returns the context in which `alf.ops.reductions.sum_over_peers` sums over all processes."""
         return contextlib.nullcontext() if self._strategy is None else self._strategy.scope()
 
     def sum(self, x):
-        """Sums a number or tensor over all processes; without others it is returned as it is."""
+        """Sums a number or tensor over all processes; with one process it returns `x`."""
         if self._strategy is None:
             return x
         # Not a function in a graph: TensorFlow would take two calls of it for the same exchange.
@@ -146,10 +149,11 @@ class Peers:
         return self._traced_sum(x) if tf.executing_eagerly() else self._sum(x)
 
     def copy_from_first(self, variables):
-        """Gives a list of variables the values that they have in the first process."""
+        """Sets a list of variables to the values that they have in the first process."""
 
         def copy():
             for variable in variables:
+                # A sum in which all but the first process add zeros, so it needs no other exchange.
                 value = variable.read_value()
                 variable.assign(self._sum(value if self.index == 0 else tf.zeros_like(value)))
 
@@ -162,12 +166,13 @@ class Peers:
 
     @contextlib.contextmanager
     def watch(self):
-        """Context of what waits for other processes; raises LostPeerError if one does not come."""
+        """Context of a wait for other processes; raises LostPeerError if one ends or does not answer."""
         if self._strategy is None:
             yield
             return
         # A timeout of TensorFlow's own would leave a thread behind, of each exchange, until it is over.
         reason = f"it waited for Peers.timeout = {self._timeout:g} s"
+        # A timer of Python works here, because an exchange waits without the GIL.
         timer = threading.Timer(self._timeout, abort_exchanges, [reason])
         timer.daemon = True
         timer.start()

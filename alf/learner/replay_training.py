@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ReplayTraining: updates from a replay buffer, as often as the settings ask for."""
+"""ReplayTraining: makes updates from a replay buffer."""
 
 from typing import Any
 
@@ -24,20 +24,21 @@ class ReplayTraining:
     """Trains on sequences from a replay buffer, for algorithms such as SAC and DQN.
 
     Args:
-        replayer: `SequenceReplayer`, whose capacity is enough for a sequence.
+        replayer: `SequenceReplayer` with room for at least one sequence.
         mini_batch_size: sequences of an update.
         mini_batch_length: L, environment steps of each sequence.
         initial_collect_steps: environment steps that the buffer must hold before the first update.
-        replay_ratio: updates for each environment step after these, kept exactly. A fraction of an update
-            waits for the next call of `train`. While `train` makes late updates, the environments wait.
-        num_updates_per_train_iter: in place of a replay ratio, updates of each call of `train`; with
-            `whole_replay_buffer_training`, passes over the buffer.
+        replay_ratio: number, updates for each environment step after the initial ones. It is kept exactly: a
+            fraction of an update is carried to the next call of `train`. If updates are slower than the
+            environments, the environments wait.
+        num_updates_per_train_iter: int, in place of a replay ratio: the updates of each call of `train`; with
+            `whole_replay_buffer_training`, the passes over the buffer.
         whole_replay_buffer_training: whether the updates take all sequences of the buffer in turn, shuffled
-            for each pass, or draw them as the replayer does.
+            for each pass. False: the replayer draws the sequences.
         clear_replay_buffer: whether the buffer is emptied after each call of `train`.
 
     Attributes:
-        needs_fresh_experience: whether the buffer is empty unless something was observed since the last call.
+        needs_fresh_experience: `clear_replay_buffer`; the buffer is empty then after each call of `train`.
     """
 
     def __init__(
@@ -69,12 +70,13 @@ class ReplayTraining:
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
         self._fresh_steps = 0  # observed since the last call of `train`
-        self._start: Any = None  # the environment steps and updates when the initial steps were there
+        # Environment steps and updates at the moment when the initial steps were complete. The ratio counts
+        # from it.
+        self._start: Any = None
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
-        self._source: Any = None  # what `train_from_replay` trains on, once it has found out
-        self._filling_steps: Any = (
-            None  # observed while `train` waited for the buffer; None if it did not wait
-        )
+        self._source: Any = None  # the replayer that `train_from_replay` trains on, once it has chosen one
+        # Steps observed while `train` waited until the buffer was filled; None if it did not wait.
+        self._filling_steps: Any = None
 
     def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Raises ConfigError if the buffer can never hold the initial steps; accepts every batch."""
@@ -91,20 +93,28 @@ class ReplayTraining:
         self._fresh_steps += int(count_transitions(experience.step_type))
 
     def train(self, update: Update) -> tuple[dict[str, Array], Nest]:
-        """Makes the updates that are due.
+        """Makes the updates for the steps observed since the last call.
 
-        Returns the mean of their summaries, with `replay_ratio`, the updates for each environment step after
-        the initial ones, or an empty dict if no update was due; and (), because there is no single batch.
+        Returns:
+            the mean of the summaries of the updates, with `replay_ratio`, the updates for each environment
+            step after the initial ones so far; empty if no update was made. And (), where `UnrollTraining`
+            returns
+            its batch: updates from a buffer have different batches.
         """
+        # No source: new experience may have filled the buffer, so the next call of `train_from_replay`
+        # chooses anew.
         num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
         update.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:
-            # The steps that fill a buffer earn no updates. After a restart a new buffer is filled, too.
+            # Steps that fill a buffer earn no updates. After a restart without the old buffer, the new one is
+            # filled first, and these steps do not count for the replay ratio either.
             has_sequence = self.replayer.num_sequences(self._length) > 0
             if self.replayer.num_steps() < self._num_enough_steps or not has_sequence:
                 self._filling_steps = (self._filling_steps or 0) + num_steps
                 return {}, ()
             self._is_filled = True
+            # Steps up to here are the initial ones, or refill the buffer. The ratio counts from here, or
+            # leaves them out.
             if self._start is None:
                 self._start = [int(count) for count in update.progress]
                 num_steps = 0
@@ -124,10 +134,11 @@ class ReplayTraining:
         return summary, ()
 
     def train_from_replay(self, update: Update) -> tuple[dict[str, Array], Nest]:
-        """Makes `num_updates_per_train_iter` updates, while nothing is collected; returns as `train`.
+        """Makes `num_updates_per_train_iter` updates while nothing is collected; returns the same as `train`.
 
-        With a replay ratio, which counts collected steps alone, that is one update. `initial_collect_steps`
-        has no effect. While nothing has been collected yet, the updates take the offline part of the buffer.
+        With a replay ratio it makes one update, because the ratio counts only collected steps.
+        `initial_collect_steps` has no effect. Before the first step is collected, the updates take the
+        offline part of the buffer.
         """
         if self._source is None:
             sources = [self.replayer, self.replayer.offline]
@@ -140,12 +151,13 @@ class ReplayTraining:
             )
         updates_before = int(update.progress.updates)
         summary = self._train(update, self._source, self._num_updates)
-        if self._start is not None:  # these updates are no part of the replay ratio
+        if self._start is not None:  # these updates do not count for the replay ratio
             self._start[1] += int(update.progress.updates) - updates_before
         return summary, ()
 
     def _train(self, update, replayer, num_updates):
-        """Makes updates from a replayer, or passes over it; returns the summary, empty if no update."""
+        """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
+        # Sequences are listed here, outside the graph, so their number decides about the number of updates.
         sequences, size = (), None
         if self._takes_all:
             sequences = replayer.all_sequences(self._length)
@@ -157,7 +169,7 @@ class ReplayTraining:
         return self._train_on((tf.constant(num_updates), sequences), update, replayer, size)
 
     def _make_updates(self, inputs, update, replayer, size):
-        """Makes updates with `size` of the `sequences` each, in turn, or (None) with those that are drawn."""
+        """Makes updates in the graph, with `size` of the `sequences` in turn; None: with drawn sequences."""
         num_updates, sequences = inputs
         policy, order = update.policy, () if size is None else tf.range(tf.size(sequences.start))
 
@@ -168,7 +180,8 @@ class ReplayTraining:
                 part, order = select_part(i, order, size)
                 chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
                 batch, weight = replayer.gather(chosen, self._length), tf.ones(size)
-            # A file may hold info and recurrent states that this policy does not have.
+            # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
+            # date. A file may hold info and recurrent states that this policy does not have.
             state = PolicyState(
                 zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
                 batch.state.train if tf.nest.flatten(policy.state_spec) else (),
@@ -178,6 +191,7 @@ class ReplayTraining:
             batch, lag = update.prepare(batch, policy.data_transformer.context, weight)
             summary, priority = update(batch)
             if tf.is_tensor(priority):
+                # After the update: no priority changes if the update fails.
                 with tf.control_dependencies(tf.nest.flatten(summary)):
                     replayer.update_priorities(chosen, priority)
             return {**summary, **lag}, order
@@ -185,12 +199,12 @@ class ReplayTraining:
         return repeat_update(update_once, num_updates, order)
 
     def get_state(self) -> Any:
-        """Returns the credit, and where the replay ratio began to count, as JSON types."""
+        """Returns the fraction of an update left, and the start of the replay ratio, as JSON types."""
         credit = None if self._credit is None else self._credit.get_state()
         return {"credit": credit, "start": self._start}
 
     def set_state(self, state: Any) -> None:
-        """Restores what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         credit, self._start = state["credit"], state["start"]
         if self._credit is not None and credit is not None:
             self._credit.set_state(credit)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Replicas: several devices share the work of one update."""
+"""Replicas: splits the work of an update among several devices."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ class MirroredStrategy(tf.distribute.MirroredStrategy):
     """`tf.distribute.MirroredStrategy`: one replica for each of several devices of this process.
 
     Args:
-        devices: tuple or list of different names, such as "GPU:1"; None takes all GPUs.
+        devices: tuple or list of different names, such as "GPU:1"; None: all GPUs.
         cross_device_ops: `tf.distribute.CrossDeviceOps`; None lets TensorFlow choose.
     """
 
@@ -43,19 +43,20 @@ def _shorten(device):
 
 
 class Replicas:
-    """Splits the batch of each update among this process's replicas, and averages what all replicas compute.
+    """Splits the batch of each update among this process's replicas, and averages their losses and gradients.
 
-    All replicas compute with the variables of the learner, which stay where they were made: there is one set
-    of weights, counters and optimizer state, and checkpoints do not depend on the strategy. In an update each
-    replica reads the weights once and sends its gradients: this pays for models that compute for longer than
-    that takes. What comes before and after, such as the optimizer, happens once, on the learner's device.
+    All replicas use the variables of the learner, which stay where they were made. So there is one set of
+    weights, counters and optimizer state, and checkpoints do not depend on the strategy. In an update each
+    replica reads the weights once and sends its gradients. Replicas are useful for models whose computation
+    takes longer than that. All other parts of an update, such as the optimizer, run once, on the learner's
+    device.
 
     Args:
-        strategy: `tf.distribute` strategy such as `tf.distribute.MirroredStrategy`; see `alf.learner.peers`
-            for one of several processes.
-        compute_part: callable (`Experience` of [T+1, B/R, ...]) -> what `compute` returns, of a part of the
-            batch: `Learner._loss_and_gradients`. Its loss must be an average over the sequences; with
-            `losses.weighted_mean` it is exact, also where the parts have different numbers of transitions.
+        strategy: `tf.distribute` strategy such as `tf.distribute.MirroredStrategy`, or a strategy of several
+            processes from `alf.learner.peers`.
+        compute_part: callable (`Experience` of [T+1, B/R, ...]), `Update.loss_and_gradients`. It returns the
+            same as `compute`, for a part of the batch. Its loss must be an average over the sequences; with
+            `losses.weighted_mean` the result is exact even if parts have different numbers of transitions.
     """
 
     def __init__(self, strategy, compute_part):
@@ -68,12 +69,12 @@ class Replicas:
         self._num_local = len(strategy.extended.worker_devices)
 
     def compute(self, batch):
-        """Computes an update, in the graph, with an `Experience` of [T+1, B, ...].
+        """Computes the loss and gradients of an `Experience` of [T+1, B, ...], in the graph.
 
         Returns:
-            a tuple of what `Algorithm.train_step` returned in each replica of this process; the `LossInfo` of
-            the batch: its scalars are averages, its priorities [B] are in the order of the batch; a dict of
-            the averages of each group's gradients.
+            a tuple with the result of `Algorithm.train_step` in each replica of this process; the `LossInfo`
+            of the batch, whose scalars are averages, and whose priorities [B] are in the order of the batch;
+            a dict from each group to a list of averaged gradients.
 
         Raises:
             ConfigError: if the replicas cannot have equal parts.
@@ -84,8 +85,11 @@ class Replicas:
                 f"Learner.strategy has {num_replicas} replicas: their number must divide the sequences of an "
                 f"update, {batch_size}"
             )
+        # The list of all parts goes to every replica, which picks its own in `_compute_replica`.
         parts = _split(batch, num_replicas)
         train_info, priority, averages = self._strategy.run(self._compute_replica, [parts])
+        # Each replica has the priorities of its part; averages are equal in all replicas, so the first is
+        # taken.
         priority = tf.nest.map_structure(lambda x: tf.concat(self._local(x), 0), priority)
         loss, extra, gradients = tf.nest.map_structure(lambda x: self._local(x)[0], averages)
         train_infos = tuple(
@@ -95,6 +99,7 @@ class Replicas:
 
     def _compute_replica(self, parts):
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
+        # The id counts the replicas of all processes; each process has the parts of its own replicas.
         part = parts[tf.get_static_value(replica_id) % self._num_local]
         train_info, loss_info, gradients = self._compute_part(part)
         return train_info, loss_info.priority, _average((loss_info.loss, loss_info.extra, gradients))
@@ -114,7 +119,7 @@ def _average(nest):
 
 
 def _split(batch, num_parts):
-    """Splits an `Experience` of [T+1, B, ...] into a list of those of [T+1, B/R, ...]."""
+    """Splits an `Experience` of [T+1, B, ...] into a list of R parts of [T+1, B/R, ...]."""
     size = batch.step_type.shape[1] // num_parts
 
     def select(i):

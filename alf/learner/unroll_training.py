@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""UnrollTraining: updates from whole unrolls, most of which train once."""
+"""UnrollTraining: makes updates from whole unrolls; most replayers hand out each unroll once."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ from alf.replay import OneTimeReplayer, UnrollReplayer
 class UnrollTraining:
     """Trains on the unrolls that a replayer hands out, for algorithms such as IMPALA and PPO.
 
-    `recurrence` splits unrolls in time, as in Sample Factory (arXiv 2006.11751): the segments are what is
-    shuffled and split into minibatches, and gradients of a recurrent policy go back through one segment. What
-    `Algorithm.preprocess` computes sees whole unrolls: the advantages of PPO do not depend on `recurrence`.
-    What `Algorithm.calc_loss` computes sees segments: IMPALA's returns end with the segment, where the value
+    `recurrence` splits unrolls in time, as in Sample Factory (arXiv 2006.11751): segments are shuffled and
+    split into minibatches, and gradients of a recurrent policy go back through one segment.
+    `Algorithm.preprocess` sees whole unrolls, so the advantages of PPO do not depend on `recurrence`.
+    `Algorithm.calc_loss` sees segments, so the returns of IMPALA end with the segment, where the value
     bootstraps them. The recurrent state that enters a segment is computed with the weights before the first
     update of the batch. A segment of S steps evaluates S + 1 rows.
 
@@ -37,7 +37,8 @@ class UnrollTraining:
             batch has unrolls * batch_size segments.
 
     Attributes:
-        needs_fresh_experience: True, see `ReplayTraining`.
+        needs_fresh_experience: True: `train` learns only from unrolls observed since its last call, and from
+            older ones that the replayer adds to them.
     """
 
     needs_fresh_experience = True
@@ -60,8 +61,8 @@ class UnrollTraining:
 
         Args:
             policy: the `Policy` that learns.
-            num_unrolls: unrolls that are observed between two calls of `train`.
-            unroll_length, batch_size: T and B of each.
+            num_unrolls: int, unrolls that are observed between two calls of `train`.
+            unroll_length, batch_size: ints, T and B of each unroll.
         """
         has_state = bool(tf.nest.flatten(policy.state_spec))
         if self._recurrence is not None and has_state and not hasattr(policy, "final_state"):
@@ -76,10 +77,10 @@ class UnrollTraining:
         self.replayer.observe(experience)
 
     def train(self, update: Update) -> tuple[dict[str, Array], Experience]:
-        """Makes the updates of what the replayer hands out.
+        """Makes updates from all batches that the replayer hands out.
 
-        Returns the mean of their summaries, a dict of float32 scalars; and the `Experience` of
-        [Q, T+1, B, ...] that was handed out first.
+        Returns the mean of the summaries of the updates, a dict of float32 scalars; and the first batch, an
+        `Experience` of [Q, T+1, B, ...].
         """
         experience, num_fresh = self.replayer.replay_all()
         summary = self._train_on((experience, tf.constant(num_fresh)), update)
@@ -92,21 +93,23 @@ class UnrollTraining:
         return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
 
     def _make_updates(self, inputs, update):
-        """Makes the updates; the first `num_fresh` unrolls were never trained on before."""
+        """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         self._check_split(num_unrolls, num_time_steps - 1, batch_size)
+        # Whole unrolls are prepared, and only then split: advantages look ahead to the end of the unroll.
         batch, lag = update.prepare(merge_unrolls(experience))
         if self._recurrence not in (None, num_time_steps - 1):
             batch = split_in_segments(batch, self._recurrence, getattr(update.policy, "final_state", None))
         splits, stop = (self._num_epochs, self._num_minibatches), update.algorithm.stops_early
         summary = train_in_minibatches(lambda part: update(part)[0], batch, *splits, stop)
+        # After the updates. Without an order, a schedule might read the steps before or after the sum.
         with tf.control_dependencies(tf.nest.flatten(summary)):
             update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
 
     def _check_split(self, num_unrolls, unroll_length, batch_size):
-        """Raises ConfigError unless batches of so many unrolls can be split as the settings say."""
+        """Raises ConfigError unless `recurrence` and `num_minibatches` divide a batch of this shape."""
         length = self._recurrence or unroll_length
         if unroll_length % length:
             raise ConfigError(
@@ -122,8 +125,8 @@ class UnrollTraining:
             )
 
     def get_state(self) -> Any:
-        """Returns an empty dict: no state outlives a call of `train`."""
+        """Returns an empty dict: nothing is kept between calls of `train`."""
         return {}
 
     def set_state(self, state: Any) -> None:
-        """Does nothing: there is no state."""
+        """Does nothing, because the state is empty."""

@@ -11,20 +11,21 @@ from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 
-NOT_FINITE = "ALF: not finite: "  # begins the message of the error, before "reward", "observation" or nothing
+NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "reward", "observation" or nothing
 
 
 class Update:
-    """Makes updates in the graph: `prepare` a batch, then call the object with it or with parts of it.
+    """Makes updates of the weights, in the graph.
 
-    A training (`UnrollTraining`, `ReplayTraining`) chooses the batches and calls both.
+    A training (`UnrollTraining`, `ReplayTraining`) chooses a batch, calls `prepare` with it, and calls this
+    object with the prepared batch or with parts of it: each call is one update.
 
     Args:
         algorithm: `Algorithm`.
         optimizer: `GroupOptimizer`; None if the algorithm applies its gradients itself.
         dropped_steps: int64 variable that counts the steps older than `max_policy_lag`.
         max_policy_lag, jit_compile, strategy, debug_summaries, summarize_grads_and_vars: as in `Learner`.
-        own_counter: int64 variable that counts updates, too, or None.
+        own_counter: int64 variable of the user that counts updates, or None.
 
     Attributes:
         algorithm, policy, progress: the algorithm, its policy and its counters.
@@ -56,6 +57,8 @@ class Update:
         self._last_values = LastValues()
         if jit_compile and strategy is not None:
             raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
+        # The loss and its gradient are the part that XLA or replicas compute; the rest of an update stays the
+        # same.
         self._compute = self.loss_and_gradients
         if jit_compile:
             self._compute = tf.function(self.loss_and_gradients, autograph=False, jit_compile=True)
@@ -66,19 +69,21 @@ class Update:
         """Transforms, weights and preprocesses a batch, in the graph, before its updates.
 
         Args:
-            batch: `Experience` of [context + T + 1, B, ...] as the environments gave it.
-            context: int; so many first rows are for the data transformer only.
+            batch: `Experience` of [context + T + 1, B, ...] with the data of the environments, not
+                transformed.
+            context: int, the number of rows in front that only the data transformer uses.
             weight: float32 scalar or [B], the weight of each column in the loss.
 
         Returns:
             `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
-            scalars, the policy lag: the updates between the weights that acted and those that learn now.
+            scalars, the policy lag: the updates between the weights that acted and the present weights.
         """
         state = batch.state.train
         batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
         batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
         if self._sums_rewards:
             batch = self.policy.data_transformer.reward_weighting.transform(batch)
+        # Row t with the step to row t + 1 is a transition, unless row t + 1 begins an episode.
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
         lag = self.progress.updates - batch.policy_version[:-1]
         shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
@@ -88,11 +93,12 @@ class Update:
             is_old = is_trained & (lag > self._max_policy_lag)
             is_trained &= ~is_old
             self._dropped_steps.assign_add(tf.math.count_nonzero(is_old))
+        # Row T has weight 0: it only bootstraps.
         weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
         return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
 
     def __call__(self, batch):
-        """Makes one update in the graph, with an `Experience` of [T+1, B, ...] from `prepare`.
+        """Makes one update in the graph with a batch from `prepare`, an `Experience` of [T+1, B, ...].
 
         Returns:
             dict of float32 scalars to show, and `LossInfo.priority`.
@@ -103,36 +109,41 @@ class Update:
             learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
         else:
             learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
+        # A norm of norms: one scalar, which is not finite if any number of a gradient is not.
         norm = tf.linalg.global_norm(norms)
         is_checked = _check_finite(loss, norm, batch)
         summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
         scalars = self.algorithm.summarize_train(batch, train_info, loss_info)
         summary = add_scalars(summary, scalars, "summarize_train")
-        # The single-threaded executor runs operations that do not depend on each other in any order.
+        # The single-threaded executor runs operations that do not depend on each other in any order. Weights
+        # that are not finite could not be repaired, so everything that changes a variable waits for the
+        # check.
         with tf.control_dependencies([is_checked]):
             limited = optimizer.limit(gradients, norms) if optimizer else gradients
+            # Before the optimizer is applied, with the gradients before `max_grad_norm`.
             self._keep_last(batch, gradients)
             self.algorithm.update_with_gradient(loss_info, limited, optimizer)
             self.algorithm.after_update(batch, train_info)
             self.progress.updates.assign_add(1)
             if self._own_counter is not None:
                 self._own_counter.assign_add(1)
-            # What the caller makes depend on these waits for the check, too.
+            # New tensors: operations that the caller makes depend on them wait for the check, too.
             return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
 
     def loss_and_gradients(self, batch):
-        """Returns what `train_step` and `calc_loss` return, and a dict of the gradients of each group."""
+        """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
+        # One pass for all groups: the gradient of shared layers is computed once.
         with tf.GradientTape() as tape:
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
 
     def count_env_steps(self, count):
-        """Adds environment steps, int64 scalar, in the graph: those of all learner processes."""
+        """Adds environment steps, int64 scalar, summed over all learner processes, in the graph."""
         self.progress.env_steps.assign_add(self.peers.sum(count))
 
     def histograms(self):
-        """Returns what `Learner.histograms` does."""
+        """Returns a dict of arrays by name, for `Learner.histograms`."""
         arrays = self._last_values.read()
         if self._keeps_gradients:
             variables = _name_variables(self._groups).items()
@@ -140,7 +151,7 @@ class Update:
         return arrays
 
     def _keep_last(self, batch, gradients):
-        """Keeps what `histograms` shows of an update, in the graph; nothing by default."""
+        """Keeps the tensors that `histograms` shows, in the graph; none by default."""
         with tf.name_scope("keep_last"):
             if self._keeps_batch:
                 is_trained = batch.weight[:-1] > 0
@@ -159,14 +170,15 @@ class Update:
 class LastValues:
     """Keeps tensors from one update to the next, in main memory.
 
-    It is no `tf.Module`, so that checkpoints and the variables of a learner are without them.
+    It is not a `tf.Module`, so checkpoints and `Learner.variables` do not include the tensors.
     """
 
     def __init__(self):
         self._kept = {}
 
     def keep(self, name, x):
-        """Keeps a tensor of any shape in place of the one before of that name; in the graph."""
+        """Replaces the tensor kept under a name, in the graph. Its shape may change."""
+        # The variable is made while the graph is traced, outside of it.
         if name not in self._kept:
             with tf.init_scope(), tf.device("CPU:0"):
                 zero = tf.zeros([], x.dtype)
@@ -174,12 +186,15 @@ class LastValues:
         self._kept[name].assign(x)
 
     def read(self):
-        """Returns a dict of arrays by name."""
+        """Returns the tensors that were kept last, a dict of arrays by name."""
         return {name: variable.numpy() for name, variable in self._kept.items()}
 
 
 def add_scalars(summary, scalars, hook):
-    """Adds what a hook returned to a dict, as float32; a ConfigError if it is not a dict of new scalars."""
+    """Returns a dict with the scalars of a hook added, as float32.
+
+    Raises ConfigError if `scalars` is not a dict of scalars with new names.
+    """
     if not isinstance(scalars, dict):
         raise ConfigError(f"{hook} returned {scalars!r}: it must return a dict of scalars by name")
     for name, value in scalars.items():
@@ -193,10 +208,14 @@ def add_scalars(summary, scalars, hook):
 
 
 def _name_variables(groups, values=None):
-    """Makes a dict by "GROUP/VARIABLE" of the variables of `Algorithm.parameter_groups`.
+    """Makes a dict of the variables of `Algorithm.parameter_groups` with names "GROUP/VARIABLE".
 
-    With `values`, such as gradients, a dict from each group to a list, it is one of these; None is left out.
     Variables of the same name get numbers: "critic/dense/kernel", "critic/dense/kernel_1".
+
+    Args:
+        groups: dict from name to list of variables.
+        values: dict from name to a list of values, such as gradients, that take the place of the variables.
+            Values of None are left out.
     """
     found, counts = {}, collections.Counter()
     for group, variables in groups.items():
@@ -209,7 +228,10 @@ def _name_variables(groups, values=None):
 
 
 def _check_finite(loss, norm, batch):
-    """Fails in the graph if a number is not finite; what comes after must depend on the bool it returns."""
+    """Fails in the graph if the loss or the gradient's norm is not finite.
+
+    Returns a bool scalar. Operations that must not run after a failure must depend on it.
+    """
 
     def all_finite(nest):
         floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
@@ -222,5 +244,6 @@ def _check_finite(loss, norm, batch):
         with tf.control_dependencies([failed]):
             return tf.constant(False)
 
+    # Two scalars are tested at each update. The whole batch is searched only after a failure.
     is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
     return tf.cond(is_finite, lambda: tf.constant(True), fail)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A training run: its parts, its loop, its directory, its checkpoints and what it shows."""
+"""A training run: its loop, and the callbacks that save, evaluate and show it."""
 
 from alf.callback import Callback
 from alf.evaluation.evaluator import Evaluator

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Checkpoints: saves a run from time to time."""
+"""Checkpoints: the callback that saves a run."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,14 +14,14 @@ from alf.runs.checkpointer import Checkpointer
 
 @configurable("alf.training", role=Role.EXECUTION)
 class Checkpoints(Callback):
-    """Saves a run from time to time and at its end; a run that is continued starts from the newest one.
+    """Saves a run from time to time and at its end. A continued run starts from the newest checkpoint.
 
     Args:
         interval: seconds between two checkpoints.
         max_to_keep: checkpoints kept.
-        replay_buffer: bool or "compressed": whether a checkpoint holds the replay buffer, in a file of its
-            own that is written while training goes on. "compressed" does, too, and makes the file smaller:
-            13 to 60 times with the images of Atari games. It takes a core 2 s for each GB of images; floats
+        replay_buffer: True, False or "compressed": whether a checkpoint holds the replay buffer, in a
+            separate file that is written while training goes on. "compressed" makes the file smaller, 13 to
+            60 times with the images of Atari games. That takes 2 s of a core for each GB of images. Floats
             are not compressed.
 
     Attributes:
@@ -41,7 +41,7 @@ class Checkpoints(Callback):
         self._is_due = False
 
     def open(self, folder: str, driver: Any) -> str | None:
-        """Restores the newest checkpoint in a folder; returns its path, or None if there is none."""
+        """Restores the newest checkpoint in a folder; returns its path, or None without checkpoints."""
         self.checkpointer = Checkpointer(folder, driver, self._replay_buffer, self._max_to_keep)
         return self.checkpointer.restore()
 
@@ -60,7 +60,7 @@ class Checkpoints(Callback):
         with trainer.driver.clocks.learner.stage("checkpoints"):
             try:
                 trainer.save()
-            except SaveError as error:  # a full disk, say, must not end the run: there will be other saves
+            except SaveError as error:  # of a full disk, for example; a later save may succeed
                 logging.error("%s", error)
 
     def on_end(self, trainer: Any, reason: str) -> None:

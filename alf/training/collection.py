@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Collection: the part of a run in which its driver collects."""
+"""Collection: starts and stops the driver where the settings say that a run collects."""
 
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ class Phase(NamedTuple):
 
     Attributes:
         collects: whether the driver collects.
-        end: `Position` of the limits at the first of which the phase ends, None where there is no limit.
-        what_ends: what people read beside the time that is left of it.
+        end: `Position` of limits. The phase ends at the first limit that is reached; None: no limit.
+        what_ends: text shown after the remaining time, such as "until collection begins".
     """
 
     collects: bool
@@ -27,21 +27,21 @@ class Phase(NamedTuple):
 
 
 class Collection:
-    """Starts a driver where collection begins, and stops it where collection ends.
+    """Starts a driver when collection begins, and stops it when collection ends.
 
-    Before and after, the learner trains from replay, and environments stand still: they are made with the
-    run, reset where collection begins, and closed where it ends.
+    Before and after collection the learner trains from a replay buffer. The environments are made with the
+    run, reset when collection begins, and closed when it ends.
 
     Args:
         driver: `Driver`, not started.
         stop_criteria: `StopCriteria` of the run.
-        from_iteration, until_env_steps: as in `Trainer`, without "collect_".
+        from_iteration, until_env_steps: `collect_from_iteration` and `collect_until_env_steps` of `Trainer`.
 
     Attributes:
         phase: `Phase` of the run; None before the first `advance`.
 
     Raises:
-        ConfigError: if the learner cannot train without collection, or if no stop criterion could be reached.
+        ConfigError: if the learner cannot train without collection, or if no stop criterion can be reached.
     """
 
     def __init__(self, driver, stop_criteria, from_iteration=0, until_env_steps=None):
@@ -68,9 +68,10 @@ class Collection:
             _check_stop_criteria(until_env_steps, stop_criteria)
 
     def check_buffer(self, iterations, env_steps):
-        """Raises ConfigError if a run goes on after its collection without the experience of that.
+        """Raises ConfigError if a run continues after its collection, but the replay buffer is lost.
 
-        Arguments are as in `advance`.
+        Args:
+            iterations, env_steps: ints, train iterations so far and environment steps learned from.
         """
         is_over = self._find_phase(iterations, env_steps) is self._after
         learners = self._driver.learner.learners.values()
@@ -82,7 +83,7 @@ class Collection:
             )
 
     def advance(self, iterations, env_steps):
-        """Enters the phase of a run that has made so many train iterations, of so many environment steps."""
+        """Enters the phase that begins at a number of train iterations or environment steps, if any."""
         phase = self._find_phase(iterations, env_steps)
         if phase is self.phase:
             return
@@ -92,6 +93,7 @@ class Collection:
         if phase is self._during:
             self._driver.start()
         elif phase is self._after:
+            # The experience is in the buffer, so an environment that does not close must not end the run.
             try:
                 self._driver.stop()
             except Exception as error:
@@ -104,7 +106,7 @@ class Collection:
 
 
 def _check_learner(setting, driver):
-    """Raises ConfigError unless the learner of a driver with environments can train without collection."""
+    """Raises ConfigError unless the driver has environments, and its learner can train without them."""
     if isinstance(driver, OfflineDriver):
         raise ConfigError(f"{setting} is set: {_NO_ENVIRONMENTS}")
     for learner in driver.learner.learners.values():
@@ -116,7 +118,7 @@ def _check_learner(setting, driver):
 
 
 def _check_offline_part(learner):
-    """Raises ConfigError unless there is something to train on before collection begins."""
+    """Raises ConfigError unless an offline buffer allows training before collection begins."""
     if any(one.replayer.offline is None for one in learner.learners.values()):
         raise ConfigError(
             "Trainer.collect_from_iteration is set: there is nothing to train on before collection begins; "
@@ -130,7 +132,7 @@ def _check_offline_part(learner):
 
 
 def _check_stop_criteria(until_env_steps, criteria):
-    """Raises ConfigError if there are stop criteria, and none of them must be reached some day."""
+    """Raises ConfigError if there are stop criteria, but possibly none of them is ever reached."""
     steps = criteria.num_env_steps
     if steps is not None and steps > until_env_steps:
         raise ConfigError(

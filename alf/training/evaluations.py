@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluations: lets an `Evaluator` evaluate while a run trains, and shows what came of it."""
+"""Evaluations: the callback that starts evaluations while a run trains, and shows their results."""
 
 import functools
 
@@ -9,11 +9,11 @@ from alf.callback import Callback
 from alf.errors import SaveError
 from alf.training.summary_writer import write_gif
 
-_LAST_SECONDS = 60.0  # that an evaluation may still take when a stop criterion holds
+_LAST_SECONDS = 60.0  # the time for the last evaluation to end when a stop criterion holds
 
 
 class Evaluations(Callback):
-    """Starts evaluations when they are due. It shows each one, and keeps its checkpoint if it is the best.
+    """Starts evaluations at their interval, shows the results, and keeps the best checkpoint.
 
     Args:
         evaluator: `Evaluator`, not opened.
@@ -21,7 +21,7 @@ class Evaluations(Callback):
 
     def __init__(self, evaluator):
         self.evaluator = evaluator
-        self._step = None  # where the curve shows the evaluation that goes on
+        self._step = None  # the x axis of the present evaluation in TensorBoard
 
     def on_check(self, trainer):
         self.evaluator.open(trainer.learner.policy)
@@ -30,6 +30,8 @@ class Evaluations(Callback):
         self.evaluator.run(trainer.root_dir, trainer.counters["env_steps"])
 
     def on_train_iter(self, trainer, summary):
+        # A thread or process evaluates a checkpoint while training goes on. The result belongs to the step at
+        # which the evaluation began.
         with trainer.driver.clocks.learner.stage("evaluation"):
             env_steps = trainer.position.num_env_steps
             if self.evaluator.is_due(env_steps):
@@ -50,7 +52,7 @@ class Evaluations(Callback):
         self.evaluator.close()
 
     def _take(self, trainer, timeout=0.0):
-        """Shows the `Evaluation` that has ended, if any; waits for it at most `timeout` seconds."""
+        """Shows an `Evaluation` that has ended; waits for one for at most `timeout` seconds."""
         evaluation = self.evaluator.poll(timeout)
         if evaluation is None:
             return

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What a run takes of its machine: memory, CPU and GPU memory."""
+"""MachineMeter: measures memory, CPU and GPU memory of a run."""
 
 import contextlib
 import time
@@ -7,11 +7,11 @@ import time
 import psutil
 import tensorflow as tf
 
-_LIST_SECONDS = 10.0  # between two looks for new child processes: a look costs 3 ms for 100 processes
+_LIST_SECONDS = 10.0  # between two searches for child processes, each of which takes 3 ms for 100 processes
 
 
 class MachineMeter:
-    """Measures this process and all that it has started, workers above all, between two `measure` calls."""
+    """Measures this process and all processes that it has started, between two calls of `measure`."""
 
     def __init__(self):
         self._own = psutil.Process()
@@ -20,10 +20,10 @@ class MachineMeter:
         self._read()
 
     def measure(self):
-        """Returns figures to show, a dict of floats by name, in MB of 10^6 bytes and in CPU cores."""
+        """Returns a dict of floats by name: memory in MB of 10^6 bytes, and CPU in cores."""
         before, start = self._cpu, self._measured
         memory = self._read()
-        # A process that is new counts from now on.
+        # The CPU time of a new process counts from now on.
         used = sum(seconds - before.get(process, seconds) for process, seconds in self._cpu.items())
         own = memory.pop(self._own)
         return {
@@ -47,7 +47,7 @@ class MachineMeter:
 
 
 def cpu_seconds():
-    """CPU time so far of this process and of those that it has started and that still run."""
+    """Returns the CPU seconds of this process and of all running processes that it has started."""
     own = psutil.Process()
     total = 0.0
     for process in [own, *own.children(recursive=True)]:

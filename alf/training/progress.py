@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Progress: what a person sees while a run trains, and the table at its end."""
+"""Progress: the callback that shows the progress of a run, and makes the table at its end."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from alf.training.run_report import EpisodeFigures, RunReport
 
 
 class Progress(Callback):
-    """Shows a bar on a terminal or lines in the log, and reports at the end what was done.
+    """Shows the progress as a bar on a terminal or as lines in the log, and reports on the run at its end.
 
     Args:
         stop_criteria: `StopCriteria` of the run.
 
     Attributes:
-        trained, collected: `Throughput` of the steps that were learned from, and that environments made.
+        trained, collected: `Throughput`s of the steps learned from, and of the steps of the environments.
     """
 
     def __init__(self, stop_criteria):
@@ -46,7 +46,7 @@ class Progress(Callback):
 
     def on_end(self, trainer, reason):
         self._report.note_last_train_step(trainer.collects)
-        self._bar.close()  # what is logged comes below it
+        self._bar.close()  # later lines of the log come below it
         if self._has_trained:
             logging.info("%.2f s since the first train step", trainer.position.max_seconds)
 
@@ -55,7 +55,7 @@ class Progress(Callback):
             self._bar.close()
 
     def format_report(self):
-        """Makes the table of what was done and where the time went, a text of several lines."""
+        """Makes the table of counts and times, a text of several lines."""
         return self._report.format()
 
     def _count_steps(self, trainer):
@@ -64,7 +64,7 @@ class Progress(Callback):
 
 
 def _count(trainer, episodes):
-    """Counts what the table shows, a dict of ints by name."""
+    """Returns the counts in the table, a dict of ints by name."""
     progress = trainer.learner.progress
     return {
         "train iterations": trainer.counters["iterations"],

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Shows the progress of a run: a bar on a terminal, or else a line of the log every few seconds."""
+"""ProgressBar: shows the progress of a run as a bar on a terminal, or as lines in the log."""
 
 import bisect
 import collections
@@ -17,12 +17,16 @@ _WINDOWS = {"10s": 10.0, "1min": 60.0, "5min": 300.0}
 
 
 class Throughput:
-    """Measures steps per second over the last 10 seconds, minute and 5 minutes. `clock` returns seconds."""
+    """Measures steps per second over the last 10 seconds, minute and 5 minutes.
+
+    Args:
+        clock: callable () -> seconds.
+    """
 
     def __init__(self, clock=time.monotonic):
         self._clock = clock
         self._points = collections.deque([(clock(), 0)])
-        self._counted = None  # by `count_up_to`
+        self._counted = None  # the count in the last call of `count_up_to`
 
     def add(self, steps):
         """Adds `steps` that were made since the last call."""
@@ -41,7 +45,7 @@ class Throughput:
         self._counted = count
 
     def rates(self):
-        """Returns steps per second, a dict by window; a window longer than the run is the whole run."""
+        """Returns steps per second, a dict of floats by window. In a short run a window is the whole run."""
         end, total = self._clock(), self._points[-1][1]
         rates = {}
         for name, window in _WINDOWS.items():
@@ -52,17 +56,16 @@ class Throughput:
 
 
 class ProgressBar:
-    """Shows a run's progress on stderr, every 5 seconds, on a terminal four times a second.
+    """Shows a run's progress on stderr: four times a second on a terminal, else every 5 seconds.
 
-    How much is done and how long it will take is that of the stop criterion that comes first, or of the end
-    of the present phase if that comes before. On a terminal the last state stays.
+    The fraction and the remaining time belong to the stop criterion that comes first, or to the end of the
+    present phase if it comes earlier. On a terminal the last state stays.
 
     Args:
-        throughput, collected: `Throughput`s of the steps that are learned from, and of those that the
-            environments make.
+        throughput, collected: `Throughput`s of the steps learned from, and of the steps of the environments.
         stop_criteria: `StopCriteria`.
         episodes: `EpisodeFigures`.
-        stages: `StageMeter`, whose bottleneck is shown.
+        stages: `StageMeter` with the bottleneck to show.
     """
 
     def __init__(self, throughput, collected, stop_criteria, episodes, stages):
@@ -72,23 +75,28 @@ class ProgressBar:
         self._episodes = episodes
         self._started = self._shown = time.monotonic()
         self._phase = None
-        # `Position`s: the first one of the phase after the first train step, the last one
+        # `Position`s: the first one of the present phase, at or after the first train step, and the newest
+        # one.
         self._first = self._position = None
         self._summary = {}
         columns, lines = shutil.get_terminal_size()  # never 0: with 0, tqdm would show nothing
-        # With `disable=None` there is a bar on a terminal alone. A closed stderr is None.
+        # With `disable=None` tqdm shows a bar only on a terminal. A closed stderr is None.
         is_off = True if sys.stderr is None else None
         self._bar = tqdm(bar_format="{desc}", ncols=columns, nrows=lines, disable=is_off)
         self._interval = _LOG_SECONDS if self._bar.disable else 0.25
         logging.get_absl_handler().addFilter(self._clear_line)
 
     def update(self, position, summary, phase=None):
-        """Takes the `Position` and what `Learner.train` returned; shows them unless it did just now.
+        """Shows a new state, unless the last one was shown a moment ago.
 
-        `phase` is the run's `alf.training.collection.Phase`. None: nothing but stop criteria ends a phase.
+        Args:
+            position: `Position` of the run.
+            summary: dict from `Learner.train`; empty keeps the values of the last one.
+            phase: `alf.training.collection.Phase` of the run. None: only stop criteria end the run.
         """
         self._position = position
-        if phase is not self._phase:  # in which the run is faster or slower than before
+        # A phase has its own speed, so estimates start again.
+        if phase is not self._phase:
             self._phase, self._first = phase, None
         self._summary = summary or self._summary
         if self._first is None and position.max_seconds > 0:
@@ -135,7 +143,7 @@ class ProgressBar:
         )
 
     def _estimate_end(self):
-        """The fraction that is done, or None; the time that is left, or ""; and of what."""
+        """Returns the fraction done or None, the remaining time or "", and the text that names the end."""
         if self._first is None:
             return None, "", ""
         ends = [(self._stop_criteria.estimate_end(self._first, self._position), "left")]
@@ -158,6 +166,6 @@ class ProgressBar:
         return "lag {:.0f}/{:.1f}/{:.0f}".format(*lag)
 
     def _clear_line(self, _):
-        """Makes place for a record of the log; the bar is drawn again below it."""
+        """Clears the bar before a line of the log. The next `update` draws it again below the line."""
         self._bar.clear()
         return True

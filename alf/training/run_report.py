@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What a run shows to people: numbers, figures of its episodes, and RunReport, the table at its end."""
+"""RunReport, the table at the end of a run; figures of its episodes; and how numbers are shown."""
 
 import math
 import time
@@ -12,11 +12,11 @@ _OLD_SECONDS, _OLD_EPISODES = 60.0, 5
 
 
 class RunReport:
-    """Measures a run: what was done, and where the time went.
+    """Measures the counts of a run, and its time in each stage.
 
     Args:
-        count: callable () -> dict of ints by name, which count all runs in the root_dir; one is "env steps",
-            one is "updates".
+        count: callable () -> dict of ints by name, among them "env steps" and "updates". They count all runs
+            in the root_dir.
         episodes: `EpisodeFigures`.
         clocks: `StageClocks` of the driver.
     """
@@ -25,22 +25,22 @@ class RunReport:
         self._count = count
         self._episodes = episodes
         self._clocks = clocks
-        clocks.learner.lap(REST)  # what was before this run
+        clocks.learner.lap(REST)  # the time before this run is not part of it
         self._start, self._start_readings = count(), clocks.learner.read()
         self._first = None  # the counts at the first train step
-        self._seconds_before = 0.0  # until then
-        self._meter = None  # from then on
+        self._seconds_before = 0.0  # the time until then
+        self._meter = None  # `StageMeter` from then on
 
     def note_first_train_step(self):
-        """Counts all time so far as that until the first train step: it is spent to start and to compile."""
+        """Counts all time so far as one stage, the start of the run, in which graphs are compiled."""
         self._seconds_before = sum(self._read_seconds().values())
         self._start_readings = self._clocks.learner.read()
         self._first = self._count()
-        self._clocks.drop()  # an environment may have waited until now
+        self._clocks.drop()  # present stages, such as the wait of an environment, lasted through the start
         self._meter = StageMeter(self._clocks, lambda: self._count()["updates"])
 
     def note_last_train_step(self, collects):
-        """Ends the measurement of the stages; `collects` is whether the driver still ran."""
+        """Ends the measurement of the stages. `collects` is False if the driver has stopped before."""
         if self._meter is not None:
             self._meter.measure(collects)
 
@@ -67,23 +67,23 @@ class RunReport:
         return "\n".join(f"{name:36}{a:>14}  {b:>14}".rstrip() for name, a, b in rows)
 
     def _describe_stages(self):
-        """Rows of the bottleneck, and of the driver's threads between the first and the last train step."""
+        """Returns the rows of the bottleneck, and of the driver's threads since the first train step."""
         if self._meter is None or not self._meter.bottleneck:
             return []
         rows = [("bottleneck", self._meter.bottleneck, "")]
         for group, shares in self._meter.shares.items():
-            if group != "learner":  # whose seconds are above
+            if group != "learner":  # its seconds are rows above
                 rows += [(f"  {group}: {stage}", "", f"{share:.1%}") for stage, share in shares.items()]
         return rows
 
 
 class EpisodeFigures:
-    """Describes the last episodes, and whether the average return is old because none has ended for long.
+    """Describes the last episodes, and marks an average return as old if no episode has ended for long.
 
-    It is old after a minute, or after 5 times the mean time between two ends in this run, if that is longer.
+    It is old after a minute, or after 5 times the mean time between two ends of episodes, if that is longer.
 
     Args:
-        metrics: dict by name of the driver's metrics.
+        metrics: dict of the driver's metrics by name.
         clock: callable () -> seconds.
     """
 
@@ -94,15 +94,18 @@ class EpisodeFigures:
         self._start = self._ended = clock()
 
     def count(self):
-        """The number of episodes that have ended in all runs."""
+        """Returns the number of episodes that have ended, over all runs in the root_dir."""
         return self._metrics["NumberOfEpisodes"].result()
 
     def describe_length(self):
-        """The average number of steps."""
+        """Returns the average length of the last episodes, as a text."""
         return format_number(self._metrics["AverageEpisodeLength"].result())
 
     def describe_return(self):
-        """Returns the average return, "21.3" say, and "over 2 min old" or "". Call it often."""
+        """Returns two texts: the average return, such as "21.3"; and its age, "over 2 min old", or "".
+
+        An episode counts as ended at the next call, so call this often.
+        """
         now, num_episodes = self._clock(), self.count()
         if num_episodes > self._num_episodes:
             self._num_episodes, self._ended = num_episodes, now
@@ -114,7 +117,7 @@ class EpisodeFigures:
 
 
 def format_number(x):
-    """Shows 3 significant digits of a number, all digits of a large one: 0.74, 21.3, 1,234; - for NaN."""
+    """Formats a number with 3 significant digits, a large one with all digits: 0.74, 21.3, 1,234; NaN: -."""
     if math.isnan(x):
         return "-"
     return f"{x:,.0f}" if 999.5 <= abs(x) < 1e9 else f"{x:.3g}"

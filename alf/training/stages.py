@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Where the time of a run goes, and which stage is the bottleneck.
+"""StageMeter: measures the time that threads spend in each stage, and finds the bottleneck.
 
 docs/metrics.md has the names and rules.
 """
@@ -20,25 +20,26 @@ from alf.drivers.stage_clock import (
     subtract,
 )
 
-_NO_WAIT = 0.05  # share of time: who waits for less is always busy, practically
-_TIMED = STEP, ASK, HAND_OVER, INFERENCE, RECEIVE, WAIT  # stages whose mean duration is shown
+_NO_WAIT = 0.05  # a share of time: a thread that waits for less counts as always busy
+_TIMED = STEP, ASK, HAND_OVER, INFERENCE, RECEIVE, WAIT  # stages with a mean duration in the figures
 
 
 class StageMeter:
     """Measures the stages of a driver's threads between two calls of `measure`.
 
-    A stage counts when it ends, so whole stages are measured. Where a thread has ended none, its figures of
-    the time before stay: a curve has no gaps.
+    A stage counts when it ends, so whole stages are measured. If a thread has ended no stage, its last
+    figures stay, so that curves have no gaps.
 
     Args:
         clocks: `StageClocks` of the driver.
-        count_updates: callable () -> int, the updates so far.
-        min_seconds: float, the shortest time to measure. A call that comes earlier returns the figures of the
-            call before: a few train iterations say little about the stages.
+        count_updates: callable () -> int, the number of updates so far.
+        min_seconds: float, the shortest time to measure. An earlier call returns the last figures, because a
+            few train iterations say little about the stages.
 
     Attributes:
-        bottleneck: text, what `find_bottleneck` returned; "" before the first `measure`.
-        shares: dict by group of dicts by stage: the share of time, a mean over the threads of the group.
+        bottleneck: text from `find_bottleneck`; "" before the first `measure`.
+        shares: dict by group of dicts by stage of floats: the share of time, averaged over threads of the
+            group.
     """
 
     def __init__(self, clocks, count_updates, min_seconds=0.0):
@@ -50,12 +51,13 @@ class StageMeter:
         self._before, self._updates = self._read(), count_updates()
 
     def measure(self, collects=True):
-        """Returns what to show, a dict by name of floats and of the bottleneck's word.
+        """Returns the figures to show, a dict by name of floats and of the bottleneck, a text.
 
-        `collects` is whether the driver runs. If not, the learner's figures are all there are.
+        `collects` is whether the driver runs. If not, there are only figures of the learner.
         """
-        now = self._read()
-        if self._values and collects == self._collects and self._count_seconds(now) < self._min_seconds:
+        now, clock = self._read(), self._clocks.learner
+        is_short = _add_up(now[clock]) - _add_up(self._before[clock]) < self._min_seconds
+        if self._values and collects == self._collects and is_short:
             return self._values
         self._collects = collects
         before, updates = self._before, self._updates
@@ -85,34 +87,31 @@ class StageMeter:
         return self._values
 
     def restart(self):
-        """Measures from now on. The time before counts for threads alone that end no stage from now on."""
+        """Starts a new measurement. Earlier figures stay only for threads that end no stage from now on."""
         self.measure()
         self._values = {}
 
     def _read(self):
         return {clock: clock.read() for clocks in self._clocks.by_group().values() for clock in clocks}
 
-    def _count_seconds(self, now):
-        clock = self._clocks.learner
-        return _add_up(now[clock]) - _add_up(self._before[clock])
-
 
 def find_bottleneck(shares, num_turns=1):
-    """Finds the stage that a run would gain from if it were faster.
+    """Finds the part of a run that limits its speed.
 
     Args:
-        shares: as in `StageMeter`; "learner" must be there.
-        num_turns: how many environments take turns to step; 1 if they do not.
+        shares: dict by group of dicts by stage, as `StageMeter.shares`; it must have the group "learner".
+        num_turns: int, the number of environments that take turns to step; 1 if they do not.
 
     Returns:
         "balanced", "learner", "storing", "trainer", "collectors", "environments", "actors", "metrics" or
-        "driver"; docs/metrics.md says what leads to which.
+        "driver". docs/metrics.md has the rules.
     """
     learner, environments = shares["learner"], shares.get("environments")
     waits = [shares[group].get(HAND_OVER, 0.0) for group in ("environments", "collectors") if group in shares]
     sampling_waits, learner_waits = np.mean(waits) if waits else 1.0, learner.get(WAIT, 0.0)
     if max(sampling_waits, learner_waits) < _NO_WAIT:
         return "balanced"
+    # The side that waits less is the slower one; its largest part is the bottleneck.
     if learner_waits <= sampling_waits:
         parts = {"learner": learner.get(TRAIN, 0.0), "storing": learner.get(STORE, 0.0)}
         parts["trainer"] = 1 - learner_waits - sum(parts.values())
@@ -131,7 +130,7 @@ def _add_up(stages):
 
 
 def _mean_shares(spent):
-    """The mean share of each stage, over a list of dicts of `Spent` by stage, one for each thread."""
+    """Returns the mean share of each stage over threads; `spent` is a list of dicts of `Spent` by stage."""
     totals = [_add_up(stages) for stages in spent]
     names = dict.fromkeys(stage for stages in spent for stage in stages)
     return {
@@ -141,6 +140,6 @@ def _mean_shares(spent):
 
 
 def _mean_seconds(spent):
-    """The mean duration of each timed stage that has ended, over all threads."""
+    """Returns the mean duration of each timed stage that has ended, over all threads."""
     sums = {name: np.sum([stages.get(name, Spent()) for stages in spent], axis=0) for name in _TIMED}
     return {name: float(seconds / times) for name, (seconds, times) in sums.items() if times}

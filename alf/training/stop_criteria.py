@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""StopCriteria: when training ends."""
+"""StopCriteria: the criteria for the end of training."""
 
 import dataclasses
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from alf.training.run_report import format_number
 
 
 class Position(NamedTuple):
-    """How far a run is, in fields with the names of the limits in `StopCriteria`."""
+    """The progress of a run. The fields have the names of the limits in `StopCriteria`."""
 
     num_iterations: int
     num_env_steps: int
@@ -23,15 +23,15 @@ class Position(NamedTuple):
 class StopCriteria:
     """Training ends when the first criterion is reached. A criterion of None is never reached.
 
-    `max_seconds` counts from the first train step on. What comes before, environments that start and networks
-    that compile, has limits of its own, above all the driver's `stall_timeout`.
+    `max_seconds` counts from the first train step. The start of environments and the compilation of networks
+    do not count; `Monitoring.stall_timeout` limits them.
 
     Args:
         num_iterations: train iterations, over all runs in a root_dir.
         num_env_steps: environment steps learned from, over all runs in a root_dir.
         max_seconds: seconds of training in this run.
         target_return: average return of the last `EpisodeStatistics.window` episodes.
-        target_eval_return: mean return of an evaluation, see `Evaluator`.
+        target_eval_return: mean return of an evaluation by `Evaluator`.
     """
 
     num_iterations: WholeNumber | None = None
@@ -48,10 +48,12 @@ class StopCriteria:
         average_return: EpisodeMetric,
         eval_return: float | None = None,
     ) -> str | None:
-        """Returns a text that names the criterion reached or None.
+        """Returns a text that names the criterion that is reached, or None.
 
-        The first three are the fields of a `Position`. `average_return` is an `EpisodeMetric`, `eval_return`
-        the mean of the last evaluation or None.
+        Args:
+            num_iterations, num_env_steps, max_seconds: the fields of a `Position`.
+            average_return: `EpisodeMetric`.
+            eval_return: float, the mean return of the last evaluation, or None.
         """
         position = Position(num_iterations, num_env_steps, max_seconds)
         for name, value in position._asdict().items():
@@ -69,14 +71,14 @@ class StopCriteria:
     def estimate_end(self, first: Position, now: Position) -> tuple[float, float] | None:
         """Estimates when the first criterion will be reached, from the progress between two `Position`s.
 
-        Returns the fraction of it that is done, and the seconds that are left. None if nothing can be said:
-        `target_return` has no estimate.
+        Returns the fraction of it that is done, and the remaining seconds. None without an estimate: returns
+        have none.
         """
         return estimate_end(Position(*(getattr(self, name) for name in Position._fields)), first, now)
 
 
 def estimate_end(limits, first, now):
-    """Does what `StopCriteria.estimate_end` says, for a `Position` of limits, None where there is none."""
+    """Estimates the end as `StopCriteria.estimate_end`, from a `Position` of limits or None."""
     seconds, ends = now.max_seconds - first.max_seconds, []
     for limit, before, value in zip(limits, first, now, strict=True):
         if limit is not None and value > before:

@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Summaries: what a run shows in TensorBoard and `progress.csv`. docs/metrics.md has all names."""
+"""Summaries: the callback that writes TensorBoard's files and `progress.csv`.
+
+docs/metrics.md has all names.
+"""
 
 import functools
 import math
@@ -20,9 +23,9 @@ class Summaries(Callback):
 
     Args:
         interval: seconds between two summaries.
-        custom: callable (trainer) that each summary calls, from the thread that trains; None: none. What it
-            writes with `tf.summary.scalar`, `tf.summary.histogram` and so on is in TensorBoard. An error that
-            it raises ends the run.
+        custom: callable (trainer) that the training thread calls at each summary, or None. It may write to
+            TensorBoard with `tf.summary.scalar`, `tf.summary.histogram` and so on. An error that it raises
+            ends the run.
 
     Attributes:
         writer: `SummaryWriter`; None before the run begins.
@@ -35,7 +38,7 @@ class Summaries(Callback):
         self.stages: Any = None
         self._machine: Any = None
         self._summary: dict[str, Any] = {}  # of the last updates
-        self._written_at = self._written_iteration = None  # time of the training loop, and where it was
+        self._written_at = self._written_iteration = None  # time and iteration of the last summary
 
     def on_begin(self, trainer: Any) -> None:
         self._machine = MachineMeter()
@@ -50,10 +53,10 @@ class Summaries(Callback):
         self.stages = StageMeter(trainer.driver.clocks, lambda: int(progress.updates), shortest)
 
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
-        self._summary = summary or self._summary  # the last one, where no update was due
+        self._summary = summary or self._summary  # the last one, if no update was made
 
     def on_iter_begin(self, trainer: Any) -> None:
-        # Here, so that the values with which a run ends are always shown, and at a place of their own.
+        # Here, because this is not called after the last iteration: `on_end` writes the last values.
         is_due = trainer.now - self._written_at >= self._interval
         if is_due and trainer.position.num_iterations != self._written_iteration:
             self._write(trainer)
@@ -67,9 +70,9 @@ class Summaries(Callback):
             self.writer.close()
 
     def measure(self, trainer: Any) -> dict[str, Any]:
-        """Returns what to show, a dict by name of scalars and of a text."""
+        """Returns the values to show, a dict by name of scalars and one text."""
         values = {f"metrics/{name}": metric.result() for name, metric in trainer.metrics.items()}
-        # The averages of episodes have no value before the first episode has ended.
+        # Averages over episodes are NaN until the first episode has ended.
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in self._summary.items()}
         progress = trainer.progress

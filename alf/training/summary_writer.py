@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""SummaryWriter: writes what a run shows, for TensorBoard and as a table."""
+"""SummaryWriter: writes event files for TensorBoard and the table `progress.csv`."""
 
 import ast
 import contextlib
@@ -22,12 +22,12 @@ from alf.config.comparison import parse_settings
 from alf.config.settings import Role, find_role
 from alf.runs.progress_file import PROGRESS_FILE, ProgressFile
 
-# Columns of the table that are no curves in TensorBoard: they would repeat its x axis.
+# Columns of the table that are not curves in TensorBoard, because they would repeat its x axis.
 _TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
 _WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
-_BUCKETS = 30  # of a histogram, as many as TensorBoard's own have
+_BUCKETS = 30  # of a histogram, as many as `tf.summary.histogram` makes
 _MOST_NUMBERS = 1_000_000  # of a histogram: 256 stacks of 84 x 84 pixels would take 0.3 s at each summary
-# What TensorBoard's HPARAMS page shows beside the settings. It would show each scalar of an event file.
+# Scalars on TensorBoard's HPARAMS page, beside the settings. Without a choice it shows all in an event file.
 _COMPARED = re.compile(
     r"metrics/(policies/\w+/)?AverageReturn|metrics/league/Elo|eval/return_mean"
     r"|throughput/steps_per_second_5min"
@@ -37,11 +37,13 @@ _COMPARED = re.compile(
 class SummaryWriter:
     """Writes event files for TensorBoard, and `progress.csv` beside their directories.
 
-    What cannot be written, because the disk is full for instance, is lost with a warning: training goes on.
+    If values cannot be written, for example because the disk is full, they are lost with a warning, and
+    training goes on.
 
     Args:
         path: directory of the event file.
-        env_steps: those of the checkpoint that the run continues from, or None, see `ProgressFile`.
+        env_steps: int, the environment steps of the checkpoint from which the run continues, or None.
+            `ProgressFile` removes later rows.
     """
 
     def __init__(self, path, env_steps=None):
@@ -51,10 +53,10 @@ class SummaryWriter:
         self._table = os.path.join(folder, PROGRESS_FILE)
         self._progress_file = ProgressFile(self._table, env_steps)
         self._writers = {}  # by directory
-        self._warned = {}  # when, by path
+        self._warned = {}  # time of the last warning, by path
 
     def describe(self, step, settings):
-        """Writes the configuration as a text, and the settings that TensorBoard compares runs by.
+        """Writes the configuration as a text, and the settings by which TensorBoard compares runs.
 
         Args:
             step: int, the x axis.
@@ -69,13 +71,13 @@ class SummaryWriter:
         self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
 
     def write(self, step, env_steps, seconds, values):
-        """Writes a dict of scalars by name. A text goes to TensorBoard alone, a count of steps to the table.
+        """Writes a dict of values by name. Texts go only to TensorBoard, counts of steps only to the table.
 
         Args:
             step: int, the x axis.
             env_steps: int, environment steps learned from.
-            seconds: since the first train step of this run.
-            values: the dict.
+            seconds: float, seconds since the first train step of this run.
+            values: dict of scalars and texts by name.
         """
         self.show(step, lambda: _write_values(values))
         compared = {f"hparams/{k}": value for k, value in values.items() if _COMPARED.fullmatch(k)}
@@ -86,7 +88,7 @@ class SummaryWriter:
             self._progress_file.write(env_steps, seconds, numbers)
 
     def show(self, step, write):
-        """Calls `write` (): what it writes with `tf.summary.scalar` and so on is shown at a step."""
+        """Calls `write` (), which may use `tf.summary.scalar` and so on; `step` is the x axis."""
         self._write(self._path, step, write)
 
     def close(self):
@@ -114,7 +116,7 @@ class SummaryWriter:
 
 
 def _write_values(values):
-    """Writes scalars and texts by name in one operation, where `tf.summary.scalar` takes one for each."""
+    """Writes scalars and texts by name in one operation; `tf.summary.scalar` needs one for each."""
     summary = summary_pb2.Summary()
     for name, value in values.items():
         if isinstance(value, str):
@@ -125,13 +127,14 @@ def _write_values(values):
 
 
 def write_histogram(name, values):
-    """Writes how numbers are distributed, an array of any shape; those that are not finite do not count.
+    """Writes a histogram of an array of any shape. Numbers that are not finite do not count.
 
-    Of more than a million numbers, a million that are drawn at random count. `tf.summary.histogram` takes all
-    of them, with 240 bytes of memory for each number.
+    If there are more than a million numbers, a million of them, drawn at random, count:
+        `tf.summary.histogram`
+    takes all, with 240 bytes of memory for each.
     """
     values = np.asarray(values).ravel()
-    if values.size > _MOST_NUMBERS:  # every k-th would show some columns of an image alone
+    if values.size > _MOST_NUMBERS:  # every k-th number would be from a few columns of an image
         values = values[np.random.default_rng(0).integers(values.size, size=_MOST_NUMBERS)]
     values = values.astype(np.float64)
     counts, edges = np.histogram(values[np.isfinite(values)], _BUCKETS)
@@ -141,16 +144,16 @@ def write_histogram(name, values):
 
 
 def write_gif(name, gif):
-    """Writes an animated picture, a `Gif` of `alf.evaluation.video`."""
+    """Writes an animation, a `Gif` of `alf.evaluation.video`."""
     metadata = image_metadata.create_summary_metadata(display_name=None, description=None)
     tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)
 
 
 def read_hyperparameters():
-    """Returns the settings in force by which TensorBoard compares runs: numbers, bools and texts by name.
+    """Returns the settings by which TensorBoard compares runs, a dict of numbers, bools and texts by name.
 
-    Settings that make no other experiment, such as `StopCriteria.num_env_steps`, are left out, but for seeds.
-    A value of another type becomes a text, as gin writes it.
+    Settings that do not define the experiment, such as `StopCriteria.num_env_steps`, are left out, except
+    seeds. Values of other types become texts, as gin writes them.
     """
     settings = parse_settings(gin.operative_config_str())
     roles = {name: find_role(name) for name in settings}

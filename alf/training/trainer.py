@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trainer: the loop of a training run. Callbacks do the rest, see `alf.callback`."""
+"""Trainer: the loop of a training run. `Callback`s do all other work."""
 
 import contextlib
 import time
@@ -30,15 +30,16 @@ from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries
 
 
-@configurable("alf.training", checks=False)  # `__init__` does, and stops the driver
+@configurable("alf.training", checks=False)  # `__init__` checks, and stops the driver
 class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
-    It writes nothing before everything that can be wrong has been checked: a wrong setting, a gin binding
-    without effect or a `root_dir` with another run raises ConfigError and stops the driver.
+    The constructor checks everything before it writes anything: a wrong setting, a gin binding without effect
+        or
+    a `root_dir` with another run raises ConfigError and stops the driver.
 
     Args:
-        root_dir: path, where the run writes; a run that is there is continued.
+        root_dir: path of the directory of the run. If it holds a run, this run is continued.
         driver: `Driver`, not started; its learner is trained.
         stop_criteria_ctor: callable () -> `StopCriteria`.
         batches_per_train_iter: batches that the driver collects for each call of `Learner.train`: with
@@ -47,24 +48,25 @@ class Trainer:
         summaries_ctor: callable () -> `Summaries`.
         evaluator_ctor: callable () -> `Evaluator`, which evaluates while training goes on; or None.
         callbacks: tuple or list of `Callback`s.
-        initial_checkpoint: where the weights of a new run come from: "DIR" or "PART@DIR", see
-            `alf.runs.warm_start`. A run that is continued ignores it.
-        save_git_state: whether `run.json` has the commit of the git repository of the user's own code, and
-            `git_diff.patch` what was changed since. It is the first repository that the folder of a gin file,
-            of another module of the user's, or the current directory is in.
-        collect_from_iteration: train iterations before the driver collects. They train only on
-            `Experiment.offline_buffer`, see `ReplayTraining.train_from_replay`; then collection begins.
+        initial_checkpoint: text, the source of the weights of a new run: "DIR", the directory of a run, or
+            "PART@DIR", with syntax as in `alf.runs.warm_start`. A continued run ignores it.
+        save_git_state: whether to save the state of the git repository of the user's code: the commit in
+            `run.json`, and the changes since the commit in `git_diff.patch`. The repository is the first that
+            holds the folder of a gin file, of another module of the user, or the current directory.
+        collect_from_iteration: int, train iterations before collection begins. They train only on
+            `Experiment.offline_buffer`.
         collect_until_env_steps: int, environment steps learned from, over all runs in a root_dir, at which
-            collection ends; None: it goes on. Then the environments are closed, and training from the replay
-            buffer goes on until a stop criterion holds.
+            collection ends. Then the environments are closed, and training from the replay buffer goes on
+            until a stop criterion holds. None: collection does not end.
 
     Attributes:
         driver, learner: the `Driver` and its `Learner`.
-        metrics: dict by name of the driver's metrics.
-        root_dir: as above, absolute.
-        restored: path of the checkpoint that the run continues from, or None.
-        now: time of the training loop, in seconds of its clock.
-        finished: whether a stop criterion held at the end or `stop` was called; None before the end.
+        metrics: dict of the driver's metrics by name.
+        root_dir: absolute path of the directory.
+        restored: path of the checkpoint from which the run continues, or None.
+        now: time of the training loop in seconds of its clock. It changes only between two parts of an
+            iteration.
+        finished: whether the run ended by a stop criterion or `stop`; None before the end.
         eval_return: mean return of the last evaluation, or None.
         checkpoints, summaries, progress: ALF's own callbacks.
     """
@@ -91,9 +93,9 @@ class Trainer:
         self.now = driver.clocks.learner.lap(REST)
         self.finished: bool | None = None
         self.eval_return: float | None = None
-        self._interrupted: str | None = None  # the reason
-        self._stopped: str | None = None  # the reason
-        self._first_trained: float | None = None  # when the first train step was over
+        self._interrupted: str | None = None  # the reason; any thread may set it
+        self._stopped: str | None = None  # the reason; any thread may set it
+        self._first_trained: float | None = None  # the time at the end of the first train step
         self._is_training = False  # whether `train` was called
         self._run_dir: Any = None
         self._own: list[Callback] = []
@@ -116,6 +118,7 @@ class Trainer:
             self._own += [self.summaries, self.checkpoints]
             self.call_back("on_check")
             check_dead_bindings()
+            # All checks that need no directory are above. From here on the run has its directory.
             self._run_dir = RunDir(self.root_dir)
             self._run_dir.lock()
             self._run_dir.check_config()
@@ -138,7 +141,7 @@ class Trainer:
         return []
 
     def _begin(self, initial_checkpoint):
-        """Gives a continued run other seeds than before, and a new one its initial weights."""
+        """Seeds a continued run anew, so that it repeats nothing; loads the initial weights of a new one."""
         if self.restored:
             seed_continued_run(self.driver, self._checkpointer.iterations)
             if initial_checkpoint is not None:
@@ -148,13 +151,13 @@ class Trainer:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Dict of `iterations` and `env_steps` over all runs in the root_dir."""
+        """A dict of ints, `iterations` and `env_steps`, over all runs in the root_dir."""
         env_steps = int(self.learner.progress.env_steps)
         return {"iterations": self._checkpointer.iterations, "env_steps": env_steps}
 
     @property
     def position(self) -> Position:
-        """How far the run was at `now`."""
+        """The `Position` of the run at the time `now`."""
         seconds = 0.0 if self._first_trained is None else self.now - self._first_trained
         return Position(self._checkpointer.iterations, self._env_steps, seconds)
 
@@ -170,10 +173,10 @@ class Trainer:
 
     @property
     def summary_step(self) -> int:
-        """Where TensorBoard shows what is written now.
+        """The present x value for TensorBoard, an int: environment steps.
 
-        These are environment steps. While nothing is collected, each train iteration counts as one, too,
-        because TensorBoard shows only one of several points at the same place.
+        While nothing is collected, each train iteration adds 1, because TensorBoard shows only one of several
+        points at the same x value.
         """
         return self.counters["env_steps"] + self._checkpointer.offline_iterations
 
@@ -192,50 +195,57 @@ class Trainer:
         return self.checkpoints.checkpointer
 
     def add_callback(self, callback: Callback) -> None:
-        """Adds a `Callback` to those of the constructor; before `train`."""
+        """Adds a `Callback` after the callbacks of the constructor. Call it before `train`."""
         self._users.append(callback)
 
     def call_back(self, name: str, *args: Any) -> None:
-        """Calls a method of all callbacks: progress, the user's, then ALF's others."""
+        """Calls a method of all callbacks."""
+        # Progress comes first, because it counts the steps; then the user's, whose effects summaries and
+        # checkpoints include.
         call_back([*self._own[:1], *self._users, *self._own[1:]], name, self, *args)
 
     def save(self, is_last: bool = False) -> str:
-        """Writes a checkpoint, see `Checkpointer.save`; from the thread that trains. Returns its path."""
+        """Writes a checkpoint and returns its path. Only the training thread may call it."""
         path = self._checkpointer.save(is_last)
         self.call_back("on_checkpoint", path)
         return path
 
     def copy_from(self, path: str) -> None:
-        """Goes on from what another run of the same parts has learned, see `Checkpointer.copy_from`.
+        """Copies the learned variables of another run with the same parts.
 
-        What this run's old weights have collected is dropped, unless it goes to a replay buffer. From the
-        thread that trains, or before `train`.
+        Experience of the old weights is dropped, except in a replay buffer. Call it from the training thread,
+        or before `train`.
+
+        Args:
+            path: text, as in `Checkpointer.copy_from`.
         """
         self._checkpointer.copy_from(path)
         self.driver.publish_soon()
 
     def close(self) -> None:
-        """Ends a trainer whose `train` is not called: closes the environments, gives the root_dir back."""
+        """Closes a trainer if `train` is not called: closes the environments and unlocks the root_dir."""
         self._close_callbacks()
         self.driver.stop()
         self._run_dir.close()
 
     def stop(self, reason: str) -> None:
-        """Makes `train` save and return (True, reason) after the present train iteration; from any thread."""
+        """Makes `train` save and return (True, reason) after this train iteration. Any thread may call it."""
         self._stopped = reason
 
     def interrupt(self, reason: str) -> None:
-        """Makes `train` save and return (False, reason) soon; from any thread."""
+        """Makes `train` save and return (False, reason) soon. Any thread may call it."""
         self._interrupted = reason
-        if self.learner.peers.count == 1:  # else all learner processes end after the same train iteration
+        # Several learner processes must end after the same train iteration, so none is interrupted within
+        # one.
+        if self.learner.peers.count == 1:
             self.driver.interrupt()
 
     def train(self) -> tuple[bool, str]:
         """Trains until a stop criterion holds, or `stop` or `interrupt` is called, then saves.
 
-        Returns (finished, reason): whether a stop criterion holds or `stop` was called, and which or why, as
-        a text. Any other end of the run is an exception, which leaves earlier checkpoints as they are.
-        The file `done.json` says how it ended.
+        Returns (finished, reason): whether a stop criterion holds or `stop` was called; and a text that names
+        the criterion or the reason. Any other end of the run is an exception; earlier checkpoints stay as
+        they are. The file `done.json` records the end.
         """
         self._is_training = True
         if self.restored:
@@ -274,14 +284,14 @@ class Trainer:
             raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
 
     def _find_end(self):
-        """Whether the run ends before this train iteration: None, or what `train` returns.
-
-        All learner processes end together.
-        """
+        """Returns (finished, reason) if the run ends before this train iteration, else None."""
+        # Read once: another thread may set it between two reads.
         interrupted = self._interrupted
         reached = self._stopped or self._stop_criteria.reached(
             *self.position, self.metrics["AverageReturn"], self.eval_return
         )
+        # All learner processes exchange this before each iteration, so they end together: a process that went
+        # on would wait for the others for ever.
         with self.learner.peers.watch():
             ends = self.learner.peers.sum([int(bool(reached)), int(bool(interrupted))])
         if reached or interrupted:
@@ -291,7 +301,7 @@ class Trainer:
         return bool(ends[0]), "another learner process has ended the run"
 
     def _collect(self):
-        """Collects for one train iteration; returns the environment steps, None after `interrupt`."""
+        """Collects for one train iteration; returns the environment steps, or None after `interrupt`."""
         try:
             self._collection.advance(self._checkpointer.iterations, self._env_steps)
             if not self.collects:
@@ -303,7 +313,7 @@ class Trainer:
             raise
 
     def _train_iter(self, steps):
-        """Trains on what is due after so many steps; returns the summary."""
+        """Trains after `steps` environment steps were collected; returns the summary."""
         summary = self.learner.train() if self.collects else self.learner.train_from_replay()
         self._lap(TRAIN)
         self._checkpointer.iterations += 1
@@ -311,7 +321,9 @@ class Trainer:
         self._env_steps = int(self.learner.progress.env_steps)
         if summary and self._first_trained is None:
             self._first_trained = self.now
-        if not summary and not steps:  # nothing was collected and no update was due
+        # Nothing was collected and no update was made, as in the mode "poll": do not take a core for the
+        # loop.
+        if not summary and not steps:
             time.sleep(0.001)
         return summary
 
@@ -319,9 +331,9 @@ class Trainer:
         self.now = self.driver.clocks.learner.lap(stage)
 
     def _end(self, reason):
-        """Ends the driver and the callbacks of a run that is saved, and says what was done."""
+        """Stops the driver of a run that is saved, closes callbacks and directory, and logs the report."""
         self._close_callbacks()
-        # The run is saved before the driver stops, because an environment may take long to return.
+        # An environment may take long to return, so the run was saved before the driver stops.
         try:
             self.driver.stop()
         except Exception as error:
@@ -341,7 +353,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _stop_on_error(self):
-        """Stops the driver and unlocks the run's directory after an error, which is the one to report."""
+        """Context that stops the driver and unlocks the directory after an error, and raises this error."""
         try:
             yield
         except BaseException as error:
