@@ -18,11 +18,12 @@ from alf.config.imports import RUN_FILE, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
-from alf.runs.folders import DONE_FILE, check_kind, checkpoints_of, has_checkpoints
 from alf.runs.git_state import read_git, read_git_state
 
-DIFF_FILE = "git_diff.patch"
-_locked: set[int] = set()  # file descriptors of directories
+DONE_FILE, DIFF_FILE = "done.json", "git_diff.patch"
+SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
+_KINDS = {CONFIG_FILE: "a run", SWEEP_FILE: "a sweep", POPULATION_FILE: "a population"}
+_locked: set[int] = set()  # file descriptors of the directories that this process has locked
 
 
 def _close_lock(directory):
@@ -141,6 +142,24 @@ class RunDir:
     def _remove(self, name):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self.path, name))
+
+
+def check_kind(path, own_file):
+    """Raises ConfigError if a directory holds another kind of work than the one whose file is `own_file`."""
+    for name, kind in _KINDS.items():
+        if name != own_file and os.path.exists(os.path.join(path, name)):
+            raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
+
+
+def checkpoints_of(path):
+    """Returns the directory of the checkpoints of the run in `path`."""
+    return os.path.join(path, "checkpoints")
+
+
+def has_checkpoints(path):
+    """Whether the run in `path` has saved a checkpoint; a run without one has nothing to lose."""
+    folder = checkpoints_of(path)
+    return os.path.isdir(folder) and bool(os.listdir(folder))
 
 
 def _list_own_folders():

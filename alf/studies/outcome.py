@@ -9,8 +9,8 @@ import numpy as np
 
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
-from alf.runs.folders import DONE_FILE
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
+from alf.runs.run_dir import DONE_FILE
 
 FINISHED, FAILED, PRUNED = "finished", "failed", "pruned"
 INTERRUPTED, WAITING = "interrupted", "waiting"

@@ -12,7 +12,7 @@ import numpy as np
 from alf.config.comparison import check_same
 from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.runs.folders import POPULATION_FILE
+from alf.runs.run_dir import POPULATION_FILE
 from alf.studies.evolution import Evolution
 from alf.studies.lineage import write_table
 from alf.studies.state import StateFile

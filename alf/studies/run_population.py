@@ -14,8 +14,7 @@ from alf.config.registry import own_config
 from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError, import_extra
-from alf.runs.folders import POPULATION_FILE
-from alf.runs.run_dir import RunDir
+from alf.runs.run_dir import POPULATION_FILE, RunDir
 from alf.studies.lineage import draw_lineage
 from alf.studies.member_room import find_helpers, request_resources
 from alf.studies.placement import Cluster, Machine, find_gpus

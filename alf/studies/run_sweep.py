@@ -17,8 +17,7 @@ from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, import_extra
 from alf.plots.runs import read_run
-from alf.runs.folders import SWEEP_FILE
-from alf.runs.run_dir import RunDir
+from alf.runs.run_dir import SWEEP_FILE, RunDir
 from alf.studies.outcome import FAILED, FINISHED
 from alf.studies.placement import Cluster, Machine, find_gpus
 from alf.studies.runner import Runner, make_announcer

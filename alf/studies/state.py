@@ -9,7 +9,7 @@ import os
 
 from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.runs.folders import has_checkpoints
+from alf.runs.run_dir import has_checkpoints
 from alf.studies.outcome import FINISHED, read_status
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from alf.config.comparison import check_same
 from alf.config.settings import Role
 from alf.errors import ConfigError
-from alf.runs.folders import SWEEP_FILE
+from alf.runs.run_dir import SWEEP_FILE
 from alf.studies.outcome import (
     FAILED,
     FINISHED,
