@@ -167,7 +167,7 @@ class Experiment:
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
                 specs = specs or self._find_specs()
-                # The text of the configuration, because gin's own state cannot be pickled.
+                # The other process gets the configuration as text, and reads it anew.
                 make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
                 collectors = self._collectors_ctor(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
