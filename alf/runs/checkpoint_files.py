@@ -82,8 +82,8 @@ def read_into(checkpoint, path, what):
     misfits = find_misfits(checkpoint, tf.train.load_checkpoint(path))
     if misfits:  # Checked here because TensorFlow would show the values of all variables, and warn.
         raise ConfigError(f"the checkpoint {path} does not fit this {what}: {list_some(misfits)}")
-    # `write` made the files, so `read` and not `restore`, which expects a counter of saves. Parts of the files
-    # may stay unused: a policy is restored from the checkpoint of a whole learner.
+    # `write` made the files, so `read` and not `restore`, which expects a counter of saves. Parts may
+    # stay unused: a policy is restored from the checkpoint of a whole learner.
     checkpoint.read(path).assert_existing_objects_matched().expect_partial()
 
 
