@@ -31,9 +31,11 @@ def load_envpool(
         batch_size: int, B.
         seed: int, or None for EnvPool's default seed, which is always the same.
         num_threads: C++ threads; 0 starts one for each core.
-        info_keys: as in `load`, such as ("elapsed_step",).
-        render_mode: "rgb_array" for environments that `render` frames, None for none.
-        max_random_steps: as in `load`.
+        info_keys: which numbers of the environment's info become statistics of episodes, such as
+            ("elapsed_step",).
+        render_mode: "rgb_array" for environments that `render` frames. None: they cannot render.
+        max_random_steps: before their first step all environments take the same random number of random
+            actions, at most this many.
         **kwargs: EnvPool's settings of the environment.
 
     Raises:
