@@ -24,7 +24,7 @@ def join(answers):
 
 
 def select(answer, is_kept):
-    """Returns a joined answer with some of its parts, of equal sizes; `is_kept` is a list with a bool for each."""
+    """Selects parts of a joined answer, which have equal sizes; `is_kept` is a list with a bool for each."""
     if all(is_kept):
         return answer
     return [np.concatenate(list(itertools.compress(np.split(x, len(is_kept)), is_kept))) for x in answer]

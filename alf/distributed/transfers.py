@@ -16,8 +16,7 @@ class Request(NamedTuple):
     index: int  # type: ignore[assignment]  # of the collector
     actor: Any  # Ray's handle of the actor that was asked; its successor has another one
     answer: Any  # Ray's reference of the answer
-    node: Any  # Ray's reference of the id of the answer's node; it is ready here when the answer is ready
-        there
+    node: Any  # Ray's reference of the id of the answer's node, which is ready as soon as the answer is
     since: float  # seconds of `time.monotonic`
 
 

@@ -110,7 +110,7 @@ def _merge_channels(env, shape):
 
 
 class _RenderedAtari(gymnasium.vector.VectorWrapper):
-    """Renders Atari games, which ale-py cannot do, by the frames that a second set of the same games observes."""
+    """Renders Atari games, which ale-py cannot do: a second set of the same games observes the frames."""
 
     def __init__(self, env, screens, render_fps):
         super().__init__(env)

@@ -70,7 +70,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
     @property
     def hold(self) -> NoReturn:
-        """Raises ConfigError when a `sticky` driver looks for `hold`: a game cannot let single agents wait."""
+        """Raises ConfigError if a `sticky` driver looks for `hold`: single agents of a game cannot wait."""
         raise ConfigError(
             "sticky is True: the agents of a game cannot wait one by one: set DriverSettings.sticky to False"
         )
@@ -124,7 +124,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         return EnvStep(step_type.ravel(), time_step.reward.ravel(), discount.ravel(), observation)
 
     def _join(self, name, observations):
-        """Joins the agents' observations, [G, ...], to one entry of the rows' observation, a nest of [B, ...]."""
+        """Joins agents' observations, [G, ...], to an entry of the rows' observation, a nest of [B, ...]."""
         members = self._members[name]
 
         def join(blank, *columns):

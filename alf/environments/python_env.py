@@ -156,7 +156,7 @@ class PythonEnvironment(BatchedEnvironment):
         self._batch.dump_stacks()
 
     def hold(self, rows: np.ndarray) -> None:
-        """Makes the next `step` leave the sub-environments of these indices as they are, with their FIRST step."""
+        """Makes the next `step` leave the sub-environments of these indices at their FIRST step."""
         self._batch.hold(rows)
 
     def get_info(self) -> dict[str, np.ndarray]:
@@ -211,7 +211,7 @@ def _choose_num_workers(num_workers, env_fns, settings, num_splits):
 
 
 def find_num_workers(batch_size, step_seconds):
-    """Returns the number of workers for `batch_size` environments that take `step_seconds` for a step each."""
+    """Returns the number of workers for `batch_size` environments with steps of `step_seconds` each."""
     if batch_size <= _MAX_CHEAP and batch_size * step_seconds < MESSAGE_SECONDS:
         return 0
     return min(batch_size, max(1, len(os.sched_getaffinity(0)) // 2))
