@@ -31,9 +31,8 @@ def as_metric(metric: Any, num_rows: int) -> Any:
 
     A metric of TF-Agents becomes a `TFAgentsMetric`.
     """
-    module = sys.modules.get(
-        "tf_agents.metrics.py_metric"
-    )  # Present if there is such a metric: its maker has imported it.
+    # The maker of such a metric has imported its module: this need not import TF-Agents to find out.
+    module = sys.modules.get("tf_agents.metrics.py_metric")
     if module is not None and isinstance(metric, module.PyStepMetric):
         from alf.adapters.tf_agents_metric import TFAgentsMetric
 

@@ -41,9 +41,8 @@ def run():
         check_dead_bindings(GIN_PARAM.value)
         result = benchmark(driver, _SECONDS.value, _SAMPLE_ONLY.value)
         versions = {"cores": os.cpu_count(), "alf": __version__, "tensorflow": tf.__version__}
-        print(
-            json.dumps({**source, **result, **versions}, indent=2), flush=True
-        )  # Before `stop`, which may fail.
+        # Printed before `stop`, which may fail.
+        print(json.dumps({**source, **result, **versions}, indent=2), flush=True)
     finally:
         driver.stop()
     return 0
