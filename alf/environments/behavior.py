@@ -42,7 +42,7 @@ class BehaviorEnvironment(EnvironmentWrapper):
         self._state = self._action = None
 
     def _reset(self):
-        self._state = None
+        self._state = None  # Tells the behavior that all episodes begin anew.
         return self._env.reset()
 
     def _step(self, action):

@@ -46,6 +46,7 @@ def load_envpool(
     if name not in known:
         close = ", ".join(difflib.get_close_matches(str(name), known))
         raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
+    # The module that an id is registered with shows its kind before anything is made.
     module = importlib.import_module("envpool.registration").registry.specs[name][0]
     if render_mode and module.startswith("envpool.mujoco"):
         raise ConfigError(
@@ -81,7 +82,7 @@ class _EnvPoolVectorEnv:
         if seed is not None and seed != self._unused_seed:
             self.close()
             self._start(seed)
-        self._unused_seed = None
+        self._unused_seed = None  # From now on the environment has drawn from it.
         return self._env.reset()
 
     def close(self):

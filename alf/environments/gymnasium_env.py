@@ -121,7 +121,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         if not self._has_started:
             self._has_started = True
             time_step = self._start_randomly(time_step, self._seed)
-        self._seed = None
+        self._seed = None  # Later resets go on with the generators of the environments.
         return time_step
 
     def _step(self, action):
@@ -141,6 +141,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         step_type = self._ones_i32 + last.astype(np.int32)  # MID is 1, LAST is 2.
         reward = self._convert_reward(reward)
         if np.count_nonzero(first):
+            # Another autoreset mode would return the next FIRST observation together with the last reward.
             if np.count_nonzero(first & last):
                 raise RuntimeError(
                     f"{self._env} ended an episode in the step that should start it: this is not NEXT_STEP "
@@ -167,6 +168,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
 
     def _check_flags(self, flags, name):
         """Returns `flags` as an array of B bools."""
+        # The usual case, without the costs of `fit`.
         if getattr(flags, "dtype", None) is self._bool and flags.shape == self._ended.shape:
             return flags
         try:

@@ -103,11 +103,13 @@ def load(
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
     if max_episode_steps is not None:
         kwargs["max_episode_steps"] = int(max_episode_steps)
+    # Its own vector environment only if nothing asks for workers or frames, which it cannot give.
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
         _check_arguments_of_make(kwargs)
         env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
+    # Gin is not configured in workers, so its bindings become arguments here, in this process.
     call, makes, constructor = _bind(name, batch_size, kwargs)
     lost = find_lost_binding(call)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
@@ -195,6 +197,7 @@ def _bind_registered(spec, batch_size, kwargs):
         return make, [make] * batch_size
     _check_arguments(spec.id, constructor, kwargs)
     call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
+    # One by one, because gin makes another object of `@Other()` for each environment.
     bound = [bind_arguments(call) for _ in range(batch_size)]
     return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
 

@@ -113,6 +113,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         """Makes the `EnvStep` of all rows from the step of the games."""
         found = time_step.observation
         self._info = found.get("info")
+        # The games' own step types: an agent may begin or end an episode while its game goes on.
         self.game_begins = time_step.step_type == FIRST
         self.game_ends = time_step.step_type == LAST
         # A game that begins after random steps has agents in the middle of their episodes.
@@ -129,7 +130,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
         def join(blank, *columns):
             rows = np.empty((*self._shape, *blank.shape), blank.dtype)
-            rows[...] = blank
+            rows[...] = blank  # Also for the agents of other entries.
             for i, column in zip(members, columns, strict=True):
                 rows[:, i] = column
             return rows.reshape(-1, *blank.shape)

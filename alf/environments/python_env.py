@@ -182,6 +182,7 @@ class PythonEnvironment(BatchedEnvironment):
         return self._copy_time_step()
 
     def _step(self, action):
+        # The arrays are in memory that workers share: writing into them sends the action.
         for array, x in zip(self._batch.arrays.action, tf.nest.flatten(self._to_env(action)), strict=True):
             array[...] = x
         self._batch.step()
@@ -206,6 +207,7 @@ def _choose_num_workers(num_workers, env_fns, settings, num_splits):
         return num_workers
     if not can_pickle(env_fns):
         return 0
+    # The trial costs a start of a worker, so it is only made if its result can matter.
     is_trial = len(env_fns) <= _MAX_CHEAP
     return find_num_workers(len(env_fns), _find_step_seconds(env_fns[0], settings) if is_trial else math.inf)
 

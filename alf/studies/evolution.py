@@ -166,6 +166,7 @@ class Evolution:
             path: path of its checkpoint, or None.
         """
         order, parent = self.orders[member], self._copied_by(self.orders[member])
+        # Before the row and the decision, which both use it: weights that are lost have no objective.
         self.objectives[member] = math.nan if diverged else objective
         row = dict(member=member, env_steps=env_steps, objective=_without_nan(self.objectives[member]))
         row["parent"] = None if parent is None else parent["member"]
@@ -192,6 +193,7 @@ class Evolution:
         """Returns the state for `set_state`, of JSON types."""
         objectives = list(map(_without_nan, self.objectives))
         state = dict(num_draws=self._num_draws, objective=self._objective, objectives=objectives)
+        # A copy, because orders and rows go on changing.
         return copy.deepcopy(state | dict(orders=self.orders, rows=self.rows))
 
     def set_state(self, state):

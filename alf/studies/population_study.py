@@ -84,7 +84,7 @@ class PopulationStudy:
         self.evolution = Evolution(population.settings, *rules, has_checkpoints=True)
         if state is None:
             self.evolution.begin(num_members)
-            self._write()
+            self._write()  # Before any member starts: a kill must not lose the orders it follows.
         else:
             self.evolution.set_state(state)
 
@@ -109,6 +109,7 @@ class PopulationStudy:
                 return True
             if report["is_over"]:
                 return False
+            # Its process ends to make room, and the member waits behind the others.
             if self._takes_turns and self._queue:
                 self._queue.append(run.member)
                 return True

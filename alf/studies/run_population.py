@@ -49,7 +49,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         contextlib.closing(find_place(population, num_members, helpers, ray_address)) as place,
         contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir,
     ):
-        run_dir.lock()
+        run_dir.lock()  # Before the study reads its state: one study at a time writes here.
         folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
 
         def draw(is_due=False):

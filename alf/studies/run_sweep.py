@@ -65,7 +65,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
         contextlib.closing(find_place(limits)) as place,
         contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir,
     ):
-        run_dir.lock()
+        run_dir.lock()  # Before the study reads its state: one sweep at a time writes here.
         gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
         study = SweepStudy(
             run_dir.path,

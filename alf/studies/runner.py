@@ -54,7 +54,7 @@ class Runner:
         except Exception:
             # The study takes no more reports, which may fail again, for example on a full disk. Runs still
             # save.
-            self.stop_reason = "an error ends the study"
+            self.stop_reason = "an error ends the study"  # `_look` then interrupts every run.
             while self._running:
                 self._look(lambda run: True, lambda *args: None)
             raise
@@ -64,6 +64,7 @@ class Runner:
             run = self._study.next_run()
             if run is None:
                 return
+            # The log of earlier processes stays; an error is searched only behind it.
             log = os.path.join(run.path, LOG_FILE)
             start = os.path.getsize(log) if os.path.exists(log) else 0
             try:

@@ -71,6 +71,7 @@ def write_tables(folder, study):
         figures = {"seed": run.seed, "folder": os.path.relpath(run.path, folder)}
         figures |= study.outcomes[run.path]._asdict()
         runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
+    # Everything is made before the first file is written, so that the files belong together.
     text = format_markdown(rows, study.outcomes, study.objective)
     write_csv(os.path.join(folder, RUNS_FILE), runs)
     write_csv(os.path.join(folder, TABLE_FILE), trials)

@@ -183,6 +183,7 @@ class Trials:
     def _ask_sampler(self):
         index, ranges = len(self.settings), self._sweep.settings
         seed = int(np.random.SeedSequence([self._sweep.seed, index]).generate_state(1)[0])
+        # With `constant_liar` it counts running trials as bad, and so does not draw near to them.
         self._study.sampler = self._optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         known = {_name_param(name, values): make_distribution(values) for name, values in ranges.items()}
         trial = self._study.ask(known)
@@ -286,6 +287,7 @@ def _mend(path):
     """
     with contextlib.suppress(FileNotFoundError):
         os.remove(f"{path}.lock")
+    # Each line ends with a line end: everything behind the last one is broken.
     with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
 

@@ -98,7 +98,7 @@ class FrozenPolicy(Policy):
         assert rows is not None, "the number of rows must be static"
         check_nest("time_step", time_step, self.info_spec["seen"], rows)
         check_nest("state", state, self.state_spec, rows)
-        self.rows.append(rows)
+        self.rows.append(rows)  # Python runs this only while a trace is made.
         info = {"seen": time_step, "version": tf.fill((rows,), self.progress.updates.read_value())}
         if self._counts_steps:
             info["state"] = state
@@ -151,6 +151,7 @@ class RecordingLearner:
         assert isinstance(experience, Experience)
         policy = self.policy
         num_unrolls, length, batch_size = experience.step_type.shape
+        # Checked here, where the name of the wrong part is known, and not where a loss would fail.
         version = tf.TensorSpec((), tf.int64)
         rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version)
         plain = experience._replace(state=PolicyState(), env_info=())
@@ -192,6 +193,7 @@ class RecordingObserver:
         length, batch_size = record.step_type.shape
         assert record.reward.shape[:2] == record.discount.shape == (length, batch_size)
         assert record.env_id.shape == (batch_size,)
+        # The log thread calls this while the test waits.
         with self._changed:
             self.threads.add(threading.current_thread().name)
             self.records.append(record)
@@ -229,6 +231,7 @@ class FakeEnvironment(CountingEnvironment):
     def _step(self, action):
         assert isinstance(action, np.ndarray), type(action)
         assert action.dtype == self.action_spec().dtype, action.dtype
+        # A driver must join its threads before it closes their environments.
         assert self.num_closes == 0, "an environment was stepped after it was closed"
         self.num_steps += 1
         return self.answer(self.num_steps, super()._step(action))

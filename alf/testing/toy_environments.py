@@ -39,6 +39,7 @@ class _ToyEnvironment(BatchedEnvironment):
         shape = (self._batch_size, *self._action_spec.shape)
         if action.shape != shape:
             raise ValueError(f"The action has shape {action.shape} instead of {shape}.")
+        # The step after LAST is the FIRST one of the next episode, and ignores its action.
         ended = self._step_in_episode == self._length
         self._step_in_episode = np.where(ended, 0, self._step_in_episode + 1)
         return self._make_time_step(self._reward(action))
@@ -86,7 +87,7 @@ class CountingEnvironment(_ToyEnvironment):
         observation_spec = BoundedArraySpec((3,), np.float32, 0.0, name="observation")
         super().__init__(batch_size, episode_length + row % 3, observation_spec, _discrete_action(2))
         self._env_id = env_index * batch_size + row
-        self._num_steps_before = np.full([batch_size], -1, np.int64)
+        self._num_steps_before = np.full([batch_size], -1, np.int64)  # The first FIRST step makes it 0.
         self._num_episodes = np.zeros([batch_size], np.int64)
 
     def _reward(self, action):
@@ -175,6 +176,7 @@ class RememberEnvironment(_ToyEnvironment):
 
     def _observe(self, first):
         new_bit = self._rng.integers(2, size=[self._batch_size])
+        # A new bit only where an episode begins; the draws for the other rows are thrown away.
         self._bit = np.where(first, new_bit, self._bit)
         return np.eye(2, dtype=np.float32)[self._bit] * first[:, np.newaxis].astype(np.float32)
 
@@ -206,7 +208,7 @@ class NullEnvironment(BatchedEnvironment):
         reward, discount = np.zeros([batch_size], np.float32), np.ones([batch_size], np.float32)
         observation = np.zeros([batch_size, observation_dim], np.float32)
         for array in (*step_types, reward, discount, observation):
-            array.setflags(write=False)
+            array.setflags(write=False)  # All steps share them.
         self._time_steps = [EnvStep(x, reward, discount, observation) for x in step_types]
 
     def _reset(self):
