@@ -40,7 +40,10 @@ def run(arguments):
     import_settings()  # The runs' bindings are compared by the roles of ALF's settings.
     groups = _read_groups(arguments)
     lines = _make_lines(groups)
-    figure = draw(lines, _METRIC.value, _find_target(groups), _TITLE.value)
+    target = _TARGET.value
+    if target is None:
+        target = find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
+    figure = draw(lines, _METRIC.value, target, _TITLE.value)
     save_picture(figure, output)
     print(f"{output}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
     return 0
@@ -124,13 +127,6 @@ def _smooth(curve):
     if _SMOOTHING.value is None:
         return curve
     return curve._replace(values=smooth(curve.env_steps, curve.values, _SMOOTHING.value))
-
-
-def _find_target(groups):
-    """Returns --target, or else the target of the stop criteria if all runs have the same one, or None."""
-    if _TARGET.value is not None:
-        return _TARGET.value
-    return find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
 
 
 main = make_main(run, takes_arguments=True)

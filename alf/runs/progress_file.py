@@ -45,7 +45,7 @@ class ProgressFile:
         row |= {name: _format(value) for name, value in values.items()}
         new = [name for name in row if name not in self._columns]
         if new:
-            self._write_all([*self._columns, *new], self._read())
+            self._write_all([*self._columns, *new], read_rows(self._path, self._size)[1])
         text = _to_csv([[row.get(name, "") for name in self._columns]])
         with open(self._path, "r+b") as file:
             # Drops a part of a row that an earlier write has left; after an error `_size` stays as it was.
@@ -64,9 +64,6 @@ class ProgressFile:
             rows = rows[: newer[0]] if newer else rows
         self._write_all(columns, rows)
         self._seconds_before = float(rows[-1][1]) if rows else 0.0
-
-    def _read(self):
-        return read_rows(self._path, self._size)[1]
 
     def _write_all(self, columns, rows):
         text = _to_csv([columns, *(row + [""] * (len(columns) - len(row)) for row in rows)])

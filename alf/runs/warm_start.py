@@ -80,7 +80,10 @@ def _restore(algorithm, name, part, path):
     variables = list_variables(algorithm.policy if part else algorithm)
     if part:
         keys, variables = _select(part, keys, "of the checkpoint"), _select(part, variables, "of this run")
-    _check_same(reader, keys, variables, path)
+    wrong = [f"{name} is only in the checkpoint" for name in keys.keys() - variables.keys()]
+    wrong += find_differences(reader, keys, variables)
+    if wrong:  # Before the first assignment: a run must not begin with half of the weights.
+        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")
     for key, variable in variables.items():
         variable.assign(reader.get_tensor(keys[key]))
     if part:
@@ -98,11 +101,3 @@ def _select(part, names, place):
         known = dict.fromkeys(x for name in names for x in name.split("/")[:-1] if not x.isdecimal())
         raise ConfigError(f"no variable {place} has {part!r} in its name; names have {', '.join(known)}")
     return selected
-
-
-def _check_same(reader, keys, variables, path):
-    """Raises ConfigError unless the checkpoint has the names, shapes and dtypes of the variables."""
-    wrong = [f"{name} is only in the checkpoint" for name in keys.keys() - variables.keys()]
-    wrong += find_differences(reader, keys, variables)
-    if wrong:
-        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")
