@@ -81,7 +81,7 @@ class SavedRun:
                 a checkpoint's path.
 
         Raises:
-            ConfigError: if there is no such checkpoint, it is damaged, or it does not fit the policy.
+            ConfigError: if the checkpoint is missing, damaged, or does not fit the policy.
         """
         # A run that goes on removes old checkpoints, perhaps between the search and the read: then the search
         # finds a newer one. An error with all files in place is a real one.

@@ -33,7 +33,7 @@ def warm_start(learner, initial_checkpoint):
         a text for the log.
 
     Raises:
-        ConfigError: if there is no such checkpoint, or the names or shapes of variables differ.
+        ConfigError: if the checkpoint is missing, or the names or shapes of variables differ.
     """
     try:
         part, path = _find_checkpoint(initial_checkpoint)
