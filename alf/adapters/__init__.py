@@ -27,11 +27,12 @@ __all__ = ["TFAgentsEnvironment", "TFAgentsMetric", "TFAgentsPolicy", "as_metric
 
 
 def as_metric(metric: Any, num_rows: int) -> Any:
-    """Returns a user's metric for a driver of `num_rows` sub-environments; ConfigError if it is none.
+    """Returns a user's metric for a driver of `num_rows` sub-environments; ConfigError if it is not a metric.
 
-    One of TF-Agents becomes a `TFAgentsMetric`.
+    A metric of TF-Agents becomes a `TFAgentsMetric`.
     """
-    module = sys.modules.get("tf_agents.metrics.py_metric")  # imported by whoever has made such a metric
+    # The maker of such a metric has imported its module: this need not import TF-Agents to find out.
+    module = sys.modules.get("tf_agents.metrics.py_metric")
     if module is not None and isinstance(metric, module.PyStepMetric):
         from alf.adapters.tf_agents_metric import TFAgentsMetric
 
@@ -43,7 +44,7 @@ def as_metric(metric: Any, num_rows: int) -> Any:
     return metric
 
 
-if not TYPE_CHECKING:  # a checker would take every name for one that is there
+if not TYPE_CHECKING:  # With `__getattr__` a type checker would accept every name.
 
     def __getattr__(name):
         if name not in _MODULES:

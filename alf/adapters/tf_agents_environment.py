@@ -12,7 +12,8 @@ from alf.core.annotations import Environment, NestedSpec
 class TFAgentsEnvironment(PyEnvironmentBaseWrapper):
     """A batched environment of ALF as a `PyEnvironment`, which TF-Agents' wrappers and drivers take.
 
-    `TFPyEnvironment(TFAgentsEnvironment(alf.environments.load("CartPole-v1", 8)))` is one for TensorFlow.
+    `TFPyEnvironment(TFAgentsEnvironment(alf.environments.load("CartPole-v1", 8)))` is an environment for
+    TensorFlow.
 
     Args:
         env: `BatchedEnvironment`; `close()` closes it.

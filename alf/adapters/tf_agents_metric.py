@@ -11,16 +11,18 @@ from alf.data_structures import FIRST, LAST, LogRecord
 
 
 class TFAgentsMetric:
-    """An `alf.drivers.metrics.Metric` that calls one of TF-Agents with a `Trajectory` of [N] for each step.
+    """A `Metric` for ALF's drivers that calls a metric of TF-Agents with a `Trajectory` of [N] for each step.
 
-    N are the sub-environments of all batched environments, which step at times of their own: those of the
-    others are boundaries in that trajectory, from a LAST step to a FIRST one, which count nowhere. A
-    checkpoint holds the values of a `StreamingMetric`, or the single numbers in another one's `_np_state`.
+    N counts the sub-environments of all batched environments, and these step at different times. So the rows
+    of the other environments are boundaries in the trajectory, from a LAST step to a FIRST one, which
+    TF-Agents does not count. A checkpoint holds the values of a `StreamingMetric`, or the single numbers in
+    the `_np_state` of another metric.
 
     Args:
-        metric: `PyStepMetric`. Its attribute `needs`, if it has one, is as of any observer, see `Driver`:
-            without it the trajectories have no observation and no action.
-        num_rows: N.
+        metric: `PyStepMetric`. Its attribute `needs`, if it has one, names the fields that it needs, like the
+            attribute of any observer of a `Driver`; without it the trajectories have neither observation nor
+            action.
+        num_rows: int, N.
     """
 
     def __init__(self, metric: Any, num_rows: int) -> None:
@@ -28,7 +30,7 @@ class TFAgentsMetric:
         self.needs = getattr(metric, "needs", ())
         self._metric = metric
         self._num_rows = num_rows
-        self._last_rows = {}  # first env id of a batch -> the last row of its record before
+        self._last_rows = {}  # first env id of a batch -> the last row of its record before this one
 
     def __call__(self, record: LogRecord) -> None:
         key = int(record.env_id[0])
@@ -43,7 +45,7 @@ class TFAgentsMetric:
     def _make_trajectories(self, rows, env_id):
         """Makes a `Trajectory` of [T, N] of the T transitions between the rows of one batched environment."""
         now, later = (tf.nest.map_structure(lambda x, s=s: x[s], rows) for s in (np.s_[:-1], np.s_[1:]))
-        begins = later.step_type == FIRST  # also where a worker's restart has broken off an episode
+        begins = later.step_type == FIRST  # Also if the restart of a worker has broken off an episode.
         reward = later.reward * np.reshape(~begins, (*begins.shape, *[1] * (later.reward.ndim - 2)))
 
         def spread(x, other=0):

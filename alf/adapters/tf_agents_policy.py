@@ -15,13 +15,13 @@ class TFAgentsPolicy(TFPolicy):
     """A `Policy` as a `TFPolicy`, for TF-Agents' drivers, metrics and `PolicySaver`.
 
     Its state is an `AgentState`, because time steps of TF-Agents do not hold the previous action. A state of
-    `()` means zeros; where an episode begins, the state is ignored. Actions are clipped to the bounds of
-    their spec. `distribution` is not implemented.
+    `()` means zeros; at the beginning of an episode the state is ignored. Actions are clipped to the bounds
+    of their spec. `distribution` is not implemented.
 
     Args:
         policy: `Policy`; its variables are used, not copied.
-        deterministic: True acts as well as it can (`Policy.predict`, for example greedily), False explores as
-            in training (`Policy.rollout`).
+        deterministic: True acts as well as it can (`Policy.predict`, for example greedily), False explores
+            like a policy in training (`Policy.rollout`).
     """
 
     def __init__(self, policy: Policy, deterministic: bool = True) -> None:
@@ -34,7 +34,7 @@ class TFAgentsPolicy(TFPolicy):
             automatic_state_reset=False,  # `choose_action` does that
             name="tf_agents_policy",
         )
-        self._weights = policy.variables  # what checkpoints and SavedModels keep
+        self._weights = policy.variables  # `tf.Module` finds them here, for checkpoints and SavedModels.
         # Hides the policy from `tf.Module`, or SavedModels would hold its Keras layers, too.
         self.__dict__["_policy"] = policy
         self._deterministic = deterministic
@@ -54,7 +54,7 @@ class TFAgentsPolicy(TFPolicy):
 
 
 def make_saver(policy: Policy, deterministic: bool) -> PolicySaver:
-    """Makes the `PolicySaver` of a `Policy`, as a `TFAgentsPolicy` with this `deterministic`."""
+    """Makes a `PolicySaver` that saves a `Policy` as a `TFAgentsPolicy` with this `deterministic`."""
     tf_policy = TFAgentsPolicy(policy, deterministic)
     return PolicySaver(tf_policy, use_nest_path_signatures=False, train_step=policy.progress.updates)
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""How the commands load what was trained, as the flags that they share say."""
+"""Loads the trained policy of a run, by the flags that several commands share."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ from alf.errors import ConfigError
 
 
 def load_run():
-    """Reads the run's configuration into gin's, and makes the policy; ConfigError if a flag is wrong.
+    """Adds the run's configuration to gin's, and makes the policy. A wrong flag raises ConfigError.
 
     Returns:
         the `Policy`, or a `PolicyGroup` of all policies; the path of the checkpoint; and the `SavedRun`.
@@ -30,10 +30,10 @@ def load_run():
 
 @contextlib.contextmanager
 def open_run(batch_size, render_mode=None):
-    """Context that gives what the flags name: the `Agent`, a batched environment, and the checkpoint's path.
+    """Context that gives the `Agent` of the flags, a batched environment and the checkpoint's path.
 
     Args:
-        batch_size, render_mode: of the environment, if `Experiment.env_ctor` has such arguments.
+        batch_size, render_mode: arguments of the environment, if `Experiment.env_ctor` has them.
 
     Raises:
         ConfigError: if a flag is wrong.
@@ -49,5 +49,6 @@ def open_run(batch_size, render_mode=None):
     with contextlib.closing(env):
         if players is not None:
             policy, env = add_players(saved, policy, env, players, FLAGS.checkpoint, FLAGS.seed)
+        # Only now: a binding may be for the environment, or for another player.
         check_dead_bindings(FLAGS.gin_param)
         yield Agent(policy), env, path

@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Measures the speed of a gin file: `alf-benchmark --gin_file=FILE [--measure_seconds=N] [--sample_only]`.
 
-First the environments and actors run alone, and nothing is learned; then the learner, too. Prints one JSON
-object: environment steps per second and CPU cores used of both, and updates per second. --sample_only leaves
+First only the environments and actors run, and nothing is learned; then the learner runs, too. Prints one
+JSON
+object: environment steps per second and used CPU cores of both, and updates per second. --sample_only leaves
 out the learner. --root_dir=DIR in place of --gin_file takes the configuration of a run, and the policy of its
 --checkpoint. Nothing is written. The exit status is 0, 1 after an error, 2 if a setting is wrong, 130 after
 Ctrl-C.
@@ -24,8 +25,8 @@ from alf.version import __version__
 
 GIN_FILE, GIN_PARAM = share("gin_file", "gin_param")
 ROOT_DIR, CHECKPOINT = share("root_dir", "checkpoint")
-_SECONDS = flags.DEFINE_float("measure_seconds", 20.0, "Seconds that each of the two takes.")
-_SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Nothing is learned: without the learner.")
+_SECONDS = flags.DEFINE_float("measure_seconds", 20.0, "Seconds of each of the two measurements.")
+_SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Measures only without the learner.")
 
 
 def run():
@@ -40,14 +41,15 @@ def run():
         check_dead_bindings(GIN_PARAM.value)
         result = benchmark(driver, _SECONDS.value, _SAMPLE_ONLY.value)
         versions = {"cores": os.cpu_count(), "alf": __version__, "tensorflow": tf.__version__}
-        print(json.dumps({**source, **result, **versions}, indent=2), flush=True)  # before `stop`
+        # Printed before `stop`, which may fail.
+        print(json.dumps({**source, **result, **versions}, indent=2), flush=True)
     finally:
         driver.stop()
     return 0
 
 
 def _build():
-    """Makes the driver that the flags describe, and what the result says of its source."""
+    """Makes the driver that the flags describe; returns it with a dict that tells its source."""
     if bool(GIN_FILE.value) == bool(ROOT_DIR.value):
         raise ConfigError("name either --gin_file, or --root_dir of a run")
     if GIN_FILE.value and CHECKPOINT.value != CHECKPOINT.default:

@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Checks an environment: `alf-check-env --gin_file=FILE` or `alf-check-env --name=CartPole-v1`.
 
-Steps the environment that alf.environments.load would make, at random, in a process of its own. Prints what
-is wrong with it, what to set for it, and what a step and a reset cost. --gin_param binds its settings. The
-exit status is 0 if nothing is wrong, 1 if something is, 2 if a setting is wrong, 130 after Ctrl-C.
+Steps the environment that alf.environments.load would make, at random, in a process of its own. Prints its
+faults, the settings that suit it, and the cost of a step and a reset. --gin_param binds its settings. The
+exit status is 0 without faults, 1 with faults, 2 if a setting is wrong, 130 after Ctrl-C.
 """
 
 import functools
@@ -18,14 +18,14 @@ from alf.config.registry import bind_arguments
 from alf.errors import ConfigError
 
 GIN_FILE, GIN_PARAM = share("gin_file", "gin_param")
-_NAME = flags.DEFINE_string("name", None, "What load.name may be; in place of a gin file's.")
+_NAME = flags.DEFINE_string("name", None, "Value of load.name, in place of the one in a gin file.")
 _NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Random steps, at least 1.")
 _SECONDS = flags.DEFINE_float("max_seconds", 60.0, "Seconds after which no more steps are taken.")
 _STEP_TIMEOUT = flags.DEFINE_float("step_timeout", 60.0, "Seconds that a step or a reset may take.")
 _START_TIMEOUT = flags.DEFINE_float("start_timeout", 120.0, "Seconds that the constructor may take.")
 
 _BATCH_SIZE = 32
-# What `load` does with the environments; the rest is for their constructor.
+# Arguments that `load` uses itself; the others go to the constructor of the environments.
 _OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps", "num_splits")
 
 
@@ -48,7 +48,7 @@ def run():
 
 
 def _read_settings():
-    """Returns the name of the environment, and what else gin binds to `load` for `check_env`."""
+    """Returns the name of the environment, and gin's other bindings of `load` as settings of `check_env`."""
     from alf.environments import load
 
     ctor = gin.get_bindings("Experiment").get("env_ctor", load)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What the commands have in common: how errors are shown, and how the process ends."""
+"""Shared by the commands: the start, one-line errors, and the end of the process."""
 
 import contextlib
 import logging as std_logging
@@ -17,7 +17,7 @@ from alf.config.parsing import first_line
 from alf.core.startup import start_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 
-# What absl says of a flag's value, and what is said in its place.
+# Parts of absl's messages about a wrong value, and the rule that is shown instead.
 _WRONG_VALUES = {
     "('Non-boolean argument": "write --{name} or --no{name}",
     "invalid literal for int": "it must be an integer",
@@ -30,7 +30,8 @@ _START_SECONDS = 2.0  # until a process ends after a signal that comes before th
 def make_main(run, takes_arguments=False):
     """Returns `main(argv)`, which calls `run()` and returns its exit status.
 
-    With `takes_arguments` it calls `run(arguments)`, with what is no flag; else there must be none.
+    With `takes_arguments` it calls `run(arguments)`, with the arguments that are not flags; otherwise there
+    must be none.
 
     An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
     Ctrl-C, else 1.
@@ -47,7 +48,8 @@ def make_main(run, takes_arguments=False):
         except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
             return 2 if isinstance(error, ConfigError) else 1
-        except SystemExit as error:  # of an environment's constructor, or a module that a gin file imports
+        except SystemExit as error:
+            # Raised by an environment's constructor, or by a module that a gin file imports.
             print(f"error: the user's code called sys.exit({error.code!r})", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
@@ -59,16 +61,17 @@ def make_main(run, takes_arguments=False):
 
 
 def _is_worth_a_line(record):
-    """Whether a record belongs in the log: not how long TensorFlow's saver took, at each checkpoint."""
+    """Whether a log record is shown: all but the times of TensorFlow's saver at each checkpoint."""
     return record.levelno > std_logging.INFO or record.filename != "functional_saver.py"
 
 
 def start(main):
-    """Runs what `make_main` has returned as a program."""
+    """Runs a `main` of `make_main` as a program."""
     define_help(main.__module__)
     try:
         app.run(main, flags_parser=_parse_flags)
     except SystemExit as ended:
+        # Threads of environments that are not daemons would keep the process alive for ever.
         exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
         raise
 
@@ -76,7 +79,7 @@ def start(main):
 def start_work():
     """Imports TensorFlow and prepares this process for it. A `run` calls it after it has checked its flags.
 
-    Before it, a signal ends the process at once; after it, Ctrl-C raises KeyboardInterrupt.
+    Before this call a signal ends the process at once; afterwards Ctrl-C raises KeyboardInterrupt.
     """
     start_tensorflow()
     import tensorflow as tf
@@ -84,12 +87,12 @@ def start_work():
     from alf.core.tf_runtime import share_heaps
 
     share_heaps()
-    tf.get_logger().setLevel("WARNING")  # it would log an environment's error, which is raised as well
+    tf.get_logger().setLevel("WARNING")  # It would log an environment's error, which is raised as well.
     raise_interrupts()
 
 
 def _parse_flags(argv):
-    """Returns what is no flag in `argv`; ends the process if a flag is wrong. absl would write two lines."""
+    """Returns the arguments that are not flags; a wrong flag ends the process with one line of text."""
     try:
         return flags.FLAGS(join_optional_texts(argv))
     except flags.Error as error:
@@ -98,7 +101,7 @@ def _parse_flags(argv):
 
 
 def _explain(text):
-    """Returns what absl says of a wrong flag, with what to write."""
+    """Returns absl's message about a wrong flag, with the rule for its value."""
     for reason, rule in _WRONG_VALUES.items():
         wrong, found, _ = text.partition(f": {reason}")
         if found:
@@ -109,7 +112,7 @@ def _explain(text):
 
 @contextlib.contextmanager
 def arguments_are_flags(*names):
-    """Context of a call whose arguments of these names are flags: a ConfigError that begins with one says so.
+    """Context of a call whose arguments of these names are flags: its ConfigErrors name the flags.
 
     "num_steps is 0" and "check_env.num_steps is 0" become "--num_steps is 0".
     """
@@ -120,18 +123,18 @@ def arguments_are_flags(*names):
 
 
 class Stopper:
-    """What a signal does to a command that trains many times: all runs end, or, before any, the process.
+    """Ends a command that trains many times when a signal comes: its runs, or the process if none has begun.
 
     Attributes:
-        signum: int, the signal that has come; None before.
-        study: whatever ends once its `stop_reason` is set, a text; None before it starts.
+        signum: int, the signal that has come, or None.
+        study: object that ends once its `stop_reason`, a text, is set; None before it starts.
     """
 
     def __init__(self):
         self.signum = self.study = None
 
     def watch(self, study):
-        """Takes note of what is about to start."""
+        """Sets `study`, which is about to start; it ends at once if a signal has come already."""
         self.study = study
         if self.signum is not None:
             self(self.signum)
@@ -140,12 +143,12 @@ class Stopper:
         self.signum = signum
         if self.study is not None:
             self.study.stop_reason = f"stopped by {signal.Signals(signum).name}"
-        else:  # nothing is lost
+        else:  # Nothing has begun, so nothing is lost. The main thread may hang in a constructor.
             exit_after(_START_SECONDS, 128 + signum)
 
 
 def exit_after(seconds, status):
-    """Ends this process with a status if it has not ended by itself after so many seconds."""
+    """Ends this process with `status` unless it ends by itself within `seconds`."""
 
     def exit_now():
         names = [thread.name for thread in threading.enumerate() if not thread.daemon]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluates what was trained: `alf-evaluate --root_dir=DIR [--num_episodes=N] [--json]`.
+"""Evaluates a trained policy: `alf-evaluate --root_dir=DIR [--num_episodes=N] [--json]`.
 
 Prints the return and the length of exactly N episodes: mean, 95 % interval of the mean, median, standard
 deviation, smallest and largest. --sample explores as in training; --gin_param changes a setting of the
@@ -40,7 +40,7 @@ def run():
 
 
 def format_table(figures):
-    """Makes a text of a dict from names to what `summarize` returns."""
+    """Makes the text of a table; `figures` is a dict from names to the figures of `summarize`."""
     width = max(20, *(len(name) + 1 for name in figures))
     lines = [" " * width + "".join(f"{name:>12}" for name in _COLUMNS)]
     for name, values in figures.items():

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Exports what was trained: `alf-export --root_dir=DIR --output=DIR [--tflite] [--onnx]`.
+"""Exports a trained policy: `alf-export --root_dir=DIR --output=DIR [--tflite] [--onnx]`.
 
-Writes a SavedModel that runs without ALF, see `alf.evaluation.exporter`. No environment is made. The exit
+Writes a SavedModel that runs without ALF (`alf.evaluation.exporter`). No environment is made. The exit
 status is 0, 1 after an error, 2 if a setting is wrong.
 """
 

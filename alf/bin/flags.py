@@ -14,7 +14,7 @@ from absl import app, flags
 from alf.version import __version__
 
 _WIDTH = 100
-# Name: (how absl defines it, default, help).
+# From the name of a flag to the function that defines it, its default and its help.
 _SHARED = {
     "root_dir": (flags.DEFINE_string, None, "Directory of the run."),
     "gin_param": (flags.DEFINE_multi_string, [], "A gin binding, NAME=VALUE; may be repeated."),
@@ -29,18 +29,19 @@ _SHARED = {
         "Ray cluster to use, such as 'auto'; without it Ray starts on this machine.",
     ),
     "checkpoint": (flags.DEFINE_string, "newest", "newest, best, a train iteration, or a path."),
-    "overwrite": (flags.DEFINE_bool, False, "Replaces what an earlier call has written."),
+    "overwrite": (flags.DEFINE_bool, False, "Replaces the files of an earlier call."),
     "sample": (flags.DEFINE_bool, False, "Explores as in training, in place of acting as well as it can."),
     "policy": (
         flags.DEFINE_string,
         None,
-        "Which policies act, where a run has several or a game several agents: PLAYER, or AGENT=PLAYER,... A "
-        "PLAYER is the name of a policy ('policy' if there is one), NAME@CHECKPOINT, or random.",
+        "The policies that act, if a run has several or a game has several agents: PLAYER, or "
+        "AGENT=PLAYER,... A PLAYER is the name of a policy ('policy' if there is one), NAME@CHECKPOINT, or "
+        "random.",
     ),
     "seed": (
         functools.partial(flags.DEFINE_integer, lower_bound=0),
         None,
-        "Of the environments; without it they have another one each time.",
+        "Seed of the environments; without it they have another seed each time.",
     ),
     "num_episodes": (
         functools.partial(flags.DEFINE_integer, lower_bound=1),
@@ -48,16 +49,16 @@ _SHARED = {
         "Episodes: without it alf-play has 1, and alf-evaluate 100.",
     ),
 }
-flags.disclaim_key_flags()  # --help shows a shared flag as one of the command that takes it
+flags.disclaim_key_flags()  # So that --help shows a shared flag among those of the command that takes it.
 
 
 def share(*names):
     """Defines flags of `_SHARED` for the command whose module calls this; returns their `flags.FlagHolder`s.
 
-    A command has no others of them, so that absl refuses a flag that the command would not read.
+    Others are not defined, so that absl refuses a flag that the command would not read.
     """
     for name in names:
-        if name not in flags.FLAGS:  # in a test another command may have defined it
+        if name not in flags.FLAGS:  # In a test another command may have defined it.
             define, default, text = _SHARED[name]
             define(name, default, text)
         flags.declare_key_flag(name)
@@ -65,11 +66,11 @@ def share(*names):
 
 
 def show(text):
-    """Prints a text. Its reader may want only a part of it, as in `alf-train --help | head -1`."""
+    """Prints a text. Its reader may close the pipe early, for example `alf-train --help | head -1`."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # Python writes what the buffer still has when it exits.
+        # At exit Python writes the rest of its buffer, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -89,14 +90,14 @@ class _Shows(flags.BooleanFlag):
 class OptionalText(flags.Flag):
     """A flag with an optional text, "" without one: `--NAME`, `--NAME=TEXT` or `--NAME TEXT`.
 
-    It is None where it is not given.
+    The value is None if the flag is not given.
     """
 
     def __init__(self, name, help_text):
         super().__init__(flags.ArgumentParser(), None, name, None, help_text, boolean=True)
 
     def _parse(self, argument):
-        return "" if argument == "true" else argument  # absl's value of a flag without one
+        return "" if argument == "true" else argument  # absl gives "true" to a flag without a value.
 
 
 def join_optional_texts(argv):
@@ -113,8 +114,8 @@ def join_optional_texts(argv):
 
 
 def define_help(module):
-    """Prepares the flags of the command that the module of this name is; before they are parsed."""
-    app.define_help_flags()  # else absl would define its own later
+    """Defines --help and --version for the command in the module of this name, before flags are parsed."""
+    app.define_help_flags()  # Otherwise absl would define its own flags later.
     for flag in (
         _Shows("help", lambda: describe(module), "Shows this help.", short_name="?"),
         _Shows("h", lambda: describe(module), "The same as --help."),
@@ -141,7 +142,7 @@ def describe_all(module):
 
 
 def _describe_flag(flag):
-    text = flag.help.partition(";\n")[0]  # absl adds to the help of a flag that may be repeated
+    text = flag.help.partition(";\n")[0]  # absl appends to the help of a flag that may be repeated.
     if not flag.boolean and flag.default not in (None, []):
         text += f" Default: {flag.default}."
     value = "[=TEXT]" if isinstance(flag, OptionalText) else "" if flag.boolean else f"={flag.name.upper()}"

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Where frames go, uint8 [height, width, 3]: into a video file, or into a window on the screen."""
+"""Writes frames, uint8 [height, width, 3], to a video file, or shows them in a window on the screen."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ import tempfile
 from alf.core.files import replace_file
 from alf.errors import ConfigError, EnvError, SaveError, import_extra
 
-# What ffmpeg is told for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs
+# The arguments of ffmpeg for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs
 # moviepy, keeps all frames in memory, names its files itself and knows no .gif; Pillow keeps them, too.
 _FORMATS = {
     # Most players want even sizes, and one colour for four pixels.
@@ -22,7 +22,7 @@ _FINISH_SECONDS = 60.0  # for the frames that ffmpeg still holds, about 50
 
 
 def check_path(path, overwrite):
-    """Raises ConfigError if no video can be written to `path`, as far as that is known before."""
+    """Raises ConfigError if it is known before the start that no video can be written to `path`."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.splitext(path)[1] not in _FORMATS:
         raise ConfigError(f"--video={path}: the file's name must end in {' or '.join(_FORMATS)}")
@@ -35,10 +35,10 @@ def check_path(path, overwrite):
 
 @contextlib.contextmanager
 def record(path, fps):
-    """Context that gives a `VideoFile`. The file is there when the block ends, not after an error.
+    """Context that gives a `VideoFile`. The file appears when the block ends without an error.
 
     Args:
-        path: ends in .mp4 or .gif.
+        path: text that ends in .mp4 or .gif.
         fps: frames that are shown in a second.
 
     Raises:
@@ -60,14 +60,15 @@ class VideoFile:
     """Writes frames to a file, as they come.
 
     Args:
-        path: of the file.
+        path: path of the file.
         ending: ".mp4" or ".gif".
         fps: frames that are shown in a second.
-        messages: binary file, for what ffmpeg has to say.
+        messages: binary file, for the messages of ffmpeg. (Nobody reads a pipe meanwhile: ffmpeg could
+            block.)
 
     Attributes:
-        num_frames: how many there are so far.
-        is_closed: False: a file takes any number of frames.
+        num_frames: number of frames so far.
+        is_closed: False, because a file takes any number of frames.
     """
 
     is_closed = False
@@ -120,7 +121,7 @@ class VideoFile:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._messages,
-            start_new_session=True,  # Ctrl-C on a terminal is not for ffmpeg.
+            start_new_session=True,  # Ctrl-C on a terminal must not end ffmpeg before the video is whole.
         )
 
 
@@ -155,7 +156,7 @@ class Window:
         self.is_closed = False
 
     def show(self, frame):
-        """Shows a frame, not before the one before was there for its time."""
+        """Shows a frame, as soon as the last one was visible for its time."""
         pygame = self._pygame
         size = frame.shape[1], frame.shape[0]
         if self._window is None:

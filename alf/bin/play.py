@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Shows what was trained, or records it: `alf-play --root_dir=DIR [--num_episodes=N] [--video=FILE.mp4]`.
+"""Shows a trained policy, or records it: `alf-play --root_dir=DIR [--num_episodes=N] [--video=FILE.mp4]`.
 
 Plays in one environment, in a window or, with --video, into an .mp4 or .gif. Prints the return and the length
-of each episode; in a game of several agents, those of each agent. --sample explores as in training;
+of each episode; in a game of several agents, for each agent. --sample explores as in training;
 --gin_param changes a setting of the environment, such as --gin_param='load_atari.sticky_actions = 0.25'.
 Ctrl-C ends the last episode, and keeps the video. The exit status is 0, 1 after an error, 2 if a setting is
 wrong, and 128 plus its number after a signal.
@@ -59,7 +59,7 @@ def run():
 def play(agent, env, screen, should_stop):
     """Lets an agent act in one environment, shows each frame, and prints each episode that ends.
 
-    In a game of several agents each of them has an episode.
+    In a game of several agents, each agent has an episode of its own.
     """
     from alf.evaluation.episodes import evaluate
     from alf.evaluation.video import render_frame

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Draws learning curves: `alf-plot DIR... --output=FILE.png [--metric=NAME] [--target=NUMBER]`.
 
-A DIR is the root_dir of a run, or a folder of runs. Runs that differ in their seeds alone are one curve:
+A DIR is the root_dir of a run, or a folder of runs. Runs that differ only in their seeds are one curve:
 their mean, with its 95 % bootstrap interval as a band. Curves are named by the bindings that differ between
 them; LABEL=DIR in place of DIR names the runs of that DIR. A file that is there is replaced. The exit status
 is 0, 1 after an error, 2 if an argument is wrong.
@@ -25,7 +25,7 @@ from alf.plots.runs import find_runs, read_run
 
 _OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf.")
 _METRIC = flags.DEFINE_string("metric", "AverageReturn", "Column of progress.csv, with or without metrics/.")
-_SMOOTHING = flags.DEFINE_float("smoothing", None, "Environment steps that each point is the mean of.")
+_SMOOTHING = flags.DEFINE_float("smoothing", None, "Environment steps over which each point is a mean.")
 _TARGET = flags.DEFINE_float(
     "target", None, "Draws a line there. By default the target of the runs' StopCriteria, if all have one."
 )
@@ -37,10 +37,13 @@ def run(arguments):
     import_extra("matplotlib", "plot")
     output = _check_flags()
     start_work()
-    import_settings()  # of the runs
+    import_settings()  # The runs' bindings are compared by the roles of ALF's settings.
     groups = _read_groups(arguments)
     lines = _make_lines(groups)
-    figure = draw(lines, _METRIC.value, _find_target(groups), _TITLE.value)
+    target = _TARGET.value
+    if target is None:
+        target = find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
+    figure = draw(lines, _METRIC.value, target, _TITLE.value)
     save_picture(figure, output)
     print(f"{output}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
     return 0
@@ -67,7 +70,7 @@ def _check_text(name, text):
 
 
 def _read_groups(arguments):
-    """The `Group`s of the runs that the arguments name; those with a label come first."""
+    """Reads the `Group`s of the runs that the arguments name; groups with a label come first."""
     if not arguments:
         raise ConfigError("no run is named: alf-plot DIR... --output=FILE.png")
     labelled, others, seen = {}, [], set()
@@ -83,7 +86,7 @@ def _read_groups(arguments):
 
 
 def _split(argument):
-    """(label or "", path) of an argument. A folder may have a "=" in its name."""
+    """Splits an argument into a label or "", and a path. A folder may have a "=" in its name."""
     whole = os.path.expanduser(argument)
     if os.path.isdir(whole):
         return "", whole
@@ -103,7 +106,7 @@ def _find(path):
 
 
 def _make_lines(groups):
-    """The `Line`s of the groups; ConfigError, which lists the columns, is raised if no run has the metric."""
+    """Makes the `Line`s of the groups. If no run has the metric, a ConfigError lists the columns."""
     lines = []
     for group in groups:
         curves = [run.curve(_METRIC.value) for run in group.runs]
@@ -124,13 +127,6 @@ def _smooth(curve):
     if _SMOOTHING.value is None:
         return curve
     return curve._replace(values=smooth(curve.env_steps, curve.values, _SMOOTHING.value))
-
-
-def _find_target(groups):
-    """--target, else the target of the stop criteria if all runs have the same one, else None."""
-    if _TARGET.value is not None:
-        return _TARGET.value
-    return find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
 
 
 main = make_main(run, takes_arguments=True)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A member of a population, as `alf-pbt` starts it: `python -m alf.bin.run_member GIN_FILE DIR`.
+"""Trains a member of a population; `alf-pbt` calls `python -m alf.bin.run_member GIN_FILE DIR`.
 
 The exit status is 0 if the member has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
 number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
@@ -10,7 +10,7 @@ import signal
 from alf.bin.command import exit_after, make_main, start, start_work
 from alf.bin.signals import list_hangups, on_signal
 
-_BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
+_BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before training
 
 
 def run(arguments):
@@ -23,6 +23,7 @@ def run(arguments):
     def stop(signum):
         signals.append(signum)
         member.stop(f"stopped by {signal.Signals(signum).name}")
+        # Nothing to save yet, and a constructor of an environment may hang.
         if not member.is_training:
             exit_after(_BUILD_SECONDS, 128 + signum)
 

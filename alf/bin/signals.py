@@ -9,9 +9,9 @@ import threading
 
 
 def end_at_interrupts():
-    """Lets Ctrl-C end a command at once, and without a traceback, while it imports modules.
+    """Lets Ctrl-C end a command at once, without a traceback, while it imports modules.
 
-    Nothing can be lost so early. It does nothing in a program of the user's that imports ALF.
+    Nothing can be lost so early. In a user's own program that imports ALF this does nothing.
     """
     is_command = sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith("alf-")
     if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -29,15 +29,15 @@ def on_signal(signums, callback):
     """Calls `callback(signum)` in a separate thread when the first of the signals `signums` arrives.
 
     Python runs signal handlers between two instructions of the main thread, which may wait for a queue for a
-    long time. The interpreter's C handler writes to a file descriptor at once, and a thread reads it. The
+    long time. But the interpreter's C handler writes to a file descriptor at once, and a thread reads it. A
     second signal goes to the handler that was installed before.
     """
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    os.set_blocking(writer, False)  # `set_wakeup_fd` needs it: a signal handler must not wait.
     previous = {signum: signal.getsignal(signum) for signum in signums}
 
     def restore(*_):
-        """Installs the handlers from before. As a handler it does no more: the thread calls `callback`."""
+        """Installs the handlers from before. As a handler it does only that: the thread calls `callback`."""
         for signum, handler in previous.items():
             signal.signal(signum, handler)
 
@@ -58,11 +58,11 @@ def on_signal(signums, callback):
     finally:
         signal.set_wakeup_fd(old_fd)
         restore()
-        os.close(writer)  # ends the thread: `os.read` returns nothing
+        os.close(writer)  # This ends the thread: `os.read` returns nothing.
         thread.join()
         os.close(reader)
 
 
 def list_hangups():
-    """SIGHUP in a list, which is empty if it is ignored, as `nohup` wants it."""
+    """Returns a list with SIGHUP, or an empty one if it is ignored, which `nohup` does."""
     return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]

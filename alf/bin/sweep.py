@@ -2,7 +2,8 @@
 """Many runs: `alf-sweep --gin_file=FILE --root_dir=DIR --seeds=0,1 --grid='Adam.learning_rate=[0.1, 0.01]'`.
 
 Trains each combination of the grid, of the samples of `Sweep.settings` and of the seeds as a run of its own,
-as many at a time as have room: each has --run_cores of --max_cores, in a Ray cluster with --cluster. The same
+as many at a time as have room: each has --run_cores of --max_cores. With --cluster they run in a Ray cluster.
+    The same
 command goes on with a sweep, and may ask for more seeds, values or samples. In DIR, runs/ has the runs,
 sweep.md and sweep.csv the table of the objective by settings, runs.csv all runs, curves.png the picture.
 
@@ -21,14 +22,14 @@ from alf.studies.run_sweep import Limits, check_flags, run_sweep
 
 GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
-SEEDS = flags.DEFINE_list("seeds", ["0"], "Experiment.seed of each run of the same settings.")
+SEEDS = flags.DEFINE_list("seeds", ["0"], "Values of Experiment.seed, a run with the same settings for each.")
 GRID = flags.DEFINE_multi_string(
     "grid",
     [],
     "NAME=[VALUE, ...], values of a gin binding to try; may be repeated: all combinations are tried.",
 )
 MAX_CORES = flags.DEFINE_integer(
-    "max_cores", None, "Cores that all runs share; by default all that this process, or the cluster, may use."
+    "max_cores", None, "Cores that all runs share; by default all cores of this process or of the cluster."
 )
 RUN_CORES = flags.DEFINE_integer("run_cores", 1, "Cores of each run, which it has to itself.")
 MAX_MEMORY = flags.DEFINE_float("max_memory", None, "GB that all runs share; needs --run_memory.")

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Trains an agent: `python -m alf.bin.train --gin_file=FILE --root_dir=DIR [--gin_param=NAME=VALUE ...]`.
 
-`--list_settings` prints the settings for gin files in place of that, `--list_settings NAME` some of them.
-With --gin_file they begin with those of the modules that the file imports.
+`--list_settings` only prints the settings for gin files, `--list_settings NAME` those whose names have NAME.
+With --gin_file, the settings of the modules that the file imports come first.
 
 The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 if a setting is wrong, and
 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
@@ -26,11 +26,11 @@ _LIST_SETTINGS = flags.DEFINE_flag(
     OptionalText("list_settings", "Prints the settings for gin files, or those whose name has the text.")
 )
 
-_BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before anything was trained
+_BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before training
 
 
 def build(root_dir):
-    """Makes the `Trainer` that gin's bindings describe; raises ConfigError if one of them is wrong."""
+    """Makes the `Trainer` that gin's bindings describe; raises ConfigError if a binding is wrong."""
     from alf.training import Experiment, Trainer
 
     with wrong_calls_are_config_errors():
@@ -38,9 +38,9 @@ def build(root_dir):
 
 
 def print_settings(name):
-    """Prints the settings whose name has a text; returns the exit status.
+    """Prints the settings whose names contain a text; returns the exit status.
 
-    A binding of the gin file that is wrong does not hide them: they may be the way to mend it.
+    A wrong binding in the gin file does not keep them back: the user may need them to mend it.
     """
     try:
         parse_config(GIN_FILE.value, GIN_PARAM.value)
@@ -73,7 +73,7 @@ def run():
         signals.append(signum)
         if trainer is not None:
             trainer.interrupt(f"stopped by {signal.Signals(signum).name}")
-        else:  # nothing is lost; an environment's constructor may hang
+        else:  # Nothing is lost yet, and an environment's constructor may hang.
             exit_after(_BUILD_SECONDS, 128 + signum)
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
@@ -85,7 +85,8 @@ def run():
             return 128 + signals[0]
         finished, reason = trainer.train()
     show(reason)
-    return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]  # that of another learner process
+    # Without a signal of its own, this process was ended by another learner process, which had one.
+    return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]
 
 
 main = make_main(run)

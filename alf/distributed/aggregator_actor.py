@@ -8,13 +8,13 @@ class AggregatorActor:
     """Joins answers, so that they travel to the learner and enter its queues as one.
 
     Args:
-        compresses: whether to compress what it joined.
+        compresses: whether to compress the joined answers.
     """
 
     def __init__(self, compresses):
         self._compresses = compresses
 
     def join(self, *parts):
-        """Returns one answer of several, see `alf.distributed.answers.join`."""
+        """Joins answers into one by `alf.distributed.answers.join`, and returns it."""
         joined = answers.join(parts)
         return answers.compress(joined) if self._compresses else joined

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Answers of collectors: how they are joined and compressed on their way. Without TensorFlow."""
+"""Joins and compresses the answers of collectors on their way. Without TensorFlow."""
 
 import itertools
 import zlib
@@ -24,7 +24,7 @@ def join(answers):
 
 
 def select(answer, is_kept):
-    """Takes parts of a joined answer; `is_kept` is a list of bools, one for each part, equal in size."""
+    """Selects parts of a joined answer, which have equal sizes; `is_kept` is a list with a bool for each."""
     if all(is_kept):
         return answer
     return [np.concatenate(list(itertools.compress(np.split(x, len(is_kept)), is_kept))) for x in answer]
@@ -36,7 +36,7 @@ def compress(answer):
 
 
 def decompress(answer):
-    """What `compress` was called with."""
+    """Returns the arrays that `compress` was called with."""
     return [_decompress(x) if isinstance(x, Compressed) else x for x in answer]
 
 

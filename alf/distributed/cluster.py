@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The Ray cluster of this process."""
+"""Connects this process to a Ray cluster."""
 
 import os
 import signal
@@ -8,19 +8,19 @@ import threading
 
 from alf.errors import ConfigError, import_extra
 
-_ANSWER_SECONDS = 10.0
+_ANSWER_SECONDS = 10.0  # for a connection to the address
 
 
 def connect(address=None, log_to_driver=True):
     """Connects to a Ray cluster, or starts Ray on this machine; does nothing after a call of `ray.init`.
 
-    Ray that is started here has no dashboard. It listens on the loopback address alone, unless the program
-    has imported Ray before: no other machine can reach it.
+    Ray that is started here has no dashboard. It listens only on the loopback address, so that other machines
+    cannot reach it, unless the program has imported Ray before.
 
     Args:
-        address: of a cluster, such as "auto" or "10.0.0.1:6379". None takes that in the environment variable
-            RAY_ADDRESS, and starts Ray if there is none.
-        log_to_driver: whether what Ray's processes print is shown here.
+        address: text, the address of a cluster, such as "auto" or "10.0.0.1:6379". None takes the address in
+            the environment variable RAY_ADDRESS, and starts Ray if that is not set.
+        log_to_driver: whether the output of Ray's processes is shown here.
 
     Returns:
         the module `ray`.
@@ -32,26 +32,28 @@ def connect(address=None, log_to_driver=True):
     settings = {}
     if address == "local":
         settings = {"include_dashboard": False}
-        # Ray reads it when it is imported, and takes the loopback address then; `_node_ip_address` does not.
+        # Must come before the import: Ray reads it there and takes the loopback address. `_node_ip_address`
+        # does not do that.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     ray = import_extra("ray", "ray")
     if ray.is_initialized():
         return ray
     _check_answer(address)
-    handler = signal.getsignal(signal.SIGTERM)
+    handler = signal.getsignal(signal.SIGTERM)  # `ray.init` replaces it.
     try:
         ray.init(address, logging_level="warning", log_to_driver=log_to_driver, **settings)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
     finally:
-        # Ray's own handler would end the process before the run is saved.
+        # Ray's own handler would end the process before the run is saved. Only the main thread may install
+        # handlers, and only there does Ray do so.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
     return ray
 
 
 def _check_answer(address):
-    """Raises ConfigError if nothing listens at HOST:PORT. Ray itself would try it for minutes."""
+    """Raises ConfigError if nothing listens at HOST:PORT. Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         try:

@@ -6,10 +6,10 @@ from alf.distributed.ray_process import make_here
 
 
 class CollectorActor:
-    """Makes its `Collector` when it is asked first, so that an error comes as an answer.
+    """Makes its `Collector` at the first request, so that the learner gets an error as an answer.
 
     Args:
-        make_collector, import_paths: see `make_here`.
+        make_collector, import_paths: arguments of `make_here`.
         compresses: whether to compress its answers.
     """
 
@@ -17,17 +17,18 @@ class CollectorActor:
         self._make_collector, self._import_paths = make_collector, import_paths
         self._compresses = compresses
         self._collector = None
-        self._weights = None  # the reference of those that the collector has
+        self._weights = None  # the list with Ray's reference of the weights that the collector has
 
     def collect(self, weights):
-        """What `Collector.collect` does.
+        """Collects by `Collector.collect`.
 
         Args:
-            weights: list of Ray's reference of the weights. They are fetched if they are new.
+            weights: list with Ray's reference of the weights, which are fetched if they are new.
 
         Returns:
-            the answer, and the id of the node where it is, a string. They are two objects of Ray: the second
-            one is small, so that the learner knows at once of the first one, wherever that is.
+            the answer, and the id of the node where it is, a string. They are two objects of Ray. The second
+            is
+            so small that Ray sends it at once: so the learner knows of the answer before it fetches it.
         """
         import ray  # here, because ALF works without it
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""EvaluationActor: evaluates as a Ray actor. Without TensorFlow, which what it makes imports."""
+"""EvaluationActor: evaluates as a Ray actor. Only the function that it makes imports TensorFlow."""
 
 import os
 
@@ -8,23 +8,25 @@ from alf.errors import contain
 
 
 class EvaluationActor:
-    """Makes what evaluates when it is asked to, so that an error comes as an answer.
+    """Makes the function that evaluates in `start`, not before, so that an error comes as an answer.
 
     Args:
-        make_evaluate, import_paths: see `make_here`.
+        make_evaluate, import_paths: arguments of `make_here`.
     """
 
     def __init__(self, make_evaluate, import_paths):
         self._make_evaluate, self._import_paths = make_evaluate, import_paths
 
     def start(self):
-        """Makes the environments."""
-        os.environ["TF_NUM_INTRAOP_THREADS"] = "1"  # Others have the cores; evaluation is in no hurry.
+        """Makes the environments and the function that evaluates."""
+        os.environ["TF_NUM_INTRAOP_THREADS"] = (
+            "1"  # Other processes need the cores, and evaluation may be slow.
+        )
         self._evaluate = make_here(self._make_evaluate, self._import_paths)
 
     def evaluate(self, weights):
         """Evaluates a list of arrays, the weights; returns the figures."""
         try:
             return self._evaluate(weights)
-        except BaseException as error:  # SystemExit would end this process without a word.
+        except BaseException as error:  # Also SystemExit, which would end this process without a message.
             raise contain(error, "an environment of the evaluation") from None

@@ -34,43 +34,44 @@ from alf.drivers.collector_thread import Collectors
 from alf.drivers.env_specs import EnvSpecs
 from alf.errors import ConfigError, EnvError
 
-_MAX_FAILED_STARTS = 3  # of one collector in a row
+_MAX_FAILED_STARTS = 3  # of one collector in a row, before the run ends
 
 
 @configurable("alf.distributed")
 class RayCollectors(Collectors):
-    """Collectors in processes that Ray starts and places; the extra `ray` installs it, `connect` starts it.
+    """Collectors in processes that Ray starts and places. The extra `ray` installs Ray, `connect` starts it.
 
     Args:
         make_collector: callable (index, num_restarts, num_envs, **kwargs of `Collector`) -> `Collector`,
             which is called in the collector's process. Ray pickles it.
         specs: `EnvSpecs` of the environments.
-        num_collectors: processes.
-        first_env_index: how many batched environments the learner's process has.
-        num_envs: batched environments of each.
-        num_unrolls: N, unrolls of an answer. None: one of each environment, begun with the weights of the
-            request. Less than `num_envs`: those N that are ready first; the environments collect ahead.
-        max_requests_in_flight: requests that a collector has at a time. 2 let it collect while an answer
-            travels; each bounds the memory by one answer.
+        num_collectors: number of processes.
+        first_env_index: number of batched environments in the learner's process.
+        num_envs: number of batched environments in each collector.
+        num_unrolls: N, the unrolls in an answer. None: one of each environment, begun with the weights of the
+            request. A number below `num_envs`: the first N that are ready; the environments collect ahead.
+        max_requests_in_flight: requests that a collector has at a time. With 2 it collects while an answer
+            travels. Each request may take the memory of one answer.
         broadcast_interval: updates after which collectors get new weights, with their next request.
         weights_dtype: "float32", "float16" or "bfloat16", in which weights travel.
-        max_joined_answers: answers of the collectors on one node that an aggregation actor there joins, at
-            most. Those that come while one is on its way to the learner travel together after it. 1: each
-            answer travels alone.
-        compress: whether integers and bools travel compressed, such as images: level 1 of zlib.
-        num_cpus, num_gpus, resources, placement: what a collector occupies in the cluster and where Ray
-            starts it, see `actor_options`.
-        learner_num_cpus, learner_num_gpus: numbers, what no collector gets of this process's node, see
-            `Reservation`.
-        max_restarts, restart_period: a collector that dies is replaced. The run ends once there were more
-            than `max_restarts` of these within `restart_period` seconds, or if one collector was started 3
+        max_joined_answers: how many answers of the collectors on one node an aggregation actor there joins,
+            at most. Answers that come while one is on its way to the learner travel together after it. 1:
+            each answer travels by itself.
+        compress: whether integers and bools, such as images, travel compressed by level 1 of zlib.
+        num_cpus, num_gpus: numbers, at least 0, that each collector occupies in the cluster.
+        resources: dict of numbers by the cluster's own names that each collector occupies; or None.
+        placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
+        learner_num_cpus, learner_num_gpus: numbers of CPUs and GPUs of this process's node that collectors
+            do not get, because this process uses them (`Reservation`).
+        max_restarts, restart_period: a collector that dies is replaced. The run ends after more than
+            `max_restarts` replacements within `restart_period` seconds, or if one collector was started 3
             times in a row and did not answer within `start_timeout`.
         timeout: seconds after which a collector that does not answer is replaced, too.
-        start_timeout: the same for its first answer, until which Ray starts the process, TensorFlow is
+        start_timeout: the same for the first answer. Before it, Ray starts the process, TensorFlow is
             imported and the environments are made.
 
     Raises:
-        ConfigError: if a setting is wrong, or see `connect`.
+        ConfigError: if a setting is wrong, Ray is not installed, or no cluster answers.
     """
 
     def __init__(
@@ -118,23 +119,24 @@ class RayCollectors(Collectors):
         self._ray = connect()
         self._reservation = Reservation(learner_num_cpus, learner_num_gpus)
         self._transfers = Transfers(self._ray, max_joined_answers, compress, self._timeout)
-        # Where there are aggregators, they compress.
+        # Aggregators compress after they have joined, so collectors do not.
         self._collectors_compress = compress and max_joined_answers == 1
-        self._weights = None  # a list of one reference
+        self._weights = None  # a list with Ray's reference of the newest weights
         self._actors = []
-        self._counts = [0] * num_collectors  # restarts of each
-        self._failed_starts = [0] * num_collectors  # of each, in a row
+        self._counts = [0] * num_collectors  # restarts of each collector
+        self._failed_starts = [0] * num_collectors  # of each collector, in a row
         self._last_answers = [None] * num_collectors  # seconds of `time.monotonic`; None since its last start
-        # Of each collector the requests without an answer, the oldest first: they are answered in this order.
+        # For each collector its requests without an answer, the oldest first: it answers in this order.
         self._requests = [collections.deque() for _ in range(num_collectors)]
 
     @property
     def num_restarts(self):
-        """How many collectors were replaced, an int."""
+        """Number of collectors that were replaced, an int."""
         return self._restarts.count
 
     def publish(self, weights):
-        # In a list, so that Ray does not fetch them for a collector that has them already.
+        # Ray fetches an argument before it calls, but not a reference inside a list: a collector that has
+        # these weights already never fetches them again.
         self._weights = [self._ray.put(weights)]
 
     def start(self, unroll_length):
@@ -152,7 +154,7 @@ class RayCollectors(Collectors):
             return self._receive(timeout)
         except LostError as error:
             for request in error.requests:
-                # Its successor may be there, because another answer was lost before.
+                # Each actor is replaced once: the loss of an earlier answer may have replaced it already.
                 if request.actor is self._actors[request.index]:
                     self._replace(request.index, error.reason)
                 self.request(request.index)
@@ -163,6 +165,8 @@ class RayCollectors(Collectors):
         oldest = {requests[0].node: requests for requests in self._requests if requests}
         arrivals = self._transfers.references()
         waited_for = [*oldest, *arrivals]
+        # All that are ready now, so that many answers cost one call; only if there are none, the first to
+        # come.
         ready, _ = self._ray.wait(waited_for, num_returns=len(waited_for), timeout=0)
         if not ready:
             ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=timeout)
@@ -173,10 +177,10 @@ class RayCollectors(Collectors):
         return self._drop_stale(*self._transfers.take(lanes[0])) if lanes else None
 
     def _drop_stale(self, requests, arrays):
-        """Drops the answers of collectors that were replaced, and asks for others.
+        """Drops the answers of collectors that were replaced, and requests others.
 
-        The successor begins its environments anew. Between its unrolls an old one, which was long on its way,
-        would look like a part of its episodes.
+        The successor has the same environment ids and begins their episodes anew. A late unroll of the old
+        collector between its unrolls would look like a part of its episodes.
         """
         is_current = [request.actor is self._actors[request.index] for request in requests]
         for request in itertools.compress(requests, np.logical_not(is_current)):
@@ -216,11 +220,11 @@ class RayCollectors(Collectors):
         now = time.monotonic()
         for index, (requests, last_answer) in enumerate(zip(self._requests, self._last_answers, strict=True)):
             timeout = self._start_timeout if last_answer is None else self._timeout
-            # A slow learner takes an answer late that came in time.
+            # The time counts from the last answer: a slow learner asks late for an answer that came in time.
             is_late = requests and max(requests[0].since, last_answer or 0.0) < now - timeout
             if is_late and not is_ready(self._ray, requests[0].node):
                 loss = f"has not answered for {timeout:g} s"
-                # Such losses may be too rare for `restart_period`.
+                # `restart_period` may be too short to see these: each one takes `start_timeout`.
                 self._failed_starts[index] += last_answer is None
                 if self._failed_starts[index] == _MAX_FAILED_STARTS:
                     times = f"it was started {_MAX_FAILED_STARTS} times in a row and never answered"
@@ -229,7 +233,8 @@ class RayCollectors(Collectors):
         self._transfers.check()
 
     def _replace(self, index, reason):
-        """Replaces a collector, and asks its successor for what it was asked for."""
+        """Replaces a collector, and gives its successor as many requests as it had."""
+        # First, because it raises if there were too many.
         self._restarts.count_restart(f"{self._name(index)} {reason}", EnvError)
         self._ray.kill(self._actors[index])
         self._counts[index] += 1

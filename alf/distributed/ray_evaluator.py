@@ -19,15 +19,16 @@ class RayEvaluator:
     """Evaluates weights in a process that Ray starts and places, and replaces if it is lost.
 
     Args:
-        num_cpus, num_gpus, resources, placement: what the process occupies in the cluster and where Ray
-            starts it, see `actor_options`.
+        num_cpus, num_gpus: numbers, at least 0, that the process occupies in the cluster.
+        resources: dict of numbers by the cluster's own names that it occupies; or None.
+        placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
         max_restarts: how often an evaluation begins again because its process was lost.
         timeout: seconds after which an evaluation without an answer is lost.
-        start_timeout: the same for the start: Ray finds a place, the process imports TensorFlow and makes its
-            environments.
+        start_timeout: seconds after which a start is lost, in which Ray finds a place and the process imports
+            TensorFlow and makes its environments.
 
     Raises:
-        ConfigError: if a setting is wrong, or see `connect`.
+        ConfigError: if a setting is wrong, Ray is not installed, or no cluster answers.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class RayEvaluator:
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._ray = connect()
-        self._actor = self._started = None  # `_started`: Ray's reference of the answer of its start
+        self._actor = self._started = None  # `_started`: Ray's reference of the answer to `start`
         self._is_stopping = False
 
     def start(self, make_evaluate):
@@ -62,7 +63,7 @@ class RayEvaluator:
         """Returns the figures of a list of arrays, the weights; after `start`.
 
         Raises:
-            Exception: what the environments raised.
+            Exception: an error that the environments raised.
             EnvError: if the process was lost more than `max_restarts` times, or after `stop`.
         """
         num_restarts = 0
@@ -80,6 +81,7 @@ class RayEvaluator:
 
     def stop(self):
         """Ends the process, also in the middle of an evaluation; from any thread. May be repeated."""
+        # First the mark: the thread in `evaluate` must not take the killed process for a lost one.
         self._is_stopping = True
         if self._actor is not None:
             self._ray.kill(self._actor)
@@ -90,7 +92,7 @@ class RayEvaluator:
         self._started = self._actor.start.remote()
 
     def _receive(self, reference, timeout):
-        """Waits for an answer, and returns it; raises `_LostError` if there is none."""
+        """Waits for an answer and returns it; raises `_LostError` if none comes."""
         ready, _ = self._ray.wait([reference], timeout=timeout)
         if self._is_stopping:
             raise EnvError("the evaluation was stopped")
@@ -105,4 +107,4 @@ class RayEvaluator:
 
 
 class _LostError(Exception):
-    """The process has died, or does not answer."""
+    """The process of the evaluation has died, or does not answer."""

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Processes that Ray starts: what they occupy, and how their work begins. Without TensorFlow."""
+"""Processes that Ray starts: their resources, and the start of their work. Without TensorFlow."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from alf.config.kinds import AtLeast
 from alf.config.settings import Role
 from alf.core.startup import start_tensorflow
 
-# Settings of what a process occupies in the cluster.
+# Kinds of the settings that say how much of the cluster a process occupies.
 Resource = Annotated[float, AtLeast(0), Role.EXECUTION]
 Resources = Annotated[dict[str, float] | None, Role.EXECUTION]
 Placement = Annotated[Literal["DEFAULT", "SPREAD"], Role.EXECUTION]
@@ -22,7 +22,7 @@ def actor_options(num_cpus, num_gpus, resources, placement):
 
     Args:
         num_cpus, num_gpus: numbers that the actor occupies, at least 0.
-        resources: dict of the cluster's own resources that it occupies, numbers by name; or None.
+        resources: dict of numbers by the cluster's own names that it occupies; or None.
         placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
     """
     return dict(
@@ -30,32 +30,36 @@ def actor_options(num_cpus, num_gpus, resources, placement):
         num_gpus=num_gpus,
         resources=resources,
         scheduling_strategy=placement,
-        max_restarts=0,  # of Ray's own, which would not count
+        max_restarts=0,  # ALF restarts actors itself, and counts.
     )
 
 
 def hide_gpus():
-    """Hides all GPUs from an actor that has none: TensorFlow takes the memory of all that it sees."""
+    """Hides all GPUs from an actor without any: TensorFlow takes the memory of all GPUs that it sees."""
     import ray  # here, because ALF works without it
 
-    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):  # Ray hides them from others alone
+    if (
+        not ray.get_runtime_context().get_accelerator_ids().get("GPU")
+    ):  # Ray hides GPUs only from actors with some of them.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def make_here(make, import_paths):
-    """Returns what a callable makes in this process, an actor's.
+    """Calls a pickled callable in this process, an actor's; returns its result.
 
     Args:
         make: bytes, a pickled callable.
-        import_paths: `sys.path` of the learner's process. Those that exist here are added.
+        import_paths: `sys.path` of the learner's process; entries that `sys.path` lacks here are added.
     """
-    hide_gpus()
+    hide_gpus()  # before the callable imports TensorFlow
     sys.path += [path for path in import_paths if path not in sys.path]
     return cloudpickle.loads(make)()
 
 
 class AfterTensorFlow:
-    """A callable that Ray carries to another process, where TensorFlow starts before it is loaded.
+    """A callable that Ray carries to another process, where TensorFlow starts before the callable is loaded.
+
+    It is pickled as bytes inside this object: unpickling it would import modules that import TensorFlow.
 
     Args:
         function: the callable.
@@ -70,16 +74,16 @@ class AfterTensorFlow:
 
 
 def is_ready(ray, reference):
-    """Whether Ray has the object, or the error, of a reference."""
+    """Whether Ray has the object, or the error, that a reference stands for."""
     return bool(ray.wait([reference], timeout=0)[0])
 
 
 def raised(error):
-    """The exception that a `RayTaskError` reports, as it was raised in the other process."""
+    """Returns the exception that a `RayTaskError` reports, as it was raised in the other process."""
     cause = error.cause
     return cause if isinstance(cause, Exception) else error
 
 
 def first_line(error):
-    """The first line of the text of one of Ray's errors, which go on for several."""
+    """Returns the first line of the text of one of Ray's errors, which have many lines."""
     return (str(error).strip() or repr(error)).splitlines()[0]

@@ -1,18 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Reservation: what Ray gives to nobody on the node of this process, because this process uses it itself."""
+"""Reservation: CPUs and GPUs on the node of this process that Ray must not give to others."""
 
 from alf.distributed.cluster import connect
 from alf.distributed.ray_process import first_line
 from alf.errors import ConfigError
 
-_SECONDS = 60.0  # until what others occupy must be free, and Ray has started a process
+_SECONDS = 60.0  # in which others must free them, and Ray must start a process
 
 
 class Reservation:
     """Occupies CPUs and GPUs of this process's node until `close`, or until this process ends.
 
     Ray knows nothing of what this process computes, and would start others on its cores. An actor that does
-    nothing occupies them in Ray's books. With numbers of 0 there is none.
+    nothing occupies them in Ray's books. With numbers of 0 nothing is reserved.
 
     Args:
         num_cpus, num_gpus: `RayCollectors.learner_num_cpus` and `learner_num_gpus`, numbers of at least 0.
@@ -26,7 +26,7 @@ class Reservation:
         if not num_cpus and not num_gpus:
             return
         self._ray = ray = connect()
-        # Hard: the actor fails if this node can never have it.
+        # Not soft: the actor fails if this node can never have it, and does not go to another node.
         node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
@@ -42,7 +42,7 @@ class Reservation:
             ) from None
 
     def close(self):
-        """Frees what was occupied; may be repeated."""
+        """Frees the CPUs and GPUs; may be called again."""
         actor, self._actor = self._actor, None
         if actor is not None:
             self._ray.kill(actor)
@@ -52,11 +52,11 @@ class _Idle:
     """An actor that does nothing."""
 
     def answer(self):
-        """Answers once the actor is there."""
+        """Answers as soon as Ray has started the actor."""
 
 
 def _explain(error, exceptions):
-    """Why there is no reservation."""
+    """Returns the reason why the reservation failed."""
     if isinstance(error, exceptions.ActorUnschedulableError):
         return "Ray knows of fewer on this node"
     if isinstance(error, exceptions.GetTimeoutError):

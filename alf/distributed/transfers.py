@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Transfers: the way of collectors' answers from their nodes to this process."""
+"""Transfers: fetches the answers of collectors from their nodes to this process."""
 
 import collections
 import time
@@ -11,14 +11,12 @@ from alf.distributed.ray_process import first_line, is_ready
 
 
 class Request(NamedTuple):
-    """One answer that a collector was asked for."""
+    """A request to a collector for one answer."""
 
     index: int  # type: ignore[assignment]  # of the collector
     actor: Any  # Ray's handle of the actor that was asked; its successor has another one
     answer: Any  # Ray's reference of the answer
-    node: (
-        Any  # Ray's reference of the id of the node where the answer is, which is here as soon as it is there
-    )
+    node: Any  # Ray's reference of the id of the answer's node, which is ready as soon as the answer is
     since: float  # seconds of `time.monotonic`
 
 
@@ -26,8 +24,8 @@ class LostError(Exception):
     """Answers are lost.
 
     Args:
-        requests: list of the `Request`s that they answered.
-        reason: what the collectors did, a text such as "has died".
+        requests: list of the `Request`s whose answers are lost.
+        reason: text that tells what the collector did, such as "has died".
     """
 
     def __init__(self, requests, reason):
@@ -36,7 +34,7 @@ class LostError(Exception):
 
 
 class _Transfer(NamedTuple):
-    """What is on its way."""
+    """An answer, or a joined one, on its way."""
 
     reference: Any  # Ray's, of an answer or of a joined one
     requests: list
@@ -46,13 +44,13 @@ class _Transfer(NamedTuple):
 class Transfers:
     """Fetches answers in lanes: one at a time in each lane, in their order.
 
-    Each collector has a lane. With aggregation each node has a lane and an `AggregatorActor` instead. It
-    joins the answers of its node that came while the one before was on its way. So answers are joined if the
-    learner is slower than the collectors, and no answer ever waits for others.
+    Each collector has a lane. With aggregation each node has a lane and an `AggregatorActor` instead, which
+    joins the answers of its node that came while an earlier one was on its way. So answers are joined if the
+    learner is slower than the collectors, and an answer never waits for others to come.
 
     Args:
         ray: the module.
-        max_joined: answers that are joined, at most; with 1 there are no aggregators.
+        max_joined: how many answers are joined, at most; with 1 there are no aggregators.
         compresses: whether aggregators compress.
         timeout: seconds after which a transfer is lost.
     """
@@ -61,28 +59,28 @@ class Transfers:
         self._ray, self._max_joined, self._timeout = ray, max_joined, timeout
         self._compresses = compresses
         self._waiting = collections.defaultdict(collections.deque)  # `Request`s by lane
-        self._transfers = {}  # by lane
+        self._transfers = {}  # the `_Transfer` on its way in each lane
         self._aggregators = {}  # by lane
 
     def add(self, request, node):
-        """Takes over a request whose answer is at a node, which its id names."""
+        """Takes over a request whose answer is ready at a node, given by its id."""
         lane = node if self._max_joined > 1 else request.index
         self._waiting[lane].append(request)
         if lane not in self._transfers:
             self._start(lane)
 
     def references(self):
-        """Those of Ray that will be ready when an answer has arrived, a dict from them to lanes."""
+        """Returns a dict from Ray's references, each ready when an answer has arrived, to their lanes."""
         return {transfer.reference: lane for lane, transfer in self._transfers.items()}
 
     def take(self, lane):
         """Takes the answer of a lane that has arrived.
 
         Returns:
-            list of the `Request`s, and the arrays, which have as many rows of each.
+            list of the `Request`s, and the arrays, in which each request has equally many rows.
 
         Raises:
-            LostError: if it has not arrived.
+            LostError: if the answer is lost on its way.
         """
         transfer = self._transfers[lane]
         try:
@@ -123,7 +121,7 @@ class Transfers:
             del self._waiting[lane]
 
     def _lose(self, lane, reason):
-        """Ends the transfer of a lane, and its aggregator; returns the LostError."""
+        """Ends the transfer of a lane and kills its aggregator, which may hang; returns the LostError."""
         if lane in self._aggregators:
             self._ray.kill(self._aggregators.pop(lane))
         requests = self._transfers[lane].requests
@@ -131,7 +129,7 @@ class Transfers:
         return LostError(requests, reason)
 
     def _aggregator(self, node):
-        """The aggregator on a node. Ray starts it again if it dies, and repeats what it did."""
+        """Returns the aggregator on a node. If it dies, Ray starts it again and repeats its work."""
         if node not in self._aggregators:
             near = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
             actor_class = self._ray.remote(

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Kinds of arguments that several functions have which load environments."""
+"""Kinds of arguments that are shared by several functions that load environments."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal

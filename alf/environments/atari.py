@@ -38,7 +38,7 @@ def load_atari(
     """Returns B Atari games as one batched environment of ale-py.
 
     The defaults are the usual protocol (Mnih et al. 2015, Machado et al. 2018, arXiv 1709.06009) without
-    sticky actions. Rewards are those of the game: the learner clips them if it should.
+    sticky actions. Rewards are the points of the game: the learner may clip them.
 
     Args:
         name: text, such as "Pong", "pong", "MsPacman" or "ALE/Pong-v5".
@@ -55,16 +55,17 @@ def load_atari(
         full_action_space: whether all 18 actions are offered, or only those that the game uses.
         max_episode_frames: time limit in frames (default: 30 minutes), a truncation.
         num_threads: C++ threads; 0 starts one for each core.
-        info_keys: as in `load`, such as ("lives",).
-        render_mode: "rgb_array" for games that `render` frames in colour and full size, for twice the work;
-            None for none.
-        max_random_steps: as in `load`. The games of one batch are parted by `noop_max`.
+        info_keys: which numbers of the game's info become statistics of episodes, such as ("lives",).
+        render_mode: "rgb_array" for games that `render` frames in colour and full size, for twice the work.
+            None: they cannot render.
+        max_random_steps: before their first step all games take the same random number of random actions, at
+            most this many. `noop_max` lets the games of one batch begin at different times.
 
     Raises:
         ConfigError: if ale-py is missing, the game is unknown or a setting is wrong.
     """
     vector_env = import_extra("ale_py.vector_env", "atari")
-    # ale-py names games in snake case; here any usual spelling will do.
+    # ale-py names games in snake case; this accepts any usual spelling.
     roms = import_extra("ale_py.roms", "atari").get_all_rom_ids()
     games = {rom.replace("_", ""): rom for rom in roms}
     plain = str(name).removeprefix("ALE/").partition("-v")[0].replace("_", "").lower()
@@ -90,7 +91,7 @@ def load_atari(
     if render_mode:
         screens = make(img_height=_SCREEN_HEIGHT, img_width=_SCREEN_WIDTH, grayscale=False, stack_num=1)
         env = _RenderedAtari(env, screens, _SCREEN_HZ / frame_skip)
-    # Games without seeds would not be those that are rendered.
+    # Without seeds the second set of games, which renders, would not be the same as the first.
     has_seeds = seed is not None or render_mode
     seeds = np.array(spawn_seeds(seed, batch_size)) if has_seeds else None
     # ale-py returns new observation arrays at every step.
@@ -98,7 +99,7 @@ def load_atari(
 
 
 def _merge_channels(env, shape):
-    """Wraps Atari games: from frames in colour, [B, frames, H, W, 3], to one image, [B, *shape]."""
+    """Wraps Atari games: frames in colour, [B, frames, H, W, 3], become one image, [B, *shape]."""
     space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
     return gymnasium.wrappers.vector.TransformObservation(
         env,
@@ -109,7 +110,7 @@ def _merge_channels(env, shape):
 
 
 class _RenderedAtari(gymnasium.vector.VectorWrapper):
-    """Atari games, which ale-py cannot render, and the same ones once more, whose observations are frames."""
+    """Renders Atari games, which ale-py cannot do: a second set of the same games observes the frames."""
 
     def __init__(self, env, screens, render_fps):
         super().__init__(env)

@@ -18,17 +18,20 @@ from alf.workers.info import check_info_keys
 
 @checked
 class BatchedEnvironment:
-    """B sub-environments that step together. It keeps the batch size, the specs and the last step.
+    """The base of environments of B sub-environments that step together.
+
+    It keeps the batch size, the specs and the last step.
 
     A subclass implements `_reset()` and `_step(action)`. Both return an `EnvStep` of arrays [B, ...] that
     follow the convention of `alf.data_structures`; `alf.testing.EnvironmentContract` tests it. With
     `info_keys` it also implements `get_info()`, the info of the last reset or step: a dict with float32 [B]
-    for each key, NaN where there is no value. It may implement `_render()`, which returns a frame of
+    for each key, NaN without a value. It may implement `_render()`, which returns a frame of
     sub-environment 0, uint8 [height, width, 3]. It may have a method `hold(rows)`, for `sticky` drivers: the
     next step leaves the sub-environments of these indices, a list of ints, as they are, and returns their
     FIRST step again.
 
-    A subclass whose sub-environments step together alone returns `_start_randomly` of its first FIRST step.
+    A subclass whose sub-environments can only step together returns `_start_randomly` of its first FIRST
+    step.
 
     Args:
         batch_size: B; a ConfigError if it is not a positive integer.
@@ -36,7 +39,7 @@ class BatchedEnvironment:
             dimension.
         reward_spec: `ArraySpec` of one sub-environment, or None for a float32 scalar.
         info_keys: tuple of different texts; also an attribute, which a subclass may set for the class.
-        max_random_steps: int, see `_start_randomly`.
+        max_random_steps: int, the most random steps that `_start_randomly` takes.
 
     Attributes:
         render_fps: how many frames of `render` make a second.
@@ -89,7 +92,7 @@ class BatchedEnvironment:
         return EnvStep(step_type, self.reward_spec(), discount, self.observation_spec())
 
     def current_time_step(self) -> EnvStep:
-        """Returns the last `EnvStep`; ValueError before the first one."""
+        """Returns the last `EnvStep`; raises ValueError before the first one."""
         if self._current_time_step is None:
             raise ValueError(f"{type(self).__name__} has made no step yet: call reset first")
         return self._current_time_step
@@ -122,10 +125,10 @@ class BatchedEnvironment:
         """Frees what the environment holds; may be called again."""
 
     def render(self, mode: str = "rgb_array") -> np.ndarray:
-        """Returns what sub-environment 0 looks like, uint8 [height, width, 3].
+        """Returns a frame of sub-environment 0, uint8 [height, width, 3].
 
         Raises:
-            NotImplementedError: if it cannot be rendered, or `mode` is another one.
+            NotImplementedError: if it cannot be rendered, or `mode` is not "rgb_array".
         """
         if mode != "rgb_array":
             raise NotImplementedError(f"the mode {mode!r} is not supported")
@@ -134,12 +137,12 @@ class BatchedEnvironment:
     def _start_randomly(self, time_step, seed):
         """Takes a random number of random steps, at most `max_random_steps`, from a FIRST step of all rows.
 
-        They are no part of an episode: the last one is returned as the FIRST step of every row. Where it
-        ended an episode, the next step begins another one, and nothing is learned from this one.
+        These steps do not belong to an episode: the last of them is returned as the FIRST step of every row.
+        If it ended an episode, the next step begins another one, and nothing is learned from this one.
 
         Args:
             time_step: `EnvStep` that `_reset` has made.
-            seed: what `np.random.RandomState` takes: it decides the number and the actions.
+            seed: seed for `np.random.RandomState`, which decides the number and the actions.
         """
         if not self._max_random_steps:
             return time_step
@@ -164,7 +167,7 @@ class BatchedEnvironment:
 
 
 class EnvironmentWrapper(BatchedEnvironment):
-    """A batched environment that is another one in all that a subclass does not change.
+    """A batched environment that passes everything on to another one, unless a subclass changes it.
 
     Args:
         env: batched environment.
@@ -176,7 +179,9 @@ class EnvironmentWrapper(BatchedEnvironment):
         super().__init__(env.batch_size, *specs, getattr(env, "info_keys", ()))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_env":  # while it is copied or unpickled
+        if (
+            name == "_env"
+        ):  # It is missing while the object is copied or unpickled: without this, endless recursion.
             raise AttributeError(name)
         return getattr(self._env, name)
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""BehaviorEnvironment: something else than the policy that learns chooses the actions."""
+"""BehaviorEnvironment: another source of actions than the policy that learns."""
 
 from collections.abc import Callable
 
@@ -16,16 +16,16 @@ from alf.workers.arrays import MisfitError, fit
 class BehaviorEnvironment(EnvironmentWrapper):
     """A batched environment in which a behavior acts: a script, a person, or another run's agent.
 
-    `step` ignores the action that it is given, and `taken_action` says which one was taken. A driver with
-    `overwrite_policy_output` puts that into the experience. All else is as in the environment.
+    `step` ignores its argument, and `taken_action` returns the action of the behavior instead. A driver with
+    `overwrite_policy_output` puts that action into the experience.
 
     Args:
         env: batched environment, B sub-environments.
-        behavior: callable (time_step, state) -> (action, state). `time_step` is what the environment returned
-            last, with arrays of [B, ...]: `step_type`, `reward`, `discount`, `observation`. `state` is what
-            the behavior itself returned before for this environment, and None after a reset of all
-            sub-environments. The action is a nest of arrays like `action_spec`, with a leading dimension B.
-            Several threads may call one behavior at the same time, each for an environment of its own.
+        behavior: callable (time_step, state) -> (action, state). `time_step` is the last `EnvStep` of the
+            environment, with arrays of [B, ...]: `step_type`, `reward`, `discount`, `observation`. `state` is
+            the state that the behavior itself returned before for this environment, and None after a reset of
+            all sub-environments. The action is a nest of arrays like `action_spec`, with a leading dimension
+            B. Several threads may call one behavior at the same time, each for its own environment.
 
     Raises:
         EnvError: in `step`, if the action of the behavior does not fit the specs.
@@ -42,7 +42,7 @@ class BehaviorEnvironment(EnvironmentWrapper):
         self._state = self._action = None
 
     def _reset(self):
-        self._state = None
+        self._state = None  # Tells the behavior that all episodes begin anew.
         return self._env.reset()
 
     def _step(self, action):

@@ -31,9 +31,11 @@ def load_envpool(
         batch_size: int, B.
         seed: int, or None for EnvPool's default seed, which is always the same.
         num_threads: C++ threads; 0 starts one for each core.
-        info_keys: as in `load`, such as ("elapsed_step",).
-        render_mode: "rgb_array" for environments that `render` frames, None for none.
-        max_random_steps: as in `load`.
+        info_keys: which numbers of the environment's info become statistics of episodes, such as
+            ("elapsed_step",).
+        render_mode: "rgb_array" for environments that `render` frames. None: they cannot render.
+        max_random_steps: before their first step all environments take the same random number of random
+            actions, at most this many.
         **kwargs: EnvPool's settings of the environment.
 
     Raises:
@@ -44,6 +46,7 @@ def load_envpool(
     if name not in known:
         close = ", ".join(difflib.get_close_matches(str(name), known))
         raise ConfigError(f"load_envpool.name: EnvPool has no {name!r}. Close matches: {close or 'none'}.")
+    # The module that an id is registered with shows its kind before anything is made.
     module = importlib.import_module("envpool.registration").registry.specs[name][0]
     if render_mode and module.startswith("envpool.mujoco"):
         raise ConfigError(
@@ -79,7 +82,7 @@ class _EnvPoolVectorEnv:
         if seed is not None and seed != self._unused_seed:
             self.close()
             self._start(seed)
-        self._unused_seed = None
+        self._unused_seed = None  # From now on the environment has drawn from it.
         return self._env.reset()
 
     def close(self):

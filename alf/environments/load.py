@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""From a name to a batched environment."""
+"""Makes a batched environment from a name."""
 
 import difflib
 import functools
@@ -26,7 +26,7 @@ from alf.workers.games import make_game
 from alf.workers.info import check_info_keys
 
 _OF_VECTORS = {"num_envs": "batch_size", "vectorization_mode": "num_workers"}
-_MEANT = {**_OF_VECTORS, "id": "name"}  # of what Gymnasium calls otherwise: the setting of `load`
+_MEANT = {**_OF_VECTORS, "id": "name"}  # from arguments of Gymnasium to the settings of `load` for them
 
 
 @configurable("alf.environments", claims_name=True)
@@ -49,7 +49,7 @@ def load(
             which registers the id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5",
             `load_pettingzoo` loads "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that
             returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
-        batch_size: number of sub-environments, B; of games, if they have several agents.
+        batch_size: number of sub-environments, B, or of games with several agents.
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
             registered with the id.
@@ -58,26 +58,27 @@ def load(
             int is the number of worker processes that step single environments; 0 steps them in this process.
         info_keys: which numbers of the environment's info become statistics of episodes, such as
             ("is_success",). "a/b" is the entry "b" of the dict "a". A key may be absent in a step.
-        render_mode: "rgb_array" for environments that `render` frames; None for none. It goes to the
-            constructor of the environment, if that has such an argument. Whatever `num_workers` is, they step
-            in one worker process then, if cloudpickle can pickle what makes them.
+        render_mode: "rgb_array" for environments that `render` frames. None: they cannot render. It goes to
+            the constructor of the environment, if that has such an argument. With it, environments step in
+            one worker process whatever `num_workers` is, if cloudpickle can pickle their constructors.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes do not end together. It follows from `seed`. The environments of
-            a vector environment (NumPy or C++) step together: they all take the same number. None for what
-            `PythonEnvironment`, `load_atari` and `load_envpool` say.
-        num_splits: int, k. Above 1 the result is a list of k environments of B / k rows each that share
-            worker processes, see `PythonEnvironment`. An id steps in workers then, also if it has its own
-            vector environment. None for what `PythonEnvironment` says.
-        **kwargs: for the constructor of the environment, or for the callable.
+            a vector environment (NumPy or C++) step together: they all take the same number. None for the
+            setting of `PythonEnvironment`, `load_atari` or `load_envpool`.
+        num_splits: int, k. Above 1 the result is a list of k environments of B / k rows each that share the
+            workers of one `PythonEnvironment`; then an id steps in workers even if it has its own vector
+            environment. None for the setting of `PythonEnvironment`.
+        **kwargs: arguments of the environment's constructor, or of the callable.
 
-    What gin binds to the callable, or to the constructor that an id names, reaches worker processes as
-    arguments: `Mine.limit = 7`, `eval/Mine.limit = 7`, `Mine.inner = @Other()`. What the constructor itself
-    calls finds no gin configuration there.
+    Gin's bindings of the callable, or of the constructor that an id names, reach worker processes as
+    arguments: `Mine.limit = 7`, `eval/Mine.limit = 7`, `Mine.inner = @Other()`. Functions that the
+        constructor
+    calls find no gin configuration there.
 
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
-    # A setting of `load_atari` and the others counts where this one is not set.
+    # Only the arguments that are set, so that gin's bindings of `load_atari` and the others count otherwise.
     wanted: dict[str, Any] = {}
     if info_keys != ():
         wanted["info_keys"] = tuple(info_keys)
@@ -102,11 +103,13 @@ def load(
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
     if max_episode_steps is not None:
         kwargs["max_episode_steps"] = int(max_episode_steps)
+    # Its own vector environment only if nothing asks for workers or frames, which it cannot give.
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
         _check_arguments_of_make(kwargs)
         env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
+    # Gin is not configured in workers, so its bindings become arguments here, in this process.
     call, makes, constructor = _bind(name, batch_size, kwargs)
     lost = find_lost_binding(call)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
@@ -119,9 +122,9 @@ def load(
 
 
 def _check_arguments_of_make(kwargs, constructor=None):
-    """Raises ConfigError if `kwargs` for an environment have what ALF itself gives to Gymnasium.
+    """Raises ConfigError if `kwargs` for an environment have arguments that ALF itself gives to Gymnasium.
 
-    The `constructor` of a single environment may have arguments of its own that are called as those which
+    The `constructor` of a single environment may have arguments of its own with the names of arguments that
     Gymnasium takes for a vector environment.
     """
     for name in kwargs.keys() & {*_MEANT, "disable_env_checker"}:
@@ -132,13 +135,14 @@ def _check_arguments_of_make(kwargs, constructor=None):
 
 
 def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
-    """Returns what makes one of the environments that `load` would make with the same arguments.
+    """Finds the constructor of one of the environments that `load` would make with the same arguments.
 
     Returns:
         a callable without arguments, and a text that names a binding that it would lose in a worker, or None.
 
     Raises:
-        ConfigError: if `name` is unknown, or of environments that step in C++, which `load` makes at once.
+        ConfigError: if `name` is unknown, or names environments that step in C++, which `load` makes
+            together.
     """
     if str(name).startswith(("ALE/", "envpool:")):
         raise ConfigError(f"load.name is {name!r}: environments that step in C++ cannot be made one by one")
@@ -159,7 +163,7 @@ def has_vector_entry(name):
 
 
 def _bind(name, batch_size, kwargs):
-    """Returns the call that `name` stands for, B callables that make environments, and the constructor."""
+    """Returns the call for `name`, B callables that each make an environment, and the constructor."""
     if not callable(name):
         spec = _find_spec(name)
         _check_arguments_of_make(kwargs, spec.entry_point)
@@ -185,14 +189,15 @@ def _check_has_no_workers(name, num_workers, num_splits):
 
 def _bind_registered(spec, batch_size, kwargs):
     """Returns the call of the constructor that an id names, and B callables that make environments."""
-    # The spec instead of the id: a worker need not import the module that registered the id. The checker
-    # of Gymnasium would check every step.
+    # The spec instead of the id: so a worker need not import the module that registered the id. Without the
+    # checker of Gymnasium, which would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
-    constructor = _find_imported(spec.entry_point)  # Gin knows what is imported.
+    constructor = _find_imported(spec.entry_point)  # Gin can only have bindings of imported ones.
     if constructor is None:
         return make, [make] * batch_size
     _check_arguments(spec.id, constructor, kwargs)
     call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
+    # One by one, because gin makes another object of `@Other()` for each environment.
     bound = [bind_arguments(call) for _ in range(batch_size)]
     return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
 
@@ -214,7 +219,7 @@ def _check_arguments(name, constructor, kwargs):
     own = {key: value for key, value in kwargs.items() if key not in of_gymnasium}
     try:
         signature = inspect.signature(constructor)
-    except ValueError:  # It is written in C, and says nothing.
+    except ValueError:  # It is written in C and has no signature.
         return
     try:
         signature.bind_partial(**own)
@@ -223,7 +228,7 @@ def _check_arguments(name, constructor, kwargs):
 
 
 def _render_or_step(makes, num_workers, constructor, render_mode, lost):
-    """Returns what makes the environments, with the `render_mode`, and how many workers step them.
+    """Returns the callables that make environments, with the `render_mode`, and the number of workers.
 
     `lost` names a binding that workers would lose, or is None.
     """
@@ -235,7 +240,7 @@ def _render_or_step(makes, num_workers, constructor, render_mode, lost):
 
 
 def _step_here(num_workers, lost):
-    """Returns 0, if that may be the number of workers: a worker would lose a binding."""
+    """Returns 0 as the number of workers, because a worker would lose a binding; or raises ConfigError."""
     if num_workers in ("auto", 0):
         return 0
     raise ConfigError(
@@ -263,14 +268,14 @@ def _find_spec(name):
 
 
 def _can_import_vector_entry(spec):
-    """Whether `spec` has its own vector environment, and that can be imported."""
+    """Whether `spec` has its own vector environment that can be imported."""
     entry_point = spec.vector_entry_point
     if entry_point is None or callable(entry_point):
         return entry_point is not None
     try:
         importlib.import_module(entry_point.partition(":")[0])
     except (ImportError, gymnasium.error.DependencyNotInstalled):
-        # Without a plain entry point either, the user has to see the import error.
+        # Without a plain entry point there is nothing else to load, so the user must see the import error.
         if spec.entry_point is None:
             raise
         return False
@@ -293,19 +298,20 @@ def load_pettingzoo(
     """Returns G games of PettingZoo with A agents each as one `MultiAgentEnvironment` of G * A rows.
 
     In games where the agents take turns (`AECEnv`) each ply is a step of all agents. What they observe has an
-    "action_mask", for `ActorCriticPolicy.action_mask_key`: that of those who wait allows one action alone.
-    The actions of such games are Discrete or MultiDiscrete.
+    "action_mask", for `ActorCriticPolicy.action_mask_key`. The masks of agents that wait allow only one
+    action. The actions of such games are Discrete or MultiDiscrete.
 
     Args:
-        name: text or callable. "MODULE:FUNCTION", such as "mpe2.simple_spread_v3:parallel_env";
-            without a function the module's `parallel_env` counts, or else its `env`. Or a callable. It
-            returns a `ParallelEnv` or an `AECEnv`.
-        batch_size: G.
-        max_episode_steps: steps after which a game is truncated; where agents take turns, its plies.
-        info_keys: which numbers of each agent's own info become statistics of episodes, as in `load`.
-        max_random_steps: as in `load`; the random actions are those that the masks allow.
-        seed, num_workers, render_mode, num_splits: as in `load`.
-        **kwargs: for the function. What gin binds to it reaches worker processes, as with `load`.
+        name: text or callable. "MODULE:FUNCTION", such as "mpe2.simple_spread_v3:parallel_env"; without a
+            function the module's `parallel_env` counts, or else its `env`. Or a callable. It returns a
+            `ParallelEnv` or an `AECEnv`.
+        batch_size: number of games, G.
+        max_episode_steps: steps after which a game is truncated; if agents take turns, plies.
+        info_keys: which numbers of each agent's own info become statistics of episodes.
+        max_random_steps: before its first step each game takes a random number of random actions that the
+            masks allow, at most this many.
+        seed, num_workers, render_mode, num_splits: the same settings of `load`.
+        **kwargs: arguments of the function. Gin's bindings of it reach worker processes, too.
 
     Raises:
         ConfigError: if PettingZoo is missing, there is no such function, it returns something else, or a
@@ -329,9 +335,9 @@ def load_pettingzoo(
 
 
 def _find_game(name):
-    """Returns the function that "MODULE:FUNCTION" names, or "MODULE" alone."""
+    """Returns the function that "MODULE:FUNCTION" or only "MODULE" names."""
     module_name, _, function = str(name).partition(":")
-    if module_name.startswith("pettingzoo.mpe."):  # in runs that are older than the package mpe2
+    if module_name.startswith("pettingzoo.mpe."):  # Runs from before the package mpe2 have this name.
         module_name = module_name.replace("pettingzoo.mpe", "mpe2", 1)
     setting = f"load_pettingzoo.name is {name!r}"
     try:

@@ -21,23 +21,22 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
     The time steps of each row follow the convention of `alf.data_structures`. An agent that is not in the
     game, because it has ended or has not entered yet, has FIRST steps, from which nothing is learned: reward
-    0, discount 1 and a blank observation, zeros or what is nearest to them in its space. Its action is
-    ignored.
+    0, discount 1 and a blank observation, zeros or the nearest values in its space. Its action is ignored.
 
     If all agents have equal spaces, these are the specs of a row. Otherwise observation and action are dicts
-    with an entry for each distinct pair of spaces. A row fills the entry of its agent, the others are blank,
-    with action masks that allow one action alone; of its action its agent's entry alone counts.
+    with an entry for each distinct pair of spaces. A row fills the entry of its agent. Its other entries are
+    blank, with action masks that allow only one action. Only the agent's entry of its action counts.
 
     Args:
         env: `PythonEnvironment` of G `alf.workers.games.Game`s. `close()` closes it.
-        info_keys: those of the games.
+        info_keys: tuple of texts, the `info_keys` of the games.
 
     Attributes:
         agents: tuple of the A names, in the order of the rows of a game.
         space_names: tuple of A texts, the entry of each agent: the name of the first agent with its spaces.
             None if all agents have equal spaces.
-        game_begins: bool [G], whether the last time step began a game, whose rows all are FIRST then.
-        game_ends: bool [G], whether it ended a game.
+        game_begins: bool [G], whether the last time step began a game, so that all its rows are FIRST.
+        game_ends: bool [G], whether the last time step ended a game.
     """
 
     def __init__(self, env: PythonEnvironment, info_keys: Sequence[str] = ()) -> None:
@@ -48,7 +47,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self.game_begins = self.game_ends = np.zeros(env.batch_size, np.bool_)
         self._shape = env.batch_size, len(self.agents)
         pairs = [(_rename(observations[x], x), _rename(actions[x], x)) for x in self.agents]
-        # Of each agent, the first one with its spaces.
+        # For each agent the index of the first agent with equal spaces.
         firsts = [next(i for i, x in enumerate(pairs) if _are_equal(x, pair)) for pair in pairs]
         is_one = len(set(firsts)) == 1
         self.space_names = None if is_one else tuple(self.agents[i] for i in firsts)
@@ -62,7 +61,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
     @property
     def num_restarts(self) -> int:
-        """How often a worker process was restarted, as in `PythonEnvironment`."""
+        """How often a worker process was restarted, an int."""
         return self._env.num_restarts
 
     @property
@@ -71,13 +70,13 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
     @property
     def hold(self) -> NoReturn:
-        """Raises ConfigError, where a `sticky` driver looks for it: a game cannot let single agents wait."""
+        """Raises ConfigError if a `sticky` driver looks for `hold`: single agents of a game cannot wait."""
         raise ConfigError(
             "sticky is True: the agents of a game cannot wait one by one: set DriverSettings.sticky to False"
         )
 
     def seed(self, seed: int | None) -> None:
-        """Seeds the next reset, as in `PythonEnvironment`."""
+        """Seeds the next reset of all games."""
         self._env.seed(seed)
 
     def dump_stacks(self) -> None:
@@ -85,7 +84,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self._env.dump_stacks()
 
     def get_info(self) -> dict[str, np.ndarray]:
-        """Returns a dict with float32 [B] for each of the `info_keys`: of a row the number of its agent."""
+        """Returns a dict with float32 [B] for each of the `info_keys`; a row has the number of its agent."""
         return {key: self._info[:, :, k].ravel() for k, key in enumerate(self.info_keys)}
 
     def close(self) -> None:
@@ -111,9 +110,10 @@ class MultiAgentEnvironment(BatchedEnvironment):
         return rows.reshape(*self._shape, *rows.shape[1:])
 
     def _to_rows(self, time_step):
-        """Makes the `EnvStep` of all rows of the games' step."""
+        """Makes the `EnvStep` of all rows from the step of the games."""
         found = time_step.observation
         self._info = found.get("info")
+        # The games' own step types: an agent may begin or end an episode while its game goes on.
         self.game_begins = time_step.step_type == FIRST
         self.game_ends = time_step.step_type == LAST
         # A game that begins after random steps has agents in the middle of their episodes.
@@ -125,12 +125,12 @@ class MultiAgentEnvironment(BatchedEnvironment):
         return EnvStep(step_type.ravel(), time_step.reward.ravel(), discount.ravel(), observation)
 
     def _join(self, name, observations):
-        """Makes an entry of the rows' observation, a nest of [B, ...], of those of the agents, [G, ...]."""
+        """Joins agents' observations, [G, ...], to an entry of the rows' observation, a nest of [B, ...]."""
         members = self._members[name]
 
         def join(blank, *columns):
             rows = np.empty((*self._shape, *blank.shape), blank.dtype)
-            rows[...] = blank
+            rows[...] = blank  # Also for the agents of other entries.
             for i, column in zip(members, columns, strict=True):
                 rows[:, i] = column
             return rows.reshape(-1, *blank.shape)
@@ -161,7 +161,7 @@ def _are_equal(one, other):
 def _make_blank_entry(observation, action):
     """Returns the blank of an entry with these specs.
 
-    An action mask in it allows the first action alone: what a policy chooses there teaches it nothing.
+    An action mask in it allows only the first action, so that the choice of a policy teaches it nothing.
     """
     blank = tf.nest.map_structure(_make_blank, observation)
     is_masked = isinstance(observation, Mapping) and ACTION_MASK in observation
@@ -174,7 +174,7 @@ def _make_blank_entry(observation, action):
 
 
 def _make_blank(spec):
-    """Returns zeros, or what is nearest to them within the bounds of a spec."""
+    """Returns zeros, or the values nearest to them within the bounds of a spec."""
     zeros = np.zeros(spec.shape, spec.dtype)
     if not isinstance(spec, BoundedArraySpec):
         return zeros

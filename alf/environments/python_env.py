@@ -31,7 +31,7 @@ MESSAGE_SECONDS = 80e-6
 # More environments than this are never cheap enough: a step of any in Python takes at least 2 microseconds.
 _MAX_CHEAP = 32
 
-# Of each kind of environment that this process has tried, by what a worker needs to make it.
+# Seconds of a step of each environment that this process has tried, by the hash of its pickled constructor.
 _step_seconds = {}
 
 
@@ -39,8 +39,8 @@ _step_seconds = {}
 class PythonEnvironment(BatchedEnvironment):
     """B single environments as one batched environment, in worker processes or in this process.
 
-    `alf.data_structures` has the convention of time steps. `alf.workers.WorkerPool` says what happens when a
-    worker dies: its environments begin new episodes. An environment that breaks Gymnasium's interface, for
+    `alf.data_structures` has the convention of time steps. When a worker dies, its environments begin new
+    episodes, as `alf.workers.WorkerPool` describes. An environment that breaks Gymnasium's interface, for
     example by an observation of another shape, is an `EnvError` that names the environment and its step.
 
     Args:
@@ -55,11 +55,11 @@ class PythonEnvironment(BatchedEnvironment):
             Equal `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
-        start_timeout, step_timeout, max_restarts, restart_period: as in `alf.workers.WorkerSettings`.
-        pin_workers, single_threaded, worker_nice: as in `alf.workers.WorkerSettings`.
-        max_concurrent_starts, heartbeat_interval: as in `alf.workers.WorkerSettings`.
+        start_timeout, step_timeout, max_restarts, restart_period: settings of `alf.workers.WorkerSettings`.
+        pin_workers, single_threaded, worker_nice: settings of `alf.workers.WorkerSettings`.
+        max_concurrent_starts, heartbeat_interval: settings of `alf.workers.WorkerSettings`.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
-            the entry "b" of the dict "a". A key may be absent in a step. See docs/metrics.md.
+            the entry "b" of the dict "a". A key may be absent in a step (docs/metrics.md).
         num_splits: int, k, which divides B. Above 1 this is the first of k batched environments, each of
             B / k of the single ones in their order, which all the workers share: they step one of them while
             the policy answers another one. At most B / k workers, at least one; "auto" means one for each
@@ -106,7 +106,7 @@ class PythonEnvironment(BatchedEnvironment):
             max_concurrent_starts=max_concurrent_starts,
             heartbeat_interval=heartbeat_interval,
         )
-        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)  # before workers start
+        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)  # Before workers start.
         num_workers = _choose_num_workers(num_workers, env_fns, settings, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
@@ -123,13 +123,14 @@ class PythonEnvironment(BatchedEnvironment):
                 ArraySpec(layout.reward_shape, np.float32, "reward"),
                 info_keys,
             )
-        except BaseException:
+        except BaseException:  # The workers have started: nobody else would end them.
             for batch in batches:
                 batch.close()
             raise
         self._to_env = map_space(
             layout.action_space, lambda space: make_action_converter(space, self._batch_size)
         )
+        # First empty: each copy has this list.
         self._others = []
         self._others = [self._copy_for(batch) for batch in batches[1:]]
 
@@ -155,11 +156,11 @@ class PythonEnvironment(BatchedEnvironment):
         self._batch.dump_stacks()
 
     def hold(self, rows: np.ndarray) -> None:
-        """Makes the next `step` leave some sub-environments as they are, see `BatchedEnvironment`."""
+        """Makes the next `step` leave the sub-environments of these indices at their FIRST step."""
         self._batch.hold(rows)
 
     def get_info(self) -> dict[str, np.ndarray]:
-        """Returns a dict with float32 [B] for each of the `info_keys`, see `BatchedEnvironment`."""
+        """Returns the info of the last reset or step: a dict with float32 [B] for each of the `info_keys`."""
         return dict(zip(self.info_keys, self._batch.arrays.info.T.copy(), strict=True))
 
     def close(self) -> None:
@@ -171,7 +172,7 @@ class PythonEnvironment(BatchedEnvironment):
         self._batch.close()
 
     def _copy_for(self, batch):
-        """Returns an environment that differs in its batch alone."""
+        """Returns an environment that differs only in its batch."""
         env = copy.copy(self)
         env._batch = batch
         return env
@@ -181,6 +182,7 @@ class PythonEnvironment(BatchedEnvironment):
         return self._copy_time_step()
 
     def _step(self, action):
+        # The arrays are in memory that workers share: writing into them sends the action.
         for array, x in zip(self._batch.arrays.action, tf.nest.flatten(self._to_env(action)), strict=True):
             array[...] = x
         self._batch.step()
@@ -205,19 +207,20 @@ def _choose_num_workers(num_workers, env_fns, settings, num_splits):
         return num_workers
     if not can_pickle(env_fns):
         return 0
+    # The trial costs a start of a worker, so it is only made if its result can matter.
     is_trial = len(env_fns) <= _MAX_CHEAP
     return find_num_workers(len(env_fns), _find_step_seconds(env_fns[0], settings) if is_trial else math.inf)
 
 
 def find_num_workers(batch_size, step_seconds):
-    """Returns the number of workers that serves `batch_size` environments whose steps take so long each."""
+    """Returns the number of workers for `batch_size` environments with steps of `step_seconds` each."""
     if batch_size <= _MAX_CHEAP and batch_size * step_seconds < MESSAGE_SECONDS:
         return 0
     return min(batch_size, max(1, len(os.sched_getaffinity(0)) // 2))
 
 
 def _choose_shared_workers(num_workers, batch_size, num_splits):
-    """The number of workers of several splits, which keep every core busy."""
+    """Returns the number of workers of several splits. By default they keep every core busy."""
     name = f"PythonEnvironment.num_splits is {num_splits}"
     if batch_size % num_splits:
         raise ConfigError(f"{name}: it must divide batch_size = {batch_size}")
@@ -236,7 +239,7 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
 
 
 def _find_step_seconds(env_fn, settings):
-    """Seconds of a step of an environment; each kind is tried once."""
+    """Returns the seconds of a step of an environment; each kind is tried once in a process."""
     trial = hashlib.sha256(cloudpickle.dumps((env_fn, settings))).digest()
     if trial not in _step_seconds:
         _step_seconds[trial] = _measure_step_seconds(env_fn, settings)
@@ -244,9 +247,9 @@ def _find_step_seconds(env_fn, settings):
 
 
 def _measure_step_seconds(env_fn, settings):
-    """Seconds of a step, infinite if it fails. A worker tries it, because an environment may crash."""
+    """Measures the seconds of a step, infinite if it fails. A worker tries it, as environments may crash."""
     with contextlib.closing(WorkerPool([env_fn], [0], 1, settings=settings)) as pool:
-        # Not every environment allows random actions. Other faults will show again in the worker.
+        # Not every environment allows random actions. The workers will show other faults again.
         with contextlib.suppress(Exception):
             return pool.measure_step_seconds()
     return math.inf

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Gymnasium spaces: their specs, and conversion of batched arrays to what they contain."""
+"""Makes specs of Gymnasium spaces, and converts batched arrays to actions that a space contains."""
 
 import numpy as np
 import tensorflow as tf
@@ -57,8 +57,8 @@ def make_action_converter(space, batch_size):
     """Returns a function from a policy's actions, [B, *space.shape], to actions that `space` contains.
 
     `space` is neither Dict nor Tuple. The function raises ValueError for a wrong shape, and TypeError for
-    floats where `space` has integers. It clips actions to the bounds of a Box. It does not clip those of a
-    discrete space: an action out of range is an error of the policy, which the environment reports.
+    floats where `space` has integers. It clips actions to the bounds of a Box. It does not clip actions of
+    a discrete space: an action out of range is an error of the policy, which the environment reports.
     """
     dtype, shape = space.dtype, (batch_size, *space.shape)
 

@@ -137,3 +137,36 @@ def _check_names(names):
     if len(set(names)) < len(names):
         raise ConfigError(f"Policies.names is {names!r}: no name may be there twice")
     return tuple(names)
+
+
+def check_settings(policies, for_one, acting, learning):
+    """Checks settings of `Experiment` that depend on whether there are several policies.
+
+    Args:
+        policies: `Policies`, or None for a single policy.
+        for_one: dict of settings by name, which must be None with several policies.
+        acting: dict of settings; a value may be a dict with an entry for each policy.
+        learning: the same, with an entry for each policy that learns.
+
+    Raises:
+        ConfigError: if a setting does not fit.
+    """
+    if policies is not None and not isinstance(policies, Policies):
+        raise ConfigError(f"Experiment.policies is {policies!r}: it must be a Policies; in gin, @Policies()")
+    for name, value in for_one.items():
+        if policies is not None and value is not None:
+            raise ConfigError(f"Experiment.{name} is set: it does not work with several policies")
+    for name, value in {**acting, **learning}.items():
+        if not isinstance(value, dict):
+            continue
+        if policies is None:
+            raise ConfigError(
+                f"Experiment.{name} is {value!r}: it may be a dict where Experiment.policies is set"
+            )
+        missing = set(policies.names if name in acting else policies.learning) - set(value)
+        unknown = set(value) - set(policies.names)
+        if missing or unknown:
+            wrong = f"no entry for {min(missing)!r}" if missing else f"an entry for {min(unknown)!r}"
+            raise ConfigError(
+                f"Experiment.{name} is {value!r}: it has {wrong}; the policies are {policies.names}"
+            )

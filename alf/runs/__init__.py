@@ -1,2 +1,2 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What a run is made of, and what it has on disk."""
+"""Runs: `Experiment` makes the parts of a run, the other modules read and write its directory."""

@@ -1,13 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The files of checkpoints. Checkpoint N, of train iteration N, is these in the directory `checkpoints`:
+"""The files of checkpoints. Checkpoint N, of train iteration N, has these in the folder `checkpoints`:
 
     ckpt-N.index, ckpt-N.data-00000-of-00001: TensorFlow's checkpoint; `tf.train.load_checkpoint` reads it.
     ckpt-N.complete: JSON; the number of updates, and the CRC-32 of each of TensorFlow's files. It is written
-        last. A checkpoint without it was cut off; one with a file that does not fit it is damaged.
-    ckpt-N.diverged: the same file under another name: these weights led to an update that was not finite.
+        last. A checkpoint without it was cut off; a checkpoint whose files have other checksums is damaged.
+    ckpt-N.diverged: `ckpt-N.complete` under another name: these weights led to an update that was not finite.
 
-The folders `best` and `evaluated` in there have one checkpoint each, see `Evaluator`. A path of a checkpoint,
-here and in TensorFlow, ends in "ckpt-N".
+The folders `best` and `evaluated` in `checkpoints` have one checkpoint each, which the evaluations of a run
+keep there. The path of a checkpoint, here and in TensorFlow, ends in "ckpt-N".
 """
 
 import contextlib
@@ -24,16 +24,19 @@ from alf.errors import ConfigError
 from alf.runs.checkpoint_variables import find_misfits, list_some
 
 COMPLETE, DIVERGED = ".complete", ".diverged"
-_CHUNK_BYTES = 1 << 24
+_CHUNK_BYTES = 1 << 24  # read at once for a checksum: 16 MiB
 
 
 def path_of(folder, number):
-    """The path of a checkpoint."""
+    """Returns the path of checkpoint `number` in a folder."""
     return os.path.join(folder, f"ckpt-{number}")
 
 
 def list_numbers(folder, ending=COMPLETE):
-    """The numbers of the checkpoints that have a file of this ending, or any file with None; ascending."""
+    """Lists the numbers, ascending, of the checkpoints that have a file with this ending.
+
+    With None as the ending any file counts, so also the files of checkpoints that were cut off.
+    """
     names = os.listdir(folder) if os.path.isdir(folder) else []
     pattern = r"[._].*" if ending is None else re.escape(ending)
     found = (re.fullmatch(rf"ckpt-(\d+){pattern}", name) for name in names)
@@ -41,7 +44,10 @@ def list_numbers(folder, ending=COMPLETE):
 
 
 def mark_complete(path, updates):
-    """Writes the file that makes a checkpoint complete; `updates`, an int, is how many made its weights."""
+    """Writes the file that makes a checkpoint complete; `updates`, an int, counts the updates of its weights.
+
+    Call this last: the checksums put the other files on the disk, and only then is the checkpoint promised.
+    """
     folder, start = os.path.dirname(path), os.path.basename(path) + "."
     names = [name for name in os.listdir(folder) if name.startswith(start)]
     checksums = {name: _checksum(os.path.join(folder, name)) for name in names}
@@ -50,13 +56,13 @@ def mark_complete(path, updates):
 
 
 def read_complete(path):
-    """Reads what `mark_complete` has written, a dict; may raise nearly anything if the file is damaged."""
+    """Reads the dict that `mark_complete` has written; a damaged file may raise nearly any error."""
     with open(path + COMPLETE, "rb") as file:
         return json.loads(file.read())
 
 
 def find_damage(path):
-    """Returns None if a checkpoint is whole, or a text that says what is wrong with it."""
+    """Returns None if a checkpoint is whole, or a text that says how it is damaged."""
     try:
         for name, checksum in read_complete(path)["crc32"].items():
             if _checksum(os.path.join(os.path.dirname(path), name)) != checksum:
@@ -70,25 +76,28 @@ def read_into(checkpoint, path, what):
     """Gives the objects of a `tf.train.Checkpoint` the values of a checkpoint's files.
 
     Raises:
-        ConfigError: if the files are of another `what`, "policy" for instance.
+        ConfigError: if the files do not fit; its text calls the objects `what`, for example "policy".
         OSError, tf.errors.OpError: if the files cannot be read.
     """
     misfits = find_misfits(checkpoint, tf.train.load_checkpoint(path))
-    if misfits:  # TensorFlow would show the values of all variables, and write warnings
+    if misfits:  # Checked here because TensorFlow would show the values of all variables, and warn.
         raise ConfigError(f"the checkpoint {path} does not fit this {what}: {list_some(misfits)}")
+    # `write` made the files, so `read` and not `restore`, which expects a counter of saves. Parts may
+    # stay unused: a policy is restored from the checkpoint of a whole learner.
     checkpoint.read(path).assert_existing_objects_matched().expect_partial()
 
 
 def tell(error):
-    """Returns the text of an error of a file, without the words of TensorFlow about its graph."""
+    """Returns the text of a file's error, without the names of TensorFlow's functions and operations."""
     return re.sub(r"\{\{function_node .*?\}\} | \[Op:\w+\]", "", str(error))
 
 
 def remove(path):
-    """Removes all files of a checkpoint, and the folder in which TensorFlow writes."""
+    """Removes all files of a checkpoint, and the temporary folder in which TensorFlow writes."""
     folder, start = os.path.split(path)
     with contextlib.suppress(OSError):
-        os.remove(path + COMPLETE)  # Without it what is left is no checkpoint.
+        # First: if this process is killed now, the rest counts as cut off and never as a checkpoint.
+        os.remove(path + COMPLETE)
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if re.match(rf"{re.escape(start)}[._]", name):
@@ -97,7 +106,7 @@ def remove(path):
 
 
 def keep(path, folder):
-    """Keeps a checkpoint in another folder, in place of what is there; returns its path there.
+    """Keeps a checkpoint in another folder, in place of the checkpoint there; returns its path there.
 
     The files are links to the same content where the file system can do that, so that they cost no space.
     """
@@ -105,8 +114,9 @@ def keep(path, folder):
     source, name = os.path.split(path)
     kept = os.path.join(folder, name)
     remove(kept)
+    # ".complete" comes last, and old checkpoints go only after that: a kill leaves the old one.
     parts = [part for part in os.listdir(source) if part.startswith(f"{name}.")]
-    for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # that one last
+    for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # False before True
         _link(os.path.join(source, part), os.path.join(folder, part))
     for number in list_numbers(folder, ending=None):
         if path_of(folder, number) != kept:
@@ -122,10 +132,10 @@ def _link(source, target):
 
 
 def _checksum(path):
-    """Returns the CRC-32 of a file, which is on the disk then."""
+    """Returns the CRC-32 of a file, after its content has reached the disk."""
     checksum = 0
     with open(path, "rb") as file:
-        os.fsync(file.fileno())
+        os.fsync(file.fileno())  # The kernel may else write ".complete" to the disk before this file.
         while chunk := file.read(_CHUNK_BYTES):
             checksum = zlib.crc32(chunk, checksum)
     return checksum

@@ -1,22 +1,27 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The variables of checkpoints by name, and how they differ from those of objects.
+"""The variables of checkpoints by name, and how they differ from the variables of objects.
 
 A variable's name is the way to it through attributes, without their leading underscores. Seen from an
-`ActorCriticPolicy`, for example, those of its encoder begin with "network/torso/encoder". The names in the
-checkpoint come from the objects that were saved.
+`ActorCriticPolicy`, for example, the names in its encoder begin with "network/torso/encoder". The names in
+the checkpoint come from the objects that were saved.
 """
 
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-_COUNTERS = "progress"  # the attribute of a policy
+_COUNTERS = "progress"  # the attribute of a policy with the counters, which are not weights
 _MAX_SHOWN = 5
 
 
 def list_saved(reader, way):
-    """The keys in a checkpoint, by name, of all variables below the object that attributes lead to.
+    """Returns the keys in a checkpoint, by name, of all variables below one of its objects.
 
-    Returns None if there is no such object.
+    Args:
+        reader: `tf.train.load_checkpoint` of the checkpoint.
+        way: list of the names of attributes that lead to the object.
+
+    Returns:
+        dict from names to keys, or None if the checkpoint has no such object.
     """
     graph = _SavedGraph(reader)
     node_id = 0
@@ -29,14 +34,14 @@ def list_saved(reader, way):
 
 
 class _SavedGraph:
-    """The objects of a checkpoint; each has a number, that of the first one is 0."""
+    """The objects of a checkpoint; each has a number, and the root has 0."""
 
     def __init__(self, reader):
         self._graph = trackable_object_graph_pb2.TrackableObjectGraph()
         self._graph.ParseFromString(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
 
     def children(self, node_id):
-        """Returns a dict of numbers by the names of attributes."""
+        """Returns a dict from the attributes of an object to the numbers of their values."""
         return {child.local_name: child.node_id for child in self._graph.nodes[node_id].children}
 
     def find_key(self, node_id):
@@ -47,14 +52,15 @@ class _SavedGraph:
 
 
 def list_variables(module):
-    """All variables below a module, by name."""
+    """Returns a dict of all variables below a module by name."""
     found = _walk(module, tf.train.TrackableView.children, id)
     return {name: node for name, node in found if isinstance(node, tf.Variable)}
 
 
 def _walk(root, children, identify):
-    """Yields (name, object) for every object below `root`, once, without counters, in attributes' order."""
-    stack, seen = [((), root)], {}  # `seen` keeps the objects, so that no other one gets their id
+    """Yields (name, object) once for each object below `root`, in attributes' order, without counters."""
+    # `seen` keeps the objects alive, so that Python does not give their ids to others.
+    stack, seen = [((), root)], {}
     while stack:
         way, node = stack.pop()
         if identify(node) in seen:
@@ -63,13 +69,16 @@ def _walk(root, children, identify):
         if _COUNTERS not in way:
             yield "/".join(way), node
         below = [((*way, name.lstrip("_")), child) for name, child in children(node).items()]
-        stack += reversed(below)
+        stack += reversed(below)  # The last entry is taken first.
 
 
 def find_misfits(root, reader):
     """Lists texts: which variables below an object are not in a checkpoint, or have another shape there.
 
-    `root` is what TensorFlow would restore, so its attributes lead to the same variables in the checkpoint.
+    Args:
+        root: the object that TensorFlow would restore: the same attributes lead to the same variables in the
+            checkpoint.
+        reader: `tf.train.load_checkpoint` of the checkpoint.
     """
     graph = _SavedGraph(reader)
 
@@ -79,6 +88,7 @@ def find_misfits(root, reader):
         below = tf.train.TrackableView.children(node).items()
         return {name: (child, saved[name]) for name, child in below if name in saved}
 
+    # Walks both graphs at once, and so finds only objects that both have; the others are added below.
     found = dict(_walk((root, 0), children, lambda pair: id(pair[0])))
     matched = {id(node) for node, _ in found.values()}
     variables = {name: node for name, (node, _) in found.items() if isinstance(node, tf.Variable)}
@@ -92,8 +102,8 @@ def find_differences(reader, keys, variables):
 
     Args:
         reader: `tf.train.load_checkpoint` of the checkpoint.
-        keys: dict by name, where the checkpoint has the value.
-        variables: dict by name.
+        keys: dict by name of the keys under which the checkpoint has the values.
+        variables: dict by name of `tf.Variable`s.
     """
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     wrong = [f"{name} is not in the checkpoint" for name in variables.keys() - keys.keys()]
@@ -110,6 +120,6 @@ def _describe(dtype, shape):
 
 
 def list_some(texts):
-    """Joins the first of many texts."""
+    """Joins the first texts of a list, and counts the others."""
     more = f" and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
     return f"{'; '.join(sorted(texts)[:_MAX_SHOWN])}{more}"

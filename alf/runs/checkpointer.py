@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` says what the files are.
+"""Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` describes the files.
 
 All checkpoints share one file of the replay buffer, `replay_buffer.npz`, in the format of
-`alf.replay.buffer_archive`. With several policies each has its own, `replay_buffer_NAME.npz`.
+`alf.replay.buffer_archive`. With several policies each has a file of its own, `replay_buffer_NAME.npz`.
 """
 
 import concurrent.futures
@@ -21,16 +21,15 @@ from alf.runs import checkpoint_files as files
 class Checkpointer(tf.train.experimental.PythonState):
     """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
 
-    The attribute `iterations`, an int, counts the train iterations of all runs in the directory, and
-    `offline_iterations` those of them in which nothing was collected.
+    The attribute `iterations`, an int, counts the train iterations since the run first began, over all its
+    processes. The attribute `offline_iterations` counts the iterations among them that collected nothing.
 
     Args:
         path: directory of the checkpoints.
         driver: `Driver`; its learner is saved, too.
         saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`:
-            True, False, or "compressed". ConfigError is raised if the replayer keeps nothing that could be
-            saved.
-        max_to_keep: checkpoints kept; of replay buffers there is one.
+            True, False, or "compressed". ConfigError is raised if the replayer keeps no experience.
+        max_to_keep: how many checkpoints are kept. The replay buffer has only one file.
     """
 
     def __init__(self, path, driver, saves_replay_buffer=False, max_to_keep=3):
@@ -40,16 +39,19 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._max_to_keep = max_to_keep
         self._replayers = _find_replayers(driver.learner, path) if saves_replay_buffer else {}
         self._compresses = saves_replay_buffer == "compressed"
+        # One thread: two writers of the same file would replace each other's work in any order.
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
-        self._replay_saved = None  # a future
+        self._replay_saved = None  # the future of the last write in the background
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
-        self._checkpoint = tf.train.Checkpoint(learner=driver.learner, state=self)  # see `serialize`
+        # TensorFlow saves this object by its `serialize`, in the same checkpoint as the variables.
+        self._checkpoint = tf.train.Checkpoint(learner=driver.learner, state=self)
 
     def save(self, is_last=False):
-        """Writes a checkpoint of now; returns its path. One that is cut off leaves the one before in force.
+        """Writes a checkpoint of the present state; returns its path.
 
-        The replay buffer is written in the background, and not while the one before is being written, unless
-        `is_last`. What goes wrong there is a warning, or the error of `wait_for_replay_buffer`.
+        If the write is cut off, the checkpoint before stays the newest one. The replay buffer is written in
+        the background. Unless `is_last`, it is left out while the write before is still going on. An error in
+        the background is logged at the next call, and raised by `wait_for_replay_buffer`.
 
         Raises:
             DivergedError: if a variable is not finite, because no run could continue from it.
@@ -61,7 +63,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         return self._newest
 
     def save_for_evaluation(self):
-        """Saves as `save` does, but no replay buffer; returns the path of a copy, until the next call."""
+        """Saves without the replay buffer; returns the path of a copy, which exists until the next call."""
         self._save_learner()
         try:
             return files.keep(self._newest, os.path.join(self._path, "evaluated"))
@@ -69,9 +71,9 @@ class Checkpointer(tf.train.experimental.PythonState):
             raise SaveError(f"the checkpoint could not be copied for an evaluation: {error}") from error
 
     def keep_best(self, evaluation):
-        """Keeps the checkpoint of an `Evaluation` in the directory `best`, if none had a higher mean return.
+        """Keeps the checkpoint of an `Evaluation` in the directory `best`, if its mean return is the highest.
 
-        Returns whether it did. The file `best/evaluation.json` has the figures.
+        Returns whether it was kept. The file `best/evaluation.json` has the figures.
         """
         folder = os.path.join(self._path, "best")
         path, mean = os.path.join(folder, "evaluation.json"), evaluation.figures["return"]["mean"]
@@ -80,6 +82,7 @@ class Checkpointer(tf.train.experimental.PythonState):
                 if not mean > json.load(file)["figures"]["return"]["mean"]:
                     return False
         try:
+            # The file comes second: after a kill between the two, the old figures are those to beat.
             kept = files.keep(evaluation.path, folder)
             content = evaluation._replace(path=kept)._asdict()
             del content["video"]
@@ -100,8 +103,8 @@ class Checkpointer(tf.train.experimental.PythonState):
     def restore(self):
         """Restores the newest checkpoint that is not damaged; returns its path, or None if there is none.
 
-        The log tells of those that are damaged. ConfigError is raised if the checkpoint does not fit the
-        algorithm, or if there are damaged checkpoints alone: a run that began anew would replace them.
+        Damaged checkpoints are logged. ConfigError is raised if the checkpoint does not fit the algorithm, or
+        if all checkpoints are damaged: a run that began anew would replace them.
         """
         damages = []
         for number in reversed(files.list_numbers(self._path)):
@@ -123,13 +126,13 @@ class Checkpointer(tf.train.experimental.PythonState):
         return path
 
     def copy_from(self, path):
-        """Takes over what another run of the same parts has learned, from the path of its checkpoint.
+        """Takes over the training of another run with the same parts, from the path of its checkpoint.
 
-        That is all variables of its learner: weights, optimizer, statistics; and its figures of the last
-        episodes, because these weights made them. The counters of this run, its replay buffer and its numbers
-        of checkpoints stay: limits, schedules and the order of its checkpoints depend on them. The copy
-        counts as an update, because the version of the weights is a new one, and as a train iteration, so
-        that its checkpoint gets a number of its own.
+        This copies all variables of the other learner (weights, optimizer, statistics), and the figures of
+        its last episodes, because these weights made them. This run keeps its counters, its replay buffer and
+        the numbers of its checkpoints: limits, schedules and the order of its checkpoints depend on them. The
+        copy counts as an update, because the weights have a new version, and as a train iteration, so that
+        its checkpoint gets a number of its own.
 
         ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
         """
@@ -140,34 +143,37 @@ class Checkpointer(tf.train.experimental.PythonState):
             counter.assign(count)
         learner.note_copied_weights()
         self._driver.copy_episodes(theirs.content["driver"])
-        # Its checkpoint must not replace that of the weights from before: a kill would leave neither.
+        # The next checkpoint must not replace the one of the weights before: a kill would leave neither.
         self.iterations += 1
 
     def discard_diverged(self):
-        """Sets aside the checkpoints of the present weights, with which the update was not finite.
+        """Sets aside the checkpoints of the present weights, because their update was not finite.
 
-        Their files ".complete" become ".diverged". Returns a text that says so, or "" if there is none.
+        Their files ".complete" become ".diverged". Returns a text that says so, or "" without such
+        checkpoints.
         """
         updates, aside = int(self._driver.learner.progress.updates), []
         for number in files.list_numbers(self._path):
             path = self._prefix(number)
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 if files.read_complete(path)["updates"] == updates:
+                    # One rename: no moment in which the checkpoint has both names or none.
                     os.replace(path + files.COMPLETE, path + files.DIVERGED)
                     aside.append(os.path.basename(path))
         self._newest = None
         return f"; {', '.join(aside)} has these weights and is set aside" if aside else ""
 
     def serialize(self):
-        """What Python keeps, as JSON: TensorFlow calls this to save, and `deserialize` to restore."""
+        """Returns the state that Python keeps, as JSON. TensorFlow calls this when it saves."""
         driver, learner = self._driver.get_state(), self._driver.learner.get_state()
         iterations = {"iterations": self.iterations, "offline_iterations": self.offline_iterations}
         return json.dumps({**iterations, "driver": driver, "learner": learner})
 
     def deserialize(self, string_value):
+        """Takes the state that `serialize` returned. TensorFlow calls this when it restores."""
         state = json.loads(string_value)
         self.iterations = state["iterations"]
-        self.offline_iterations = state.get("offline_iterations", 0)  # older checkpoints have none
+        self.offline_iterations = state.get("offline_iterations", 0)  # older checkpoints do not count them
         self._driver.set_state(state["driver"])
         self._driver.learner.set_state(state["learner"])
 
@@ -175,7 +181,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         return files.path_of(self._path, number)
 
     def _save_learner(self):
-        """Writes a checkpoint, unless the newest one is of this moment; errors as in `save`."""
+        """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
         if self._newest == self._prefix(self.iterations):
             return
         try:
@@ -193,14 +199,18 @@ class Checkpointer(tf.train.experimental.PythonState):
                 )
         path = self._prefix(self.iterations)
         os.makedirs(self._path, exist_ok=True)
-        files.remove(path)  # One that is damaged or older, or what a kill has left of it.
+        files.remove(
+            path
+        )  # A damaged or older one may have this number, or a kill may have left parts of it.
         try:
+            # In this order: ".complete" says that TensorFlow's files are whole.
             self._checkpoint.write(path)
             files.mark_complete(path, updates=int(learner.progress.updates))
         except BaseException:
             files.remove(path)
             raise
         self._newest = path
+        # Old checkpoints go only now, when the new one is complete.
         numbers = files.list_numbers(self._path)
         kept = numbers[-self._max_to_keep :]
         set_aside = files.list_numbers(self._path, files.DIVERGED)
@@ -229,10 +239,7 @@ class Checkpointer(tf.train.experimental.PythonState):
 
 
 def _find_replayers(learner, folder):
-    """Returns a dict from the path of a file to the replayer whose experience it holds.
-
-    Each of several policies has a file of its own.
-    """
+    """Returns a dict from the path of a file to the replayer whose experience the file holds."""
     saved, names = {}, set()
     for name, one in learner.learners.items():
         names.add(repr(one.replayer.name))
@@ -259,7 +266,7 @@ def _load_replay_buffer(replayer, path):
 
 
 class _State(tf.train.experimental.PythonState):
-    """Reads what `Checkpointer.serialize` has written; it is in `content`."""
+    """Reads the JSON of `Checkpointer.serialize` into `content`, without giving it to a driver."""
 
     def serialize(self):
         raise NotImplementedError

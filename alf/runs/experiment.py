@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import gin
-import tensorflow as tf
 
 from alf import replay
 from alf.algorithms import Algorithm, ImpalaAlgorithm
@@ -15,7 +14,7 @@ from alf.config.parsing import parse_operative_config
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.randomness import spawn_seeds
-from alf.core.tf_runtime import SPARE_THREADS, check_device, global_seed, on_device, set_intra_op_threads
+from alf.core.tf_runtime import SPARE_THREADS, check_device, on_device, set_intra_op_threads
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_process import AfterTensorFlow
@@ -26,63 +25,65 @@ from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_type
 from alf.games.learners import LearnerGroup
-from alf.games.policies import Policies
+from alf.games.policies import Policies, check_settings
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
+from alf.runs.seeds import seed_everything, spawn_seed
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
 
-# What makes an object, or the objects of several policies by their names.
+# A constructor for the only policy, or a dict with a constructor for each of several policies.
 Ctors = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 DataTransformers = Sequence[Callable[..., Any]] | Mapping[str, Sequence[Callable[..., Any]]]
 
 
 @configurable("alf.training")
 class Experiment:
-    """Says which parts a run has, and makes them. A setting that is wrong by itself raises ConfigError.
+    """Says which parts a run has, and makes them. A wrong setting raises ConfigError.
 
     Args:
-        env_ctor: callable (seed=int) -> batched environment, or a list of them, such as those that share
-            worker processes (`load.num_splits`).
-        num_envs: number of batched environments, or of such lists. 0 learns from `offline_buffer` alone.
-        data_transformers: tuple, list or dict (see `policies`) of callables (observation_spec, reward_spec)
-            -> `DataTransformer`, in their order; see `Pipeline`.
-        policy_ctor: callable or dict of such (see `policies`): (observation_spec, action_spec,
-            data_transformer=) -> `Policy`, for transformed observations.
-        algorithm_ctor: callable or dict of such (see `policies`): (policy) -> `Algorithm`.
-        exp_replayer: text, callable or dict of such (see `policies`): where experience waits for the learner.
-            A name, or what stands for one in `alf.replay.make_replayer`. Without environments it has no
-            effect.
-        offline_buffer: text or list: the files of replay buffers that have the same specs. A path, a glob
-            such as "runs/*/checkpoints/replay_buffer.npz", or a list of these. They are all the experience,
-            or with environments a part of every batch, see `HybridReplayer`.
-        offline_buffer_length: environment steps that are loaded of each sub-environment of each file, the
-            newest ones; None loads all.
-        learner_ctor: callable or dict of such (see `policies`): (algorithm, training=) -> `Learner`.
+        env_ctor: callable (seed=int) -> batched environment, or a list of them, for example environments that
+            share worker processes (`load.num_splits`).
+        num_envs: number of batched environments, or of lists of them. With 0 the run learns only from
+            `offline_buffer`, or from what `num_collectors` collect.
+        data_transformers: tuple or list of callables (observation_spec, reward_spec) -> `DataTransformer`.
+            A `Pipeline` applies them in their order.
+        policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
+            observations.
+        algorithm_ctor: callable (policy) -> `Algorithm`.
+        exp_replayer: text or callable, which `alf.replay.make_replayer` takes: the place where experience
+            waits for the learner. Without environments it has no effect.
+        offline_buffer: text or list, the files of replay buffers that have the same specs: a path, a glob
+            such as "runs/*/checkpoints/replay_buffer.npz", or a list of these. Without environments they are
+            all the experience; with environments they fill a part of every batch (`HybridReplayer`).
+        offline_buffer_length: the number of newest environment steps that are loaded for each sub-environment
+            in each file; None loads all.
+        learner_ctor: callable (algorithm, training=) -> `Learner`.
         driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
-        unroll_length: number, T, transitions of an unroll, see `Driver`.
-        behavior_ctor: callable () -> behavior, see `BehaviorEnvironment`: a script, a person or another run's
+        unroll_length: number, T: transitions in an unroll of `Driver`.
+        behavior_ctor: callable () -> behavior of a `BehaviorEnvironment`: a script, a person or another run's
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
-            from what that does: for algorithms such as DQN and SAC, and not for IMPALA and PPO, see
-            `Algorithm.needs_own_actions`. Environments for evaluation are without. None: the policy acts.
-        num_collectors: processes, anywhere in a cluster, that collect beside this one, or alone if `num_envs`
-            is 0. Each has environments and actors of its own.
+            from its actions. This works with algorithms such as DQN and SAC, but not with IMPALA and PPO,
+            which need their own actions (`Algorithm.needs_own_actions`). In evaluations the policy acts.
+            None: the policy always acts.
+        num_collectors: processes, anywhere in a cluster, that collect beside this one, or in its place if
+            `num_envs` is 0. Each has environments and actors of its own.
         collectors_ctor: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
-        policies: `Policies`, where several policies act and learn; None: there is one. The settings that
-            make a policy and its learner, `data_transformers`, `policy_ctor`, `algorithm_ctor`,
-            `exp_replayer` and `learner_ctor`, may be dicts by the name of the policy then.
-        seed: int or None, of the run; every environment gets one of its own from it. None draws one.
-        intra_op_threads: threads that compute one TensorFlow operation. They are one pool of the process,
-            which learner and actors share; with 1, each learns or acts on one core. None: one for each core.
-        learner_device: text, the TensorFlow device that has the learner's weights and the optimizer's state,
-            and makes the updates, such as "GPU:0". Queues and replay buffers stay in main memory. The actors'
-            device is `DriverSettings.actor_device`. None leaves the choice to TensorFlow.
-        strategy_ctor: callable () -> `tf.distribute.Strategy`, for `Learner.strategy`, which is called before
-            TensorFlow starts: `MultiWorkerMirroredStrategy`, for several learner processes, needs that. None
-            leaves it to `Learner.strategy`.
+        policies: `Policies`, if several policies act and learn; None: there is one policy. With several,
+            `data_transformers`, `policy_ctor`, `algorithm_ctor`, `exp_replayer` and `learner_ctor` may each
+            be a dict from the name of a policy to the value for that policy.
+        seed: int, the seed of the run, from which every environment gets a seed of its own. None draws one.
+        intra_op_threads: threads that compute one TensorFlow operation. Learner and actors share them: they
+            are one pool of the process. With 1, each of them works on one core. None: one for each core.
+        learner_device: text such as "GPU:0", the TensorFlow device that makes the updates and has the
+            learner's weights and the optimizer's state. Queues and replay buffers stay in main memory. The
+            actors' device is `DriverSettings.actor_device`. None leaves the choice to TensorFlow.
+        strategy_ctor: callable () -> `tf.distribute.Strategy`, which is called before TensorFlow starts, as
+            `MultiWorkerMirroredStrategy` needs it, for several learner processes. None: `Learner.strategy`
+            applies.
     """
 
     def __init__(
@@ -114,25 +115,19 @@ class Experiment:
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length(unroll_length)
-        _check_behavior_ctor(behavior_ctor, num_envs or num_collectors)
-        if policies is not None:
-            _check_policies(
-                policies,
-                {
-                    "offline_buffer": offline_buffer,
-                    "behavior_ctor": behavior_ctor,
-                    "strategy_ctor": strategy_ctor,
-                },
+        if behavior_ctor is not None and not num_envs and not num_collectors:
+            raise ConfigError(
+                "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
             )
-        by_policy = {
-            "data_transformers": data_transformers,
-            "policy_ctor": policy_ctor,
-            "algorithm_ctor": algorithm_ctor,
-            "exp_replayer": exp_replayer,
-            "learner_ctor": learner_ctor,
-        }
-        for name, value in by_policy.items():
-            _check_by_policy(name, value, policies)
+        for_one = {"offline_buffer": offline_buffer, "behavior_ctor": behavior_ctor}
+        acting = {"data_transformers": data_transformers, "policy_ctor": policy_ctor}
+        learning = {"algorithm_ctor": algorithm_ctor, "exp_replayer": exp_replayer}
+        check_settings(
+            policies,
+            for_one={**for_one, "strategy_ctor": strategy_ctor},
+            acting=acting,
+            learning={**learning, "learner_ctor": learner_ctor},
+        )
         self.env_ctor = env_ctor
         self._num_envs = num_envs
         self._data_transformers = data_transformers
@@ -156,13 +151,14 @@ class Experiment:
     def make_driver(self) -> Driver:
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
 
-        Returns the driver; it owns the environments, and has the other parts: `driver.learner.policy` and so
-        on. A wrong setting raises ConfigError and closes the environments.
+        Returns the driver. It owns the environments and leads to the other parts, for example by
+        `driver.learner.policy`. If anything raises, the environments are closed.
         """
-        # Before anything starts TensorFlow, which fixes its numbers of threads.
+        # First of all: TensorFlow's numbers of threads cannot change once it has started.
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
         reserve_threads(2 * self._num_envs + SPARE_THREADS)
+        # Before any operation runs: `MultiWorkerMirroredStrategy` refuses to be made afterwards.
         strategy = self._strategy_ctor() if self._strategy_ctor else None
         envs, collectors = [], None
         try:
@@ -171,14 +167,16 @@ class Experiment:
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
                 specs = specs or self._find_specs()
-                collectors = self._make_collectors(specs, len(envs))
+                # The other process gets the configuration as text, and reads it anew.
+                make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
+                collectors = self._collectors_ctor(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
             num_envs = len(envs) + (collectors.num_envs if collectors else 0)
             learner = self._make_learner(specs, num_envs, strategy)
             if self._behavior_ctor is not None and learner.algorithm.needs_own_actions:
                 raise ConfigError(
-                    f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns from the "
-                    "actions of its own policy alone"
+                    f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns only from "
+                    "the actions of its own policy"
                 )
             if specs is not None:
                 driver = self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
@@ -192,14 +190,12 @@ class Experiment:
         """Makes a `Collector` with environments of its own, in the process where it works.
 
         Args:
-            index: int; of the collector.
-            num_restarts: int; how often it was replaced. Another one draws other random numbers.
-            num_envs: batched environments.
-            **kwargs: of `Collector`.
+            index: int, the collector's number.
+            num_restarts: int, how often the collector was replaced. A successor draws other random numbers.
+            num_envs: int, batched environments.
+            **kwargs: arguments of `Collector`.
         """
-        seed = self._seed
-        if seed is not None:
-            (seed,) = spawn_seeds([seed, index + 1, num_restarts], 1)
+        seed = spawn_seed(self._seed, index + 1, num_restarts)
         reserve_threads(2 * num_envs + SPARE_THREADS)
         envs = []
         try:
@@ -215,17 +211,14 @@ class Experiment:
     def make_policy(
         self, observation_spec: NestedSpec, action_spec: NestedSpec, reward_spec: NestedSpec
     ) -> Policy:
-        """Makes the policy alone, or a `PolicyGroup`, for environments of these specs.
-
-        They are nests of unbatched tensor specs.
-        """
+        """Makes only the policy, or a `PolicyGroup`. The specs are nests of unbatched tensor specs."""
         if self._policies is None:
             return self._make_policy(None, observation_spec, action_spec, reward_spec)
         make = functools.partial(self._make_policy, reward_spec=reward_spec)
         return self._policies.make_group(make, observation_spec, action_spec)
 
     def wrap_env(self, env: Environment, seed: int | None) -> Environment:
-        """Returns a batched environment as policies see it; `seed` is an int or None."""
+        """Returns a batched environment as the policies see it; `seed` is an int or None."""
         return env if self._policies is None else self._policies.wrap(env, seed)
 
     def _make_policy(self, name, observation_spec, action_spec, reward_spec):
@@ -236,23 +229,20 @@ class Experiment:
         return check_type("what Experiment.policy_ctor makes", policy, Policy)
 
     def _setting_of(self, name, setting):
-        """The setting of the policy called `name`; None with a single policy."""
+        """Returns the value of a setting for the policy `name`, which is None if there is a single policy."""
         if name is None or not isinstance(setting, dict):
             return setting
         return setting[name]
 
     def _find_seed(self, strategy):
-        """The seed of this process: learner processes must not all collect the same experience."""
+        """Returns the seed of this process: each learner process must collect other experience."""
         peers = Peers(strategy)
         if peers.count > 1 and self._num_collectors:
             raise ConfigError(
                 f"Experiment.num_collectors is {self._num_collectors}: several learner processes cannot have "
                 "collectors yet"
             )
-        if self._seed is None or peers.index == 0:
-            return self._seed
-        (seed,) = spawn_seeds([self._seed, 0, 0, peers.index], 1)
-        return seed
+        return spawn_seed(self._seed, 0, 0, peers.index) if peers.index else self._seed
 
     def _make_envs(self, seeds, envs):
         """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
@@ -262,15 +252,16 @@ class Experiment:
             if not made:
                 raise ConfigError("Experiment.env_ctor makes an empty list: it must hold environments")
             first = len(envs)
-            envs += made  # so that they are closed if one cannot be wrapped
+            envs += made  # At once, so that the caller closes them if one of them cannot be wrapped.
             for i, env_seed in enumerate(spawn_seeds(seed, len(made)), start=first):
                 envs[i] = self.wrap_env(envs[i], env_seed)
                 if self._policies is not None:
                     self._policies.check_rows(envs[i])
+        # Once more, with the true number: each list of `env_ctor` counted as one environment before.
         reserve_threads(2 * len(envs) + SPARE_THREADS)
 
     def _add_behavior(self, envs):
-        """Lets the behavior act in `envs`, if there is one; returns what the driver must be told for that."""
+        """Lets the behavior, if there is one, act in `envs`; returns the settings the driver needs for it."""
         if self._behavior_ctor is None:
             return {}
         behavior = self._behavior_ctor()
@@ -278,7 +269,7 @@ class Experiment:
         return {"overwrite_policy_output": True}
 
     def _find_specs(self):
-        """Makes an environment to see its `EnvSpecs`, where this process has none of its own."""
+        """Reads the `EnvSpecs` from an environment made for that, as all others are in other processes."""
         envs = []
         try:
             self._make_envs([self._seed], envs)
@@ -286,17 +277,13 @@ class Experiment:
         finally:
             close_all(envs)
 
-    def _make_collectors(self, specs, first_env_index):
-        make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
-        return self._collectors_ctor(make, specs, self._num_collectors, first_env_index)
-
     def _make_learner(self, specs, num_envs, strategy):
         """Makes the learner and its parts.
 
         Args:
             specs: `EnvSpecs`, or None without environments.
             num_envs: batched environments of all processes.
-            strategy: `tf.distribute` strategy, or None for that of `Learner.strategy`.
+            strategy: `tf.distribute` strategy, or None for `Learner.strategy`.
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
@@ -323,7 +310,7 @@ class Experiment:
         return learner
 
     def _make_one_learner(self, name, policy, make_replayer, strategy=None):
-        """Makes the learner of a policy, whose name is None if there is a single one."""
+        """Makes the learner of a policy; `name` is None if there is a single policy."""
         device = self._learner_device
         with on_device(device):
             algorithm = self._setting_of(name, self._algorithm_ctor)(policy)
@@ -338,7 +325,7 @@ class Experiment:
         return check_type("what Experiment.learner_ctor makes", learner, Learner)
 
     def _make_learner_group(self, group, specs, num_envs):
-        """Makes the learners of several policies, each in gin's scope of its name."""
+        """Makes the learners of several policies, each in the gin scope that has the policy's name."""
         numbers = self._policies.resolve_num_sequences(specs.batch_size)
         learners = {}
         for name in self._policies.learning:
@@ -347,6 +334,7 @@ class Experiment:
             def make_replayer(with_env_info, name=name, policy=policy, view=view):
                 kind = self._setting_of(name, self._exp_replayer)
                 keeps_rows_apart = replay.is_of_sequences(kind)
+                # A replay buffer keeps each row's steps apart, so it takes the rows one by one.
                 view.batch_size = 1 if keeps_rows_apart else numbers[name]
                 spec = view.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
                 num_rows = num_envs * specs.batch_size if keeps_rows_apart else 1
@@ -357,7 +345,7 @@ class Experiment:
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
 
     def _make_replayer(self, policy, specs, num_envs, files, with_env_info):
-        """Makes the replayer: of fresh experience, of files, or of both."""
+        """Makes the replayer, which holds fresh experience, the experience of files, or both."""
         context = policy.data_transformer.context
         if specs is None:
             replayer = replay.load_replayer(files, context, self._offline_buffer_length)
@@ -378,69 +366,12 @@ class Experiment:
 
 
 def make_collector(config, *args, **kwargs):
-    """Makes a `Collector` in another process, from the text of a gin configuration.
+    """Makes a `Collector` in another process; Ray calls this there.
 
     Args:
-        config: text.
-        *args, **kwargs: of `Experiment.make_collector`.
+        config: text, the gin configuration of the run.
+        *args, **kwargs: arguments of `Experiment.make_collector`.
     """
     gin.clear_config()
     parse_operative_config(config)
     return Experiment().make_collector(*args, **kwargs)
-
-
-def _check_behavior_ctor(behavior_ctor, num_envs):
-    """Raises ConfigError if there is a behavior, but no environment."""
-    if behavior_ctor is not None and not num_envs:
-        raise ConfigError(
-            "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
-        )
-
-
-def _check_policies(policies, others):
-    """Raises ConfigError unless it is a `Policies`, and settings are None that do not work with several."""
-    if not isinstance(policies, Policies):
-        raise ConfigError(f"Experiment.policies is {policies!r}: it must be a Policies; in gin, @Policies()")
-    for name, value in others.items():
-        if value is not None:
-            raise ConfigError(f"Experiment.{name} is set: it does not work with several policies")
-
-
-def _check_by_policy(name, value, policies):
-    """Raises ConfigError if a setting is a dict, and not one by the names of the policies that need it."""
-    if not isinstance(value, dict):
-        return
-    if policies is None:
-        raise ConfigError(
-            f"Experiment.{name} is {value!r}: it may be a dict where Experiment.policies is set"
-        )
-    acts = name in ("data_transformers", "policy_ctor")
-    missing = set(policies.names if acts else policies.learning) - set(value)
-    unknown = set(value) - set(policies.names)
-    if missing or unknown:
-        wrong = f"no entry for {min(missing)!r}" if missing else f"an entry for {min(unknown)!r}, no policy"
-        raise ConfigError(
-            f"Experiment.{name} is {value!r}: it has {wrong}; the policies are {policies.names}"
-        )
-
-
-def seed_continued_run(driver, iterations):
-    """Seeds a run that continues after `iterations` train iterations, unless its seed is None.
-
-    With the seeds of its beginning the environments would repeat their first episodes, and the policy its
-    first actions, each time that the run is continued.
-    """
-    seed = global_seed()
-    if seed is not None:
-        entropy = [seed, iterations]
-        driver.reseed(entropy)
-        seed_everything(spawn_seeds(entropy, 1)[0], 0)
-
-
-def seed_everything(seed, num_envs):
-    """Seeds TensorFlow, Keras and NumPy, but not with None; returns a seed (int) for each environment."""
-    if seed is not None:
-        # Python's, NumPy's and Keras' own generator, from which it draws the seeds of initial weights.
-        tf.keras.utils.set_random_seed(seed % 2**32)
-        tf.random.set_seed(seed)
-    return spawn_seeds(seed, num_envs)

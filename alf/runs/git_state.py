@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The state of a git repository: which commit, and what was changed since."""
+"""The state of a git repository: its commit, and the changes since."""
 
 import contextlib
 import os
@@ -17,7 +17,8 @@ class GitState(NamedTuple):
     Attributes:
         root: its folder, a path.
         commit: the hash, 40 or 64 digits.
-        diff: bytes, what `git diff HEAD` shows: changes of tracked files, of binary files the names alone.
+        diff: bytes, the output of `git diff HEAD`: the changes of tracked files, and the names of changed
+            binary files.
     """
 
     root: str
@@ -26,11 +27,11 @@ class GitState(NamedTuple):
 
 
 def read_git_state(folders, max_bytes=_MAX_BYTES):
-    """Reads the state of the first repository that one of some folders is in.
+    """Reads the state of the repository of the first folder that is in one.
 
     Args:
         folders: list of paths.
-        max_bytes: a longer diff is cut there; its last line says so.
+        max_bytes: a longer diff is cut after so many bytes; its last line says so.
 
     Returns:
         `GitState`, or None if no folder is in a repository with a commit, or git is missing or too slow.
@@ -46,15 +47,16 @@ def read_git_state(folders, max_bytes=_MAX_BYTES):
 
 
 def read_git(folder, *arguments, size=1 << 16):
-    """Reads what a git command prints in a folder; None if it fails or takes too long.
+    """Returns the output of a git command in a folder, or None if it fails or takes too long.
 
-    The result is bytes, cut after `size` of them.
+    The result is bytes. It is cut after `size` bytes, with a last line that says so.
     """
     # Without optional locks it writes nothing in the repository.
     command = ["git", "--no-optional-locks", "-C", folder, *arguments]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
         with subprocess.Popen(command, **pipes) as process:
+            # `read` has no time-out: the timer ends git, which closes the pipe, which ends `read`.
             timer = threading.Timer(_GIT_SECONDS, process.kill)
             timer.start()
             try:
@@ -64,6 +66,7 @@ def read_git(folder, *arguments, size=1 << 16):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_GIT_SECONDS)
             finally:
+                # git still writes if the text was cut; `with` would wait for it for ever.
                 timer.cancel()
                 process.kill()
     except OSError:

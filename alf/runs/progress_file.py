@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The file `progress.csv` of a run: what TensorBoard shows, one row for each summary."""
+"""The file `progress.csv` of a run: the numbers that TensorBoard shows, one row for each summary."""
 
 import csv
 import io
@@ -12,30 +12,31 @@ ENV_STEPS, SECONDS = "env_steps", "seconds"
 
 
 class ProgressFile:
-    """Writes rows into a CSV file; a run that continues appends to the rows of the one before.
+    """Writes rows into a CSV file; a run that continues appends to the rows that are there.
 
-    A name that comes later becomes a new column: the file is written anew, and rows before it have an empty
-    field there. A row that could not be written, or only in part, is overwritten by the next one.
+    A name that appears later becomes a new column: the file is written anew, and earlier rows have an empty
+    field there. A row that could not be written in full is overwritten by the next one.
 
     Args:
         path: of the file.
-        env_steps: those of the checkpoint that the run continues from. The first row with more of them, and
-            all after it, are dropped at the first `write`. None: the run is new, and all rows are dropped.
+        env_steps: int, the environment steps of the checkpoint that the run continues from. The first row
+            with more of them, and all rows after it, are dropped at the first `write`. None: the run is new,
+            and all rows are dropped.
     """
 
     def __init__(self, path, env_steps=None):
         self._path = path
         self._begins_at = env_steps
         self._columns = None  # a list; None before the first `write`
-        self._seconds_before = 0.0  # of the runs before
-        self._size = 0  # of the rows that are whole
+        self._seconds_before = 0.0  # of the processes before
+        self._size = 0  # bytes of the rows that are whole
 
     def write(self, env_steps, seconds, values):
         """Appends a row; raises OSError if it cannot be written.
 
         Args:
             env_steps: int, environment steps learned from.
-            seconds: since the first train step of this run.
+            seconds: number, since the first train step of this process.
             values: dict of numbers by name.
         """
         if self._columns is None:
@@ -44,26 +45,25 @@ class ProgressFile:
         row |= {name: _format(value) for name, value in values.items()}
         new = [name for name in row if name not in self._columns]
         if new:
-            self._write_all([*self._columns, *new], self._read())
+            self._write_all([*self._columns, *new], read_rows(self._path, self._size)[1])
         text = _to_csv([[row.get(name, "") for name in self._columns]])
         with open(self._path, "r+b") as file:
+            # Drops a part of a row that an earlier write has left; after an error `_size` stays as it was.
             file.truncate(self._size)
             file.seek(self._size)
             file.write(text)
         self._size += len(text)
 
     def _open(self):
-        """Keeps the rows of the runs before that are not newer than the checkpoint."""
+        """Keeps the rows that are not newer than the checkpoint from which the run continues."""
         columns, rows = [ENV_STEPS, SECONDS], []
         if self._begins_at is not None and os.path.exists(self._path):
             columns, rows = read_rows(self._path)
+            # The steps after the checkpoint are made again, so their rows would be there twice.
             newer = [i for i, row in enumerate(rows) if int(row[0]) > self._begins_at]
             rows = rows[: newer[0]] if newer else rows
         self._write_all(columns, rows)
         self._seconds_before = float(rows[-1][1]) if rows else 0.0
-
-    def _read(self):
-        return read_rows(self._path, self._size)[1]
 
     def _write_all(self, columns, rows):
         text = _to_csv([columns, *(row + [""] * (len(columns) - len(row)) for row in rows)])
@@ -75,15 +75,15 @@ class ProgressFile:
 def read_rows(path, size=-1):
     """Reads the first `size` bytes of the file: the columns, a list of texts, and the rows, lists of texts.
 
-    A last row without its line's end, which a killed run or a full disk leaves, is left out. OSError is
-    raised if there is no such file, ValueError if it is none of a run.
+    A last row without a line end, which a killed run or a full disk leaves, is left out. OSError is raised if
+    there is no such file, ValueError if it is not the file of a run's progress.
     """
     with open(path, "rb") as file:
         text = file.read(size)
     text = text[: text.rfind(b"\n") + 1].decode()
     columns, *rows = [*csv.reader(io.StringIO(text, newline=""))] or [[ENV_STEPS, SECONDS]]
     if columns[:2] != [ENV_STEPS, SECONDS] or any(len(row) != len(columns) for row in rows):
-        raise ValueError(f"{path} is no file of a run's progress")
+        raise ValueError(f"{path} is not the file of a run's progress")
     return columns, rows
 
 
@@ -94,6 +94,6 @@ def _to_csv(rows):
 
 
 def _format(value):
-    """A number as text: integers in full, others as exact as float32 is."""
+    """Returns a number as text: integers in full, others with the nine digits that tell float32s apart."""
     number = float(value)
     return f"{number:.0f}" if number.is_integer() and abs(number) < 2**53 else f"{number:.9g}"

@@ -1,11 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""RunDescription: what re-creates a run's policy, besides its gin configuration, as the file `run.json`.
+"""RunDescription: the file `run.json`, from which a run's policy is made, with its gin configuration.
 
-The file is JSON: `observation_spec`, `action_spec` and `reward_spec` of the environments, see
-`alf.core.spec_json`; `import_paths`, the folders where the run's own modules were found, where "alf:" stands
-for the folder of ALF's examples, wherever ALF is installed; `versions` of packages;
-`git`, the repository of the user's own code: its `root`, its `commit`, and whether it is `dirty`, that is,
-files that it tracks were changed since. It is null without a repository, or without `Trainer.save_git_state`.
+The file is JSON, with these entries:
+
+    observation_spec, action_spec, reward_spec: the specs of the environments, in the form of
+        `alf.core.spec_json`.
+    import_paths: the folders where the run's own modules were found. "alf:" stands for the folder of ALF's
+        examples, wherever ALF is installed.
+    versions: the versions of packages, by name.
+    git: the repository of the user's own code: its `root`, its `commit`, and `dirty`, whether tracked files
+        were changed since. null without a repository, or without `Trainer.save_git_state`.
 """
 
 import contextlib
@@ -32,7 +36,7 @@ _PACKAGES = (
 
 
 class RunDescription(NamedTuple):
-    """See the module. Specs are nests of unbatched tensor specs."""
+    """The content of `run.json`, as the module describes it. Specs are nests of unbatched tensor specs."""
 
     observation_spec: Any
     action_spec: Any
@@ -52,7 +56,7 @@ class RunDescription(NamedTuple):
 def describe_run(policy, git_state=None):
     """Describes this process and the environments that a `Policy` is made for.
 
-    `git_state` is the `GitState` of `list_own_paths`, or None.
+    `git_state` is the `GitState` of the user's own code, or None.
     """
     spec = policy.time_step_spec
     versions = {"alf": __version__, "python": platform.python_version()}
@@ -64,7 +68,7 @@ def describe_run(policy, git_state=None):
 
 
 def read_description(root_dir):
-    """Reads the `RunDescription` of a run; raises ConfigError if there is none, or it is damaged."""
+    """Reads the `RunDescription` of a run; raises ConfigError if the file is missing or damaged."""
     path = os.path.join(root_dir, RUN_FILE)
     try:
         with open(path, encoding="utf-8") as file:
@@ -81,7 +85,7 @@ def read_description(root_dir):
 
 
 def _check_types(values):
-    """Raises TypeError if the content of the file is not what `RunDescription.to_json` writes."""
+    """Raises TypeError if the file has other types than `RunDescription.to_json` writes."""
     git = {} if values.get("git") is None else values["git"]
     paths, versions = values["import_paths"], values["versions"]
     if not isinstance(paths, list) or not all(isinstance(x, str) for x in paths):

@@ -18,11 +18,12 @@ from alf.config.imports import RUN_FILE, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
-from alf.runs.folders import DONE_FILE, check_kind, checkpoints_of, has_checkpoints
 from alf.runs.git_state import read_git, read_git_state
 
-DIFF_FILE = "git_diff.patch"
-_locked: set[int] = set()  # file descriptors of directories
+DONE_FILE, DIFF_FILE = "done.json", "git_diff.patch"
+SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
+_KINDS = {CONFIG_FILE: "a run", SWEEP_FILE: "a sweep", POPULATION_FILE: "a population"}
+_locked: set[int] = set()  # file descriptors of the directories that this process has locked
 
 
 def _close_lock(directory):
@@ -30,16 +31,16 @@ def _close_lock(directory):
     os.close(directory)
 
 
-# A process that an environment forks must not keep the locks of this one when this one ends.
+# A lock belongs to the open file, which a forked process shares: a process that an environment forks would
+# keep the directory locked after this process has ended.
 os.register_at_fork(after_in_child=lambda: [_close_lock(directory) for directory in list(_locked)])
 
 
 class RunDir:
-    """Where a run writes: the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
+    """The directory of a run, with the paths `path`, `summaries` (for TensorBoard) and `checkpoints`.
 
-    The directory is made if it does not exist. If it cannot be written to, or holds a sweep or a population,
-    ConfigError is raised; these have a `RunDir` of their own, with their file as `own_file`. `close` ends the
-    right to write that `lock` gave.
+    The directory is made if it does not exist. ConfigError is raised if it cannot be written to, or holds a
+    sweep or a population. Sweeps and populations have a `RunDir` too, with their file as `own_file`.
     """
 
     def __init__(self, path, own_file=CONFIG_FILE):
@@ -49,15 +50,16 @@ class RunDir:
         self.checkpoints = checkpoints_of(self.path)
         try:
             os.makedirs(self.path, exist_ok=True)
+            # Permissions do not tell it all (read-only mounts, quotas): only a try does.
             tempfile.TemporaryFile(dir=self.path).close()
         except OSError as error:
             raise ConfigError(f"root_dir {path!r} cannot be written to: {error.strerror}") from None
         self._unlock = None
 
     def lock(self):
-        """Takes the right to write, which one run at a time has; raises ConfigError if another one has it.
+        """Locks the directory until `close`; raises ConfigError if another run has locked it.
 
-        The kernel takes it back when this process ends for any reason.
+        The kernel frees the lock when this process ends for any reason.
         """
         directory = os.open(self.path, os.O_RDONLY)
         _locked.add(directory)
@@ -67,18 +69,18 @@ class RunDir:
         except BlockingIOError:
             self._unlock()
             raise ConfigError(f"root_dir {self.path!r} is in use: another run writes there now") from None
-        except OSError as error:
+        except OSError as error:  # Some network file systems have no locks.
             logging.warning("%s cannot be locked against a second run: %s", self.path, error)
 
     def close(self):
-        """Gives back the right to write; may be repeated."""
+        """Frees the lock; may be called again."""
         if self._unlock is not None:
             self._unlock()
 
     def check_config(self):
-        """Raises ConfigError, which shows the differences, if there is a run of another configuration.
+        """Raises ConfigError, which shows the differences, if a run of another configuration is here.
 
-        One that has saved no checkpoint has nothing to lose: the new run takes its place.
+        A run without checkpoints has nothing to lose: the new run takes its place.
         """
         path = os.path.join(self.path, CONFIG_FILE)
         if not os.path.exists(path) or not has_checkpoints(self.path):
@@ -92,10 +94,10 @@ class RunDir:
         check_same(f"root_dir {self.path!r} holds a run", ours, theirs, lambda role: not role.may_change)
 
     def write_config(self, policy, save_git_state=True):
-        """Writes what re-creates a run's policy: the operative configuration, a `RunDescription`, a revision.
+        """Writes the operative configuration, a `RunDescription` and the revision of ALF's code.
 
-        With `save_git_state` also the changes of the user's own code since its commit, if there are any.
-        ConfigError is raised if something cannot be written.
+        The run's policy is made from them later. With `save_git_state` this also writes the changes of the
+        user's own code since its commit, if there are any. ConfigError is raised if a file cannot be written.
         """
         from alf.runs.run_description import describe_run  # here: commands list runs without TensorFlow
 
@@ -111,18 +113,18 @@ class RunDir:
                 if content:
                     with replace_file(os.path.join(self.path, name)) as file:
                         file.write(content)
-            if not contents[DIFF_FILE]:  # of an earlier start of this run
+            if not contents[DIFF_FILE]:  # An earlier start of this run may have left one.
                 self._remove(DIFF_FILE)
         except OSError as error:
             raise ConfigError(f"root_dir {self.path!r} cannot be written to: {error.strerror}") from None
 
     def write_done(self, status, reason, counters):
-        """Writes `done.json`, which says how the run ended; it is there only while no run goes on.
+        """Writes `done.json`, which says how the run ended. A run removes it when it starts.
 
         Args:
             status: "SUCCESS", "FAILURE" or "INTERRUPTED".
-            reason: text; what of it is more than a line becomes one.
-            counters: dict of ints to add.
+            reason: text; its lines become one line.
+            counters: dict of ints by name, further entries of the file.
         """
         content = {"status": status, "reason": " ".join(reason.split()), **counters}
         try:
@@ -143,17 +145,35 @@ class RunDir:
             os.remove(os.path.join(self.path, name))
 
 
+def check_kind(path, own_file):
+    """Raises ConfigError if a directory holds another kind of work than the one whose file is `own_file`."""
+    for name, kind in _KINDS.items():
+        if name != own_file and os.path.exists(os.path.join(path, name)):
+            raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
+
+
+def checkpoints_of(path):
+    """Returns the directory of the checkpoints of the run in `path`."""
+    return os.path.join(path, "checkpoints")
+
+
+def has_checkpoints(path):
+    """Whether the run in `path` has saved a checkpoint; a run without one has nothing to lose."""
+    folder = checkpoints_of(path)
+    return os.path.isdir(folder) and bool(os.listdir(folder))
+
+
 def _list_own_folders():
-    """Where the user's own code may be: the folders of gin files and modules, then the current directory."""
+    """Lists where the user's own code may be: the folders of gin files and modules, then the current one."""
     package = os.path.dirname(os.path.realpath(alf.__file__))
     of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
     folders = [path for path in list_own_paths() if path not in of_alf]
-    with contextlib.suppress(FileNotFoundError):  # somebody has removed it
+    with contextlib.suppress(FileNotFoundError):  # The current directory may have been removed.
         folders.append(os.getcwd())
     return folders
 
 
 def git_revision():
-    """The commit of the code that runs, "-dirty" if it was changed since; "unknown" outside a repository."""
+    """Returns the commit of ALF's code, with "-dirty" if it was changed; "unknown" outside a repository."""
     found = read_git(os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40")
     return "unknown" if found is None else found.decode().strip()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""SavedRun: reads a run's directory, to use what was trained. It writes nothing there."""
+"""SavedRun: reads a run's directory, to use its trained policy. It writes nothing there."""
 
 import filecmp
 import inspect
@@ -33,7 +33,7 @@ _MAX_TRIES = 10  # to read a checkpoint of a run that goes on and removes its ol
 
 
 class SavedRun:
-    """The directory of a run, which may go on meanwhile. ConfigError is raised if there is none.
+    """The directory of a run, which may go on meanwhile. ConfigError is raised if it holds no run.
 
     Args:
         root_dir: path.
@@ -48,7 +48,7 @@ class SavedRun:
         self.description = read_description(self.root_dir)
 
     def read_config(self, gin_params=()):
-        """Reads the run's configuration into gin's, and further bindings after it; may raise ConfigError."""
+        """Adds the run's configuration, then further bindings, to gin's; may raise ConfigError."""
         path = os.path.join(self.root_dir, CONFIG_FILE)
         parse_config([path], gin_params)
         with open(path, encoding="utf-8") as file:
@@ -57,7 +57,7 @@ class SavedRun:
             self._check_module(name)
 
     def _check_module(self, name):
-        """Raises ConfigError if this process has imported another file of that name than the run has."""
+        """Raises ConfigError if this process has imported another file as this module than the run has."""
         start = os.path.join(*name.split("."))
         ours = getattr(sys.modules.get(name), "__file__", None)
         ends = [f"{start}.py", os.path.join(start, "__init__.py")]
@@ -76,12 +76,15 @@ class SavedRun:
         """Gives a `Policy` the weights of a checkpoint; returns the checkpoint's path.
 
         Args:
-            policy: see `restore_policy`.
-            checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
+            policy: `Policy` that gets the weights and the statistics of its data transformers.
+            checkpoint: "newest", "best" (of the highest mean return in an evaluation), a train iteration, or
+                a checkpoint's path.
 
         Raises:
-            ConfigError: if there is no such checkpoint, it is damaged, or it does not fit the policy.
+            ConfigError: if the checkpoint is missing, damaged, or does not fit the policy.
         """
+        # A run that goes on removes old checkpoints, perhaps between the search and the read: then the search
+        # finds a newer one. An error with all files in place is a real one.
         for _ in range(_MAX_TRIES):
             path = self.find_checkpoint(checkpoint)
             try:
@@ -115,7 +118,7 @@ class SavedRun:
                 raise ConfigError(f"there is no checkpoint {checkpoint!r}; {folder!r} has {known or 'none'}")
         for path in paths:
             damage = files.find_damage(path)
-            # One that the run has just removed is not damaged.
+            # Without ".complete" the run has just removed it; that is not a damage.
             if damage is None or not os.path.exists(path + files.COMPLETE):
                 return path
             logging.error("%s is damaged: %s", path, damage)
@@ -123,19 +126,19 @@ class SavedRun:
 
 
 def make_env(seed, batch_size=None, render_mode=None, env_ctor=None, maps_policies=True):
-    """Makes one batched environment to use what was trained, in gin's scope "eval".
+    """Makes one batched environment, in which a trained policy acts, in gin's scope "eval".
 
-    So the binding `eval/alf.environments.load.max_episode_steps = 500` is for such environments alone.
+    So the binding `eval/alf.environments.load.max_episode_steps = 500` is only for such environments.
 
     Args:
         seed: int or None.
-        batch_size, render_mode: for `env_ctor`, if it has such arguments; None leaves them.
+        batch_size, render_mode: arguments of `env_ctor`, if it has them; None leaves its defaults.
         env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
-        maps_policies: whether the run's `Policies`, if it has several, say which of them acts where.
+        maps_policies: whether the run's `Policies`, if it has several, decide which acts in which row.
     """
     experiment = Experiment() if env_ctor is None else None
     env_ctor = env_ctor or experiment.env_ctor
-    # Episodes that began with random steps would count as the policy's.
+    # No random steps: the policy would be judged by episodes that it did not begin.
     settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
     known = inspect.signature(env_ctor).parameters
     with gin.config_scope("eval"):
@@ -150,6 +153,7 @@ def restore_policy(policy, path):
         ConfigError: if the checkpoint is of another policy.
         OSError, tf.errors.OpError: if the files cannot be read.
     """
+    # In a checkpoint the policy is an attribute of the learner.
     learner = tf.Module()
     learner.policy = policy
     files.read_into(tf.train.Checkpoint(learner=learner), path, "policy")
@@ -161,17 +165,18 @@ def load_agent(
     policy: Policy | None = None,
     name: str | None = None,
 ) -> Agent:
-    """Loads what was trained: an `Agent`, without environments. Nothing in the run's directory changes.
+    """Loads the trained policy of a run as an `Agent`, without environments and without writing anything.
 
-    The run may go on meanwhile. Gin's configuration is the same afterwards; no other thread may use gin
+    The run may go on meanwhile. Gin's configuration is the same afterwards; other threads must not use gin
     during the call.
 
     Args:
         root_dir: path, the run's directory.
-        checkpoint: "newest", "best" (see `Evaluator`), a train iteration, or a checkpoint's path.
-        policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; so a run
-            that was built in Python needs a policy.
-        name: of the policy, for runs of several.
+        checkpoint: "newest", "best" (of the highest mean return in an evaluation), a train iteration, or a
+            checkpoint's path.
+        policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; a run that
+            was built in Python has none, so it needs a policy here.
+        name: text, the name of the policy, for runs with several.
 
     Raises:
         ConfigError: if there is no such run, checkpoint or policy, it is damaged, or the run's modules are
@@ -191,25 +196,26 @@ def load_agent(
 def load_behavior(
     root_dir: FilePath, checkpoint: str | int = "newest", deterministic: bool = True
 ) -> Callable[..., tuple[Nest, Nest]]:
-    """Loads what another run trained, to act in the environments of this run.
+    """Loads the trained policy of another run, to act in the environments of this run.
 
-    In gin: `Experiment.behavior_ctor = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. A run
-    that is used afterwards does not need the other one any more.
+    In gin: `Experiment.behavior_ctor = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. To
+    load or play this run afterwards, the other run is not needed.
 
     Args:
-        root_dir, checkpoint: as in `load_agent`.
-        deterministic: as in `Agent.predict`.
+        root_dir, checkpoint: the other run's directory and checkpoint, like the arguments of `load_agent`.
+        deterministic: whether the agent takes the mode of its distribution of actions, or samples.
 
     Returns:
-        a behavior, see `BehaviorEnvironment`.
+        a behavior for `BehaviorEnvironment`.
 
     Raises:
-        ConfigError: as `load_agent` does.
+        ConfigError: for the reasons that `load_agent` gives.
     """
     agent = load_agent(root_dir, checkpoint)
     spec = add_leading_dims(agent.observation_spec, None)
 
     def act(time_step, state):
+        # Only where an environment begins: the specs do not change, and a check at each step costs time.
         mismatch = find_mismatch(time_step.observation, spec) if state is None else None
         if mismatch:
             raise ConfigError(

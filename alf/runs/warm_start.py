@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Warm start: gives a new run the weights of a checkpoint of another one.
+"""Warm start: gives a new run the weights of a checkpoint of another run.
 
-`alf.runs.checkpoint_variables` says what the names of variables are.
+`alf.runs.checkpoint_variables` defines the names of variables.
 """
 
 import os
@@ -19,22 +19,21 @@ from alf.runs.saved_run import SavedRun
 def warm_start(learner, initial_checkpoint):
     """Gives a learner's algorithm and policy the weights that `Trainer.initial_checkpoint` names.
 
-    Several policies get the weights of the policies of the same names, or all of them those of the only one.
-
-    The counters of environment steps and updates stay as they are, and so do optimizers.
+    Each of several policies gets the weights of the policy with its name, or all get the weights of the only
+    one. The counters of environment steps and updates stay as they are, and so do optimizers.
 
     Args:
         learner: `Learner` or `LearnerGroup`.
         initial_checkpoint: "DIR", a run's directory, whose newest checkpoint is taken, or a checkpoint's path
-            (".../ckpt-N"): all variables of the algorithm and its policy. "PART@DIR": those variables of the
+            (".../ckpt-N"): all variables of the algorithm and its policy. "PART@DIR": the variables of the
             policy whose name contains PART, one or more attributes like "encoder" or "network/head". Target
-            networks become copies then.
+            networks then become copies of the networks they follow.
 
     Returns:
         a text for the log.
 
     Raises:
-        ConfigError: if there is no such checkpoint, or the names or shapes of variables differ.
+        ConfigError: if the checkpoint is missing, or the names or shapes of variables differ.
     """
     try:
         part, path = _find_checkpoint(initial_checkpoint)
@@ -48,11 +47,11 @@ def warm_start(learner, initial_checkpoint):
 
 
 def _find_checkpoint(text):
-    """Returns the part, "" for the whole, and the path of the checkpoint."""
+    """Returns PART, which is "" if all variables are meant, and the path of the checkpoint."""
     if not isinstance(text, str) or not text:
         raise ConfigError("it must be a path, or 'PART@PATH'")
     part, at, place = text.partition("@")
-    if not at or _exists(text):
+    if not at or _exists(text):  # A path may have an @ of its own.
         part, place = "", text
     elif not part.strip("/"):
         raise ConfigError("there is no name before the @")
@@ -71,8 +70,9 @@ def _exists(path):
 
 
 def _restore(algorithm, name, part, path):
-    """Restores variables of an algorithm whose policy has a name; returns how many."""
+    """Restores the variables of one algorithm, whose policy is called `name`; returns their number."""
     reader, module = tf.train.load_checkpoint(path), "policy" if part else "algorithm"
+    # The checkpoint of several policies, or of one.
     ways = ["learner", "learners", name, module], ["learner", module]
     keys = next(filter(None, (list_saved(reader, way) for way in ways)), None)
     if keys is None:
@@ -80,29 +80,24 @@ def _restore(algorithm, name, part, path):
     variables = list_variables(algorithm.policy if part else algorithm)
     if part:
         keys, variables = _select(part, keys, "of the checkpoint"), _select(part, variables, "of this run")
-    _check_same(reader, keys, variables, path)
+    wrong = [f"{name} is only in the checkpoint" for name in keys.keys() - variables.keys()]
+    wrong += find_differences(reader, keys, variables)
+    if wrong:  # Before the first assignment: a run must not begin with half of the weights.
+        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")
     for key, variable in variables.items():
         variable.assign(reader.get_tensor(keys[key]))
     if part:
         for submodule in algorithm.submodules:
-            if isinstance(submodule, TargetUpdater):
+            if isinstance(submodule, TargetUpdater):  # Else the target would follow slowly from new weights.
                 submodule.copy()
     return len(variables)
 
 
 def _select(part, names, place):
-    """Those of a dict by name whose name contains all attributes of `part` one after another."""
+    """Selects the entries of a dict whose names contain all attributes of `part` one after another."""
     part = part.strip("/")
     selected = {name: x for name, x in names.items() if f"/{part}/" in f"/{name}/"}
     if not selected:
         known = dict.fromkeys(x for name in names for x in name.split("/")[:-1] if not x.isdecimal())
         raise ConfigError(f"no variable {place} has {part!r} in its name; names have {', '.join(known)}")
     return selected
-
-
-def _check_same(reader, keys, variables, path):
-    """Raises ConfigError unless names, shapes and dtypes in the checkpoint are those of the variables."""
-    wrong = [f"{name} is in the checkpoint alone" for name in keys.keys() - variables.keys()]
-    wrong += find_differences(reader, keys, variables)
-    if wrong:
-        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")

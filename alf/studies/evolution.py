@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Population based training: which members copy which, and how settings change. Without Ray and TensorFlow.
+"""Population based training: decides which members copy which others, and how their settings change.
 
 A member is a run of `alf-pbt`, or a policy of a run with a `PolicyPopulation`. `Evolution` decides for both.
+This module imports neither Ray nor TensorFlow.
 """
 
 import copy
@@ -20,7 +21,7 @@ from alf.studies.ranges import draw, fit
 @configurable("alf.population", role=Role.ADJUSTABLE)
 @dataclasses.dataclass(frozen=True)
 class Mutation:
-    """How the settings of a member differ from the settings that it copies.
+    """How far the settings of a member differ from the settings that it copies.
 
     Args:
         rate: probability that a setting is moved.
@@ -45,12 +46,12 @@ class Mutation:
 @configurable("alf.population", role=Role.ADJUSTABLE)
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """Which members copy another one.
+    """The rules by which a member copies another one.
 
     Args:
-        quantile: share of the worst members, which copy the same share of the best. 0: nobody copies.
-        min_gap: least difference of the objectives of the member and of the one that it copies.
-        min_relative_gap: the same, divided by the absolute objective of the one that is copied.
+        quantile: share of the members: the worst ones copy the best ones. 0: nobody copies.
+        min_gap: least difference between the objectives of the copied member and the copying one.
+        min_relative_gap: the same, divided by the absolute objective of the copied member.
         warm_up: environment steps of a member before it copies another one.
     """
 
@@ -61,10 +62,10 @@ class Replacement:
 
 
 def mutate(values, ranges, mutation, rng):
-    """Returns other settings near to `values`, a dict; each one changes independently of the others.
+    """Returns a dict of other settings near to `values`; each setting changes independently of the others.
 
     Args:
-        values, ranges: dicts by name, of the same names.
+        values, ranges: dicts from the same names to values and to `Range`s.
         mutation: `Mutation`.
         rng: `numpy.random.Generator`.
     """
@@ -80,53 +81,58 @@ def mutate(values, ranges, mutation, rng):
 
 
 def choose_parent(member, objectives, replacement, rng, diverged=False):
-    """Chooses which member another one copies.
+    """Chooses the member that a given member copies.
 
     Args:
-        member: index of the one that would copy.
-        objectives: list of floats, of all members; NaN where there is none yet, which is the worst.
+        member: index of the member that would copy.
+        objectives: list of the objectives of all members, floats. NaN, for a member that has none yet, counts
+            as the worst.
         replacement: `Replacement`.
         rng: `numpy.random.Generator`.
         diverged: whether the weights of the member are lost: it copies even if others are worse.
 
     Returns:
-        an index; None: the member is not among the worst ones, nobody is better by the gap, or nobody copies.
+        an index, or None if the member is not among the worst, nobody is better by the gap, or nobody copies.
     """
+    # From the worst to the best; the index makes the order of equal objectives the same every time.
     order = sorted(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i], i))
     count = min(math.ceil(len(order) * replacement.quantile), len(order) // 2)
     best = [i for i in order[len(order) - count :] if not math.isnan(objectives[i])]
     if not best or not (diverged or member in order[:count]):
         return None
     parent = best[rng.integers(len(best))]
-    gap = objectives[parent] - objectives[member]  # NaN without an objective of its own
+    gap = (
+        objectives[parent] - objectives[member]
+    )  # NaN, which passes both comparisons, if the member has no objective
     least = max(replacement.min_gap, replacement.min_relative_gap * abs(objectives[parent]))
     return None if gap <= 0 or gap < least else parent
 
 
 class Evolution:
-    """Decides which member copies which, and keeps the table of all intervals.
+    """Decides which member copies which other one, and keeps the table of all intervals.
 
     An order is a dict of `member`, an index; `number`, which counts the orders of this member; `settings`,
     values by name; and `parent`, the source of a copy or None: a dict of the parent's `member`,
     `env_steps` and `objective` in its last report, and `path` of its checkpoint then, or None.
 
     The random numbers of a decision follow from the seed and the number of decisions before it. So a study
-    that goes on does not repeat those from before.
+    that goes on does not repeat earlier numbers.
 
     Args:
         ranges: dict from the names of settings to `Range`.
         mutation, replacement: `Mutation`, `Replacement`.
         objective: text, the figure that ranks the members. Reports by another objective do not count.
         seed: int.
-        has_checkpoints: whether members are runs. Then a copy gets the parent's settings of its last report,
-            to which the checkpoint belongs, and a member that has diverged while there is nobody to copy
-            draws new settings. Otherwise a copy gets the present weights and settings of the parent.
+        has_checkpoints: whether members are runs. Then a copy gets the settings with which the parent made
+            its last report, because its checkpoint has the weights of then; and a member that has diverged
+            while it can copy nobody draws new settings. Otherwise a copy gets the parent's present weights
+            and settings.
 
     Attributes:
         orders: list of each member's order; empty before `begin`.
-        objectives: list of each member's last objective, a float; NaN where there is none.
-        rows: list of dicts, the table: an interval of a member each, in the order of time. An `objective`
-            of None is NaN.
+        objectives: list of each member's last objective, a float; NaN if it has none.
+        rows: list of dicts, the table. Each row is an interval of a member; they are in the order of time. An
+            `objective` of None means NaN.
     """
 
     def __init__(self, ranges, mutation, replacement, objective, seed, has_checkpoints):
@@ -143,7 +149,8 @@ class Evolution:
 
     @property
     def num_copies(self):
-        """How often a member has copied another one."""
+        """How often any member has copied another one, an int."""
+        # A copy stands in the order until the member's next report puts it into a row.
         pending = [self._copied_by(order) for order in self.orders]
         return sum(x is not None for x in (*pending, *(row["parent"] for row in self.rows)))
 
@@ -152,13 +159,14 @@ class Evolution:
 
         Args:
             member: int.
-            env_steps: int, the member's own.
-            objective: float; NaN if there is none.
+            env_steps: int, which this member has made.
+            objective: float; NaN if the member has none.
             diverged: whether its weights are lost.
             is_over: whether the member has ended: its order stays.
-            path: of its checkpoint, or None.
+            path: path of its checkpoint, or None.
         """
         order, parent = self.orders[member], self._copied_by(self.orders[member])
+        # Before the row and the decision, which both use it: weights that are lost have no objective.
         self.objectives[member] = math.nan if diverged else objective
         row = dict(member=member, env_steps=env_steps, objective=_without_nan(self.objectives[member]))
         row["parent"] = None if parent is None else parent["member"]
@@ -169,11 +177,11 @@ class Evolution:
         return self.orders[member]
 
     def lose(self, member):
-        """Takes note that a member has ended by an error: nobody copies it."""
+        """Takes note that an error has ended a member: nobody copies it any more."""
         self.objectives[member] = math.nan
 
     def best(self):
-        """Returns the index of the member whose last objective is the best; None if there is none."""
+        """Returns the index of the member with the best last objective; None if no member has one."""
         judged = [(x, i) for i, x in enumerate(self.objectives) if not math.isnan(x)]
         return max(judged)[1] if judged else None
 
@@ -182,22 +190,24 @@ class Evolution:
         return next((row for row in reversed(self.rows) if row["member"] == member), None)
 
     def get_state(self):
-        """Returns what `set_state` needs, as JSON types."""
+        """Returns the state for `set_state`, of JSON types."""
         objectives = list(map(_without_nan, self.objectives))
         state = dict(num_draws=self._num_draws, objective=self._objective, objectives=objectives)
+        # A copy, because orders and rows go on changing.
         return copy.deepcopy(state | dict(orders=self.orders, rows=self.rows))
 
     def set_state(self, state):
-        """Restores what `get_state` returned; settings are fitted into the present ranges."""
+        """Restores the state that `get_state` returned; settings are fitted into the present ranges."""
         state = _convert_older(state) if "copied" in state else state
         self._num_draws, self.orders, self.rows = state["num_draws"], state["orders"], state["rows"]
         for order in self.orders:
             order["settings"] = fit(order["settings"], self._ranges)
+        # Another figure may have another scale, so the old numbers cannot be compared with new ones.
         is_same = state["objective"] == self._objective
         self.objectives = [math.nan if x is None or not is_same else x for x in state["objectives"]]
 
     def _decide(self, order, env_steps, diverged):
-        """Returns another order if the member copies, else the one that it has."""
+        """Returns a new order if the member copies another one, else the order that it has."""
         member, rng, parent = order["member"], self._make_rng(), None
         if diverged or env_steps >= self._replacement.warm_up:
             parent = choose_parent(member, self.objectives, self._replacement, rng, diverged)
@@ -207,18 +217,18 @@ class Evolution:
             settings = mutate(fit(before, self._ranges), self._ranges, self._mutation, rng)
             copied = {key: row[key] for key in ("member", "path", "env_steps", "objective")}
             return _make_order(member, order["number"] + 1, settings, copied)
-        # With the same settings it would diverge again.
+        # Nobody can be copied, and with the same settings the member would diverge again.
         if diverged and self._has_checkpoints and self._replacement.quantile:
             return _make_order(member, order["number"] + 1, draw(self._ranges, rng))
         return order
 
     def _copied_by(self, order):
-        """Whom a member has copied since its last report: the `parent` of its order; or None."""
+        """Returns the `parent` in an order if the member copied it since its last report, else None."""
         last = self.last_row(order["member"])
         return order["parent"] if last is None or last["order"] != order["number"] else None
 
     def _make_rng(self):
-        """A generator for one decision."""
+        """Makes the generator of one decision. The count is part of the state, so no decision repeats one."""
         self._num_draws += 1
         return np.random.default_rng([self._seed, self._num_draws])
 
@@ -228,12 +238,12 @@ def _make_order(member, number, settings, parent=None):
 
 
 def _without_nan(number):
-    """JSON has no NaN: None stands for it."""
+    """Returns None for NaN, which JSON does not have."""
     return None if math.isnan(number) else number
 
 
 def _convert_older(state):
-    """The state of a `PolicyPopulation` of an older version, which had `settings` and `copied` by member."""
+    """Converts the state of a `PolicyPopulation` of an older version, with its `settings` and `copied`."""
     rows, orders, objectives = [{**row, "path": None, "order": 0} for row in state["rows"]], [], []
     for member, (settings, copied) in enumerate(zip(state["settings"], state["copied"], strict=True)):
         order = _make_order(member, 0, settings)

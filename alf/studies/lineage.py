@@ -12,7 +12,7 @@ _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
 
 
 def write_table(folder, rows, names):
-    """Writes the table, a line for each of `Evolution.rows`; `names` are the names of the settings."""
+    """Writes the table, with a line for each of `Evolution.rows`; `names` are the names of the settings."""
     lines = [[row[name] for name in _COLUMNS] + [row["settings"][name] for name in names] for row in rows]
     write_csv(os.path.join(folder, TABLE_FILE), [[*_COLUMNS, *names], *lines])
 
@@ -21,7 +21,7 @@ def draw_lineage(rows, ranges, objective, folder):
     """Writes the picture into a folder; SaveError is raised if that fails.
 
     Args:
-        rows: as `Evolution.rows`.
+        rows: the table `Evolution.rows`.
         ranges: dict from the names of the settings to `Range`; the first one gives the colours.
         objective: text, the label of the y axis.
         folder: path.
@@ -61,9 +61,9 @@ def draw_lineage(rows, ranges, objective, folder):
 
 
 def _make_scale(values):
-    """How a value of a range becomes a number, and the norm of the colours.
+    """Returns a function from a value of a range to a number, and the norm of the colours.
 
-    A value may be of another range, which the study had before.
+    The function also takes values of another range, which the study had before.
     """
     from matplotlib.colors import LogNorm, Normalize
 
@@ -73,7 +73,7 @@ def _make_scale(values):
 
 
 def _list_copies(rows):
-    """Pairs of points: the report of the parent that was copied, and the child's last report before."""
+    """Lists the copies as pairs of points: the parent's report, and the child's last report before."""
     copies, last = [], {}
     for row in rows:
         child = last.get(row["member"])
@@ -83,7 +83,7 @@ def _list_copies(rows):
         same = (other for other in rows if other["member"] == row["parent"])
         parent = next((other for other in same if other["env_steps"] == row["parent_env_steps"]), None)
         if parent is not None:
-            end = child or row  # a child that had no objective before shows where it went on
+            end = child or row  # A child without an earlier objective shows where it went on.
             copies.append(((parent["env_steps"], parent["objective"]), (end["env_steps"], end["objective"])))
     return copies
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Member: a run of a population. It trains for an interval at a time and does what orders say."""
+"""Member: a run of a population. It trains for an interval at a time and carries out orders."""
 
 import contextlib
 import fcntl
@@ -31,8 +31,8 @@ _MAX_TRIES = 5  # to read the checkpoint of a member that trains on and removes 
 class Member(Callback):
     """Follows the orders of `PopulationStudy`: trains for an interval at a time, and reports at its end.
 
-    At the end of an interval it waits for an order with a later `turn` and goes on. Only where a setting
-    changes that is built into the graphs, it makes another `Trainer`.
+    At the end of an interval it waits for an order with a later `turn` and goes on. It makes another
+    `Trainer` only if a setting changes that is built into the graphs.
 
     Args:
         gin_file: path of the gin configuration of all members.
@@ -48,11 +48,11 @@ class Member(Callback):
 
     @property
     def is_training(self):
-        """Whether there is something to save."""
+        """Whether a `Trainer` exists, which `stop` would save."""
         return self._trainer is not None
 
     def stop(self, reason):
-        """Saves and ends the training; from any thread."""
+        """Makes the training save and end; any thread may call this."""
         self._stop_reason = reason
         if self._trainer is not None:
             self._trainer.interrupt(reason)
@@ -62,11 +62,12 @@ class Member(Callback):
 
         Raises:
             ConfigError: if a binding is wrong.
-            Exception: what training raised, but for DivergedError, which is reported.
+            Exception: an error of the training. A DivergedError is reported instead.
         """
         while self._stop_reason is None:
             self._build()
             try:
+                # A process that was killed between the order and its end has not written its number.
                 if self._order["number"] != self._read_number():
                     self._carry_out()
                 finished, reason = self._trainer.train()
@@ -83,12 +84,13 @@ class Member(Callback):
 
     def on_train_iter(self, trainer, summary):
         """Ends the interval, if it is over: reports, waits for the next order and carries it out."""
-        if self._stop_reason is not None:  # it may have come before `trainer` was there
+        if self._stop_reason is not None:  # `stop` may have come before the trainer existed.
             trainer.interrupt(self._stop_reason)
             return
         if trainer.counters["env_steps"] < self._end:
             return
         self._set_end()
+        # The checkpoint first: as soon as the study has the report, others may copy it.
         self._report(trainer.save())
         order, before = self._wait_for_order(), self._order
         if order is None:
@@ -103,12 +105,13 @@ class Member(Callback):
         self._eval_return = evaluation.figures["return"]["mean"]
 
     def _build(self):
-        """Makes the `Trainer` of the order's settings, which continues from the member's own checkpoint."""
+        """Makes the `Trainer` with the order's settings, which continues from the member's own checkpoint."""
         self._wait_until_free()
         gin.clear_config()
         (seed,) = spawn_seeds(self._order["seed"], 1)
         parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
-        # It has the settings from before; the study has checked all others.
+        # The file has the settings from before, which `Trainer` would refuse as another configuration. The
+        # study has checked all other settings.
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self._root_dir, CONFIG_FILE))
         with wrong_calls_are_config_errors():
@@ -123,14 +126,14 @@ class Member(Callback):
         assign_tunables(self._trainer.learner, self._order["tunables"])
 
     def _wait_until_free(self):
-        """Waits for the process before this one, of a study that was killed, which may still save."""
+        """Waits until an earlier process of this member, of a study that was killed, has saved and ended."""
         folder = os.open(self._root_dir, os.O_RDONLY)
-        with contextlib.suppress(OSError):  # there are file systems without locks
+        with contextlib.suppress(OSError):  # Some file systems have no locks.
             fcntl.flock(folder, fcntl.LOCK_EX)
-        os.close(folder)
+        os.close(folder)  # This frees the lock, which `Trainer` takes for itself.
 
     def _check(self):
-        """Raises ConfigError if nothing has the objective, or nothing reads a `Tunable`."""
+        """Raises ConfigError if no metric is the objective, or the learner does not read a `Tunable`."""
         trainer, objective = self._trainer, self._order["objective"]
         if objective == "eval" and not trainer.evaluates:
             raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")
@@ -147,16 +150,18 @@ class Member(Callback):
         self._end = (self._trainer.counters["env_steps"] // interval + 1) * interval
 
     def _carry_out(self):
-        """Copies the parent, sets the settings and saves that; in the thread that trains, or before."""
+        """Copies the parent, sets the settings and saves; in the training thread, or before it trains."""
         if self._order["parent"] is not None:
             self._copy(self._order["parent"])
         assign_tunables(self._trainer.learner, self._order["tunables"])
+        # Saved before the number is written: a kill in between makes the member carry out the order again,
+        # which is harmless. The other way round the copy would be lost.
         self._trainer.save()
         number = json.dumps({"number": self._order["number"]})
         write_file(os.path.join(self._root_dir, DONE_ORDER_FILE), number)
 
     def _copy(self, parent):
-        """Copies the checkpoint of the order, or a newer one of that member, which may have removed it."""
+        """Copies the order's checkpoint, or a newer one if the parent has removed that meanwhile."""
         path = parent["path"]
         run = SavedRun(os.path.join(os.path.dirname(self._root_dir), str(parent["member"])))
         for i in range(_MAX_TRIES):
@@ -167,15 +172,15 @@ class Member(Callback):
                 if i == _MAX_TRIES - 1:
                     raise
                 path = run.find_checkpoint()
-        self._eval_return = parent["objective"]  # its own one was of other weights
+        self._eval_return = parent["objective"]  # The member's own one belongs to other weights.
 
     def _read_number(self):
-        """The number of the order that this member has carried out; None before the first one."""
+        """Reads the number of the last order that this member has carried out; None before the first one."""
         done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
         return None if done is None else done["number"]
 
     def _wait_for_order(self):
-        """Returns the order of a later turn; None after `stop`."""
+        """Waits for an order with a later turn and returns it; returns None after `stop`."""
         while self._stop_reason is None:
             order = read_json(os.path.join(self._root_dir, ORDER_FILE))
             if order is not None and order["turn"] > self._order["turn"]:

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""How many members of a population have room. Without Ray and TensorFlow.
+"""Counts how many members of a population have room, without importing Ray or TensorFlow.
 
-Resources are dicts of numbers by Ray's names: "CPU", "GPU" and the cluster's own ones.
+Resources are dicts of numbers by Ray's names: "CPU", "GPU" and names that the cluster defines.
 """
 
 import collections
@@ -15,7 +15,7 @@ from alf.studies.placement import count_fits
 
 
 def find_helpers():
-    """Returns the resources that the collectors and the evaluation of one member occupy; {} without any.
+    """Returns the resources that the collectors and the evaluation of one member occupy; {} if it has none.
 
     They follow from gin's configuration, with its macros and the scopes of `@scope/RayCollectors`.
     """
@@ -33,27 +33,28 @@ def find_helpers():
 
 
 def request_resources(total, population, num_members, helpers):
-    """Returns the resources of each member itself, and how many members have room at the same time.
+    """Returns the resources of each member without its helpers, and how many members have room at a time.
 
     Args:
         total: the resources of the cluster, or of this machine.
         population: `Population`.
         num_members: int.
-        helpers: the result of `find_helpers`. Members with helpers must all have room.
+        helpers: the result of `find_helpers`. If members have helpers, all members must have room.
 
     Raises:
-        ConfigError: if there is not enough.
+        ConfigError: if the resources do not suffice.
     """
     share = total.get("CPU", 1.0) / num_members - helpers.get("CPU", 0)
+    # Rounded down, because Ray counts in steps of 1e-4: the sum must not exceed what there is.
     num_cpus = population.num_cpus or min(math.floor(1e4 * share) / 1e4, 1.0)
     request = {"CPU": num_cpus, "GPU": population.num_gpus, **population.resources}
     room = count_fits(total, collections.Counter(request) + collections.Counter(helpers))
-    # Else members would occupy everything, and wait for ever for helpers that find no room.
+    # Else members would occupy everything, and wait for ever for helpers without room.
     if helpers and (num_cpus <= 0 or room < num_members):
         raise ConfigError(
-            f"Experiment.num_collectors, Evaluator.place: the cluster has not {helpers} for the collectors "
-            f"and the evaluation of each of {num_members} members, beside the members: see "
-            "RayCollectors.num_cpus, RayEvaluator.num_cpus, Population.num_cpus"
+            f"Experiment.num_collectors, Evaluator.place: the cluster lacks room for {helpers}, the "
+            f"collectors and the evaluation of each of {num_members} members, beside the members: lower "
+            "RayCollectors.num_cpus, RayEvaluator.num_cpus or Population.num_cpus"
         )
     if not room:
         raise ConfigError(
@@ -63,23 +64,23 @@ def request_resources(total, population, num_members, helpers):
 
 
 def _list_occupied(settings):
-    """The resources of one process, by the bindings of `RayCollectors` or `RayEvaluator`."""
+    """Returns the resources of one process from the bindings of `RayCollectors` or `RayEvaluator`."""
     numbers = {"CPU": _resolve(settings, "num_cpus", 1), "GPU": _resolve(settings, "num_gpus", 0)}
     return numbers | (_resolve(settings, "resources", None) or {})
 
 
 def _read(name):
-    """The bindings of a configurable, whose name may have scopes: a dict. References stay references."""
+    """Returns the bindings of a configurable, whose name may have scopes. References stay references."""
     return gin.get_bindings(name, resolve_references=False)
 
 
 def _read_referred(bindings, name, usual):
-    """The bindings of the configurable that a parameter refers to, if it is the usual one."""
+    """Returns the bindings of `usual`, in the scope of the reference if a parameter refers to it."""
     reference = bindings.get(name)
     is_usual = getattr(reference, "selector", "").rpartition(".")[2] == usual
     return _read(reference.scoped_selector if is_usual else usual)
 
 
 def _resolve(bindings, name, default):
-    """The value of a parameter. Gin replaces a macro by its value when something is copied."""
+    """Returns the value of a parameter. The copy makes gin replace macros by their values."""
     return copy.deepcopy(bindings.get(name, default))

@@ -9,15 +9,22 @@ import numpy as np
 
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
-from alf.runs.folders import DONE_FILE
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
+from alf.runs.run_dir import DONE_FILE
 
 FINISHED, FAILED, PRUNED = "finished", "failed", "pruned"
 INTERRUPTED, WAITING = "interrupted", "waiting"
 
 
 class Outcome(NamedTuple):
-    """How a run has ended, and its figures."""
+    """How a run has ended, with its figures.
+
+    Attributes:
+        status: FINISHED, FAILED, PRUNED, INTERRUPTED or WAITING.
+        objective: float, or None if the run has no value of it.
+        env_steps, seconds: numbers of the last row of its progress; None without any row.
+        error: text, a line, if it has failed.
+    """
 
     status: str = WAITING
     objective: float | None = None
@@ -27,7 +34,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_over(self):
-        """Whether nothing more comes of it."""
+        """Whether the run is not to be trained any more."""
         return self.status in (FINISHED, FAILED, PRUNED)
 
 
@@ -41,10 +48,10 @@ def read_status(path):
 
 
 def read_outcome(path, name, value):
-    """Reads the `Outcome` of a run from its files. It has not FAILED: the files do not say that.
+    """Reads the `Outcome` of a run from its files, which do not say whether it has FAILED.
 
     Args:
-        path: the root_dir of the run; nothing need be there.
+        path: the root_dir of the run, which need not exist.
         name: column of `progress.csv`, with or without "metrics/".
         value: "last" or "best".
     """

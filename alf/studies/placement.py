@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Where runs have room: on cores of this machine, or in actors of a Ray cluster. Without TensorFlow.
+"""Places where runs have room: cores of this machine, or actors of a Ray cluster. Without TensorFlow.
 
 A place, `Machine` or `Cluster`, starts the process of a run if `has_room`; `release` takes its room back, and
 `close` ends the use of the place.
@@ -21,7 +21,7 @@ _WAIT_SECONDS = 0.5  # of one look at a process in a cluster
 
 
 class RunProcess:
-    """A Python process that writes to a log, and that SIGTERM ends when its owner has ended for any reason.
+    """A Python process that writes to a log. It gets SIGTERM when its owner has ended for any reason.
 
     It has a session of its own: a terminal's Ctrl-C reaches only its owner, which then decides.
 
@@ -29,7 +29,7 @@ class RunProcess:
         arguments: list of texts, of Python.
         log: path of a file, which is appended to.
         import_paths: list of folders, put before the environment variable PYTHONPATH.
-        gpus: list of the GPUs that it sees, texts as CUDA_VISIBLE_DEVICES names them; None: all of its owner.
+        gpus: list of the GPUs that it sees, as CUDA_VISIBLE_DEVICES names them; None: the GPUs of its owner.
     """
 
     def __init__(self, arguments, log, import_paths=(), gpus=None):
@@ -38,6 +38,8 @@ class RunProcess:
         if gpus is not None:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         os.makedirs(os.path.dirname(log), exist_ok=True)
+        # Nothing is ever written: the process has the reading end, and only its owner the writing end, which
+        # the kernel closes when the owner ends, even by SIGKILL.
         reader, self._lifeline = os.pipe()
         try:
             with open(log, "ab") as file:
@@ -45,7 +47,8 @@ class RunProcess:
                 self._process = subprocess.Popen(
                     [sys.executable, *arguments], pass_fds=[reader], start_new_session=True, **settings
                 )
-            # The kernel sends the signal when the other end of the pipe is closed.
+            # Makes the kernel send SIGTERM to the process when the writing end is closed. These settings
+            # belong to the open file that both processes share, so they can be made here.
             fcntl.fcntl(reader, fcntl.F_SETOWN, self._process.pid)
             fcntl.fcntl(reader, fcntl.F_SETSIG, signal.SIGTERM)
             fcntl.fcntl(reader, fcntl.F_SETFL, fcntl.fcntl(reader, fcntl.F_GETFL) | os.O_ASYNC)
@@ -53,12 +56,13 @@ class RunProcess:
             os.close(self._lifeline)
             raise
         finally:
-            os.close(reader)
+            os.close(reader)  # The process has its own copy.
 
     def poll(self):
         """Returns the exit status, negative after a signal; None while the process runs."""
         status = self._process.poll()
         if status is not None and self._lifeline is not None:
+            # Only after its end: until then this would be the signal.
             os.close(self._lifeline)
             self._lifeline = None
         return status
@@ -68,7 +72,7 @@ class RunProcess:
         self._process.terminate()
 
     def kill(self):
-        """Kills the process and its group."""
+        """Kills the process and its group, that is, also the processes that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -79,11 +83,11 @@ class Machine:
 
     Args:
         cores: list of the cores that all runs share.
-        run_cores: int, of each run: no other run uses them meanwhile. With 0 the runs share all cores.
-        max_at_a_time: int or None; a further limit.
+        run_cores: int, cores of each run, which no other run uses meanwhile. With 0 the runs share all cores.
+        max_at_a_time: int or None, a further limit on the number of runs.
         gpus: list of the GPUs that all runs share, texts as CUDA_VISIBLE_DEVICES names them. None: each run
             sees the GPUs of this process.
-        run_gpus: int, of each run: it sees no others, and no other run sees them meanwhile.
+        run_gpus: int, GPUs of each run. It sees only these, and no other run sees them meanwhile.
 
     Attributes:
         capacity: int, how many runs have room at a time.
@@ -102,11 +106,12 @@ class Machine:
         return len(self._taken) < self.capacity
 
     def start(self, arguments, log, import_paths=()):
-        """Starts a `RunProcess` of these arguments."""
+        """Starts a `RunProcess` with these arguments."""
         cores, self._free_cores = _split(self._free_cores, self._run_cores)
         gpus, self._free_gpus = _split(self._free_gpus, self._run_gpus)
         before = os.sched_getaffinity(0)
-        # A process inherits the cores of the thread that starts it. Other threads keep theirs.
+        # A process inherits the cores of the thread that starts it. Other threads of this process keep
+        # theirs.
         os.sched_setaffinity(0, cores or before)
         try:
             process = RunProcess(arguments, log, import_paths, None if self._shares_gpus else gpus)
@@ -130,33 +135,33 @@ def _split(items, count):
 
 
 def find_gpus():
-    """Returns the GPUs that this process may use, a list of texts as CUDA_VISIBLE_DEVICES names them."""
+    """Lists the GPUs that this process may use, texts as CUDA_VISIBLE_DEVICES names them."""
     import tensorflow as tf  # here, because most runs have no GPU of their own
 
     count = len(tf.config.list_physical_devices("GPU"))
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = map(str, range(count)) if named is None else named.split(",")
-    return [name.strip() for name in names][:count]  # CUDA sees none behind a name that it does not know
+    return [name.strip() for name in names][:count]  # CUDA ignores all after an unknown name.
 
 
 class RunActor:
-    """An actor with one `RunProcess`, which ends with it.
+    """An actor with one `RunProcess`: if the actor ends, so does the process.
 
     Args:
-        arguments, log, import_paths: as of `RunProcess`.
+        arguments, log, import_paths: arguments of `RunProcess`.
         folder: the current directory of the study, in which the run starts if this machine has it.
-        address: of the cluster, in which the run may have actors of its own.
+        address: address of the cluster, in which the run may have actors of its own.
     """
 
     def __init__(self, arguments, log, import_paths, folder, address):
         hide_gpus()
-        os.environ["RAY_ADDRESS"] = address
+        os.environ["RAY_ADDRESS"] = address  # The run's own process finds the cluster by it.
         if os.path.isdir(folder):
             os.chdir(folder)
         self._process = RunProcess(arguments, log, import_paths)
 
     def wait(self):
-        """Returns as `RunProcess.poll` does, after a while."""
+        """Returns the exit status as `RunProcess.poll` does, as soon as there is one or 0.5 s have passed."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while (status := self._process.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -174,6 +179,7 @@ class ClusterProcess:
 
     def __init__(self, ray, actor):
         self._ray, self._actor = ray, actor
+        # There is always one call of `wait` on its way: a look at it costs nothing.
         self._answer = actor.wait.remote()
         self._status = None
 
@@ -182,7 +188,7 @@ class ClusterProcess:
             try:
                 self._status = self._ray.get(self._answer)
                 self._answer = self._actor.wait.remote()
-            except self._ray.exceptions.RayError:  # its node is gone, for example
+            except self._ray.exceptions.RayError:  # Its node may be gone.
                 self._status = LOST
         return self._status
 
@@ -198,15 +204,16 @@ class ClusterProcess:
 
 
 class Cluster:
-    """Starts runs in a Ray cluster, as many at a time as have room; as `Machine` does on one machine.
+    """Starts runs in a Ray cluster, as many at a time as have room. It has the methods of `Machine`.
 
     The folders of the runs must be on a file system that all nodes share.
 
     Args:
         ray: the module, connected.
         needs: dict of the resources of each run, numbers by Ray's names: "CPU", "GPU", "memory" in bytes, and
-            the cluster's own ones.
-        limits: dict of the resources of all runs together; by default all of the cluster.
+            names that the cluster defines.
+        limits: dict of the resources that all runs together may use; a resource without a limit is limited
+            only by the cluster.
 
     Attributes:
         capacity: int, how many runs have room at a time.
@@ -215,7 +222,7 @@ class Cluster:
     def __init__(self, ray, needs, limits=()):
         self._ray, self._running = ray, set()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        room = sum(count_fits(node, needs) for node in nodes)  # a run is on one node as a whole
+        room = sum(count_fits(node, needs) for node in nodes)  # A run needs all of its resources on one node.
         self.capacity = min(room, count_fits(dict(limits), needs, lacking=None))
         resources = {name: x for name, x in needs.items() if x}
         options = dict(num_cpus=resources.pop("CPU", 0), num_gpus=resources.pop("GPU", 0))
@@ -237,11 +244,14 @@ class Cluster:
         process.close()
 
     def close(self):
-        """Leaves the cluster; processes that still run end."""
+        """Leaves the cluster, which ends processes that still run."""
         self._ray.shutdown()
 
 
 def count_fits(total, needs, lacking=0.0):
-    """How many runs fit into a total. It has `lacking` of resources without a name; None: no limit."""
+    """Returns how many runs fit into `total`, a dict of numbers.
+
+    A name that is missing in it counts as `lacking`, where None means no limit.
+    """
     shares = [(total.get(name, lacking), need) for name, need in needs.items() if need]
     return min((math.floor(x / need + 1e-6) for x, need in shares if x is not None), default=sys.maxsize)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""PolicyPopulation: several policies of one run, of which bad ones copy good ones and change settings."""
+"""PolicyPopulation: several policies of one run. Bad ones copy good ones and change their settings."""
 
 import math
 from collections.abc import Callable
@@ -30,8 +30,8 @@ class PolicyPopulation(Policies):
 
     A wrong setting raises ConfigError.
 
-    The policies are policy_0, policy_1 and so on. They have the same parts, and differ in `settings`. Gin's
-    bindings of these are replaced by a `Tunable` for each policy, which this constructor binds.
+    The policies are policy_0, policy_1 and so on. They have the same parts, and differ in `settings`. This
+    constructor replaces gin's bindings of these settings by a `Tunable` for each policy.
 
     Args:
         num_policies: int, at least 2.
@@ -40,11 +40,13 @@ class PolicyPopulation(Policies):
         interval: environment steps of a policy between two looks at its objective.
         objective: the figure that ranks policies; more is better. The name of a metric of each policy, such
             as "AverageReturn" or "info/KEY" (docs/metrics.md).
-        seed: int, of the first values and the mutations. None: they differ from run to run.
-        mapping: text, dict, list, tuple or callable: as in `Policies`, but None: in games of one agent, the
-            rows take the policies in turn if `num_policies` divides the rows of a batched environment; else
-            each agent's policy is drawn uniformly where an episode begins.
-        num_sequences: as in `Policies`.
+        seed: int, the seed of the first values and the mutations. None: they differ from run to run.
+        mapping: text, dict, list, tuple or callable, with the meaning that it has for `Policies`. None: in
+            games of one agent, the rows take the policies in turn if `num_policies` divides the rows of a
+            batched environment; otherwise each agent's policy is drawn uniformly where an episode begins.
+        num_sequences: int or dict by name: sequences that the learner of a policy gets at a time. A sequence
+            is one row of an unroll. None: the rows of a batched environment, divided by the number of
+            policies.
         mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
     """
 
@@ -106,7 +108,7 @@ class PolicyPopulation(Policies):
         return (*metrics, copies), (controller,)
 
     def _choose_mapping(self, env):
-        """The mapping where the user gives none."""
+        """Returns the mapping for an environment if the user gives none."""
         is_one_agent = len(find_agents(env)) == 1
         if is_one_agent and env.batch_size % len(self.names) == 0:
             return self.names
@@ -122,8 +124,8 @@ class PolicyPopulation(Policies):
 def _bind(settings):
     """Binds each setting to a `Tunable`, of which gin makes one for each policy.
 
-    Their first values are always the same, so that a run that goes on has the configuration from before;
-    `PolicyController` assigns those that are drawn.
+    The bound values are always the same, so that a run that goes on has the configuration from before.
+    `PolicyController` assigns the values that `Evolution` draws.
     """
     values = {name: setting.limits[0] for name, setting in settings.items()}
     with gin.unlock_config():
@@ -135,9 +137,9 @@ class PolicyController(Callback):
 
     Args:
         evolution: `Evolution`.
-        names: of the policies, in the order of the members.
+        names: list of the names of the policies, in the order of the members.
         ranges: dict from names of settings to `Range`.
-        objective, interval: as in `PolicyPopulation`.
+        objective, interval: the settings of `PolicyPopulation`.
     """
 
     def __init__(self, evolution, names, ranges, objective, interval):
@@ -151,14 +153,14 @@ class PolicyController(Callback):
         self._check_objective(trainer.metrics)
 
     def on_begin(self, trainer):
-        if not self._evolution.orders:  # else the run goes on
+        if not self._evolution.orders:  # Otherwise a checkpoint has restored the state of a run that goes on.
             self._evolution.begin(len(self._names))
         for name, order in zip(self._names, self._evolution.orders, strict=True):
             assign_tunables(trainer.learner.learners[name], order["settings"])
         trainer.learner.on_diverged = self._diverged.__setitem__
 
     def on_train_iter(self, trainer, summary):
-        # First those that have diverged: nobody else may copy them.
+        # First the policies that have diverged: their report keeps the others from copying them.
         for name in sorted(self._names, key=lambda name: name not in self._diverged):
             env_steps = int(trainer.learner.learners[name].progress.env_steps)
             error = self._diverged.pop(name, None)
@@ -186,7 +188,7 @@ class PolicyController(Callback):
         draw_lineage(rows, self._ranges, self._objective, trainer.root_dir)
 
     def _report(self, trainer, member, env_steps, error):
-        """Reports a policy, and carries out the decision; `error` is the DivergedError of the policy."""
+        """Reports a policy and carries out the decision; `error` is its DivergedError, or None."""
         name = self._names[member]
         objective = math.nan if error else trainer.metrics[f"policies/{name}/{self._objective}"].result()
         before = self._evolution.orders[member]
@@ -208,14 +210,14 @@ class PolicyController(Callback):
         )
         learner.copy_policy(source, target)
         assign_tunables(learner.learners[target], settings)
-        # An objective of the weights from before would say nothing.
+        # The figures too: the target's own ones belong to the weights from before.
         figures = {
             f"policies/{target}/{name.removeprefix(f'policies/{source}/')}": metric.get_state()
             for name, metric in trainer.metrics.items()
             if name.startswith(f"policies/{source}/")
         }
         trainer.driver.copy_episodes({"metrics": figures})
-        trainer.driver.publish_soon()
+        trainer.driver.publish_soon()  # Otherwise the actors would go on with the old weights for a while.
 
     def _check_tunables(self, learners):
         """Raises ConfigError if a setting has no `Tunable` in a learner."""
@@ -242,7 +244,7 @@ class Figure(Metric):
     Args:
         name: text.
         result: callable () -> the number.
-        evolution: `Evolution`, whose state a checkpoint holds as the metric's own; None: no state.
+        evolution: `Evolution`, whose state a checkpoint stores as the state of this metric; None: no state.
     """
 
     def __init__(self, name, result, evolution=None):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Population: the settings of a study. Without Ray and TensorFlow."""
+"""Population: the settings of `alf-pbt`. Without Ray and TensorFlow."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -12,7 +12,7 @@ from alf.studies.ranges import Range, check_settings
 
 @configurable("alf.population")
 class Population:
-    """The settings of `alf-pbt`. A wrong one raises ConfigError.
+    """The settings of `alf-pbt`. A wrong setting raises ConfigError.
 
     Args:
         settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
@@ -21,11 +21,12 @@ class Population:
         objective: the figure that ranks members; more is better. The name of a metric, such as
             "AverageReturn" or "info/KEY" (docs/metrics.md); or "eval", the mean return of the last
             evaluation.
-        seed: int, of the first values, the mutations and each member's `Experiment.seed`. None draws one.
-        max_failures: how often a member may crash, and how often in a row it may diverge; one more ends it.
-        num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None: an
+        seed: int, from which the first values, the mutations and each member's `Experiment.seed` follow. None
+            draws one.
+        max_failures: how often a member may crash, and how often in a row it may diverge. Once more ends it.
+        num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None CPUs: an
             equal share of all CPUs, so that all members train at the same time.
-        resources: dict of the cluster's own resources that each member occupies, numbers by name; or None.
+        resources: dict of resources by the cluster's own names, numbers that each member occupies; or None.
         mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
     """
 

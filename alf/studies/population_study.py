@@ -12,14 +12,15 @@ import numpy as np
 from alf.config.comparison import check_same
 from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.runs.folders import POPULATION_FILE
+from alf.runs.run_dir import POPULATION_FILE
 from alf.studies.evolution import Evolution
 from alf.studies.lineage import write_table
 from alf.studies.state import StateFile
 from alf.studies.tunables import is_tunable, make_bindings
 
 MEMBERS = "members"  # the folder of their directories
-# In a member's directory: its order, its last report, the number of the last order that it carried out.
+# Files in a member's directory: its order, its last report, and the number of the last order that it carried
+# out. The study writes the first one, the member the others.
 ORDER_FILE, REPORT_FILE, DONE_ORDER_FILE = "order.json", "report.json", "population_order.json"
 _STATE = ("seed", "num_draws", "config", "objective", "objectives", "orders", "rows")
 _WRONG_SETTING = 2  # exit status of a member
@@ -37,30 +38,30 @@ class MemberRun(NamedTuple):
 
 
 class PopulationStudy:
-    """Gives members the orders of `Evolution`, and takes their reports; a study of `Runner`.
+    """Gives members the orders of `Evolution`, and takes their reports. A `Runner` carries this study out.
 
     `order.json` in a member's directory has its order and its `turn`, which counts its intervals in this
-    process of the study. The member writes `report.json` of that turn, and waits for the next one. Orders are
-    written to `population.json` before they are given, and a member that has carried out an order does
-    nothing when it gets it again. So a study that was killed goes on with them.
+    process of the study. The member writes `report.json` of that turn, and waits for the next turn. Orders
+    are written to `population.json` before they are given, and a member that has carried out an order does
+    nothing when it gets the order again. So a study that was killed goes on with the same orders.
 
     Args:
-        folder: of the study.
+        folder: path of the study.
         population: `Population`.
         num_members: int, at least 2.
         config: dict from name to text, the gin bindings of all members.
         gin_file: path of these bindings.
-        takes_turns: whether there is not room for all members at a time.
+        takes_turns: whether members must take turns, because not all have room at the same time.
         announce: callable (text), called for each event.
         on_change: callable (), called when the table has changed.
 
     Attributes:
         evolution: `Evolution`.
-        errors: list of the errors of members that were lost, texts.
-        stop_reason: text, why all members end; None: each trains until its own end.
+        errors: list of texts, the errors of the members that were lost.
+        stop_reason: text, the reason why all members must end; None: each trains until its own end.
 
     Raises:
-        ConfigError: if the folder has another study, or its state cannot be read.
+        ConfigError: if the folder has another study, or the state of the study cannot be read.
     """
 
     def __init__(self, folder, population, num_members, config, gin_file, takes_turns, announce, on_change):
@@ -70,7 +71,7 @@ class PopulationStudy:
         self._file = StateFile(folder, POPULATION_FILE, os.path.join(MEMBERS, "*"), _STATE)
         self.errors, self.stop_reason = [], None
         self._queue = collections.deque(range(num_members))
-        # Above those of a study that was killed, whose members may still report.
+        # Above the turns of a study that was killed, whose members may still write reports.
         self._turns = [time.time_ns() // 1_000_000] * num_members
         self._crashes = [0] * num_members
         self._divergences = [0] * num_members  # of each member, in a row
@@ -83,12 +84,12 @@ class PopulationStudy:
         self.evolution = Evolution(population.settings, *rules, has_checkpoints=True)
         if state is None:
             self.evolution.begin(num_members)
-            self._write()
+            self._write()  # Before any member starts: a kill must not lose the orders it follows.
         else:
             self.evolution.set_state(state)
 
     def next_run(self):
-        """Returns the `MemberRun` to start; None if there is none."""
+        """Returns the next `MemberRun` to start, or None."""
         if not self._queue or self.stop_reason is not None:
             return None
         member = self._queue.popleft()
@@ -98,9 +99,9 @@ class PopulationStudy:
         return MemberRun(member, path, ("-m", "alf.bin.run_member", self._gin_file, path))
 
     def watch(self, run):
-        """Takes the report of a member, if there is one; returns whether its process is to end."""
+        """Takes the report of a member, if it has written one; returns whether its process is to end."""
         report = read_json(os.path.join(run.path, REPORT_FILE))
-        # Another turn is of a report that was taken, or of a process before.
+        # A report of another turn was taken already, or comes from an earlier process.
         if report is not None and report["turn"] == self._turns[run.member]:
             self._take(run.member, report)
             if self._divergences[run.member] > self._population.max_failures:
@@ -108,6 +109,7 @@ class PopulationStudy:
                 return True
             if report["is_over"]:
                 return False
+            # Its process ends to make room, and the member waits behind the others.
             if self._takes_turns and self._queue:
                 self._queue.append(run.member)
                 return True
@@ -115,10 +117,19 @@ class PopulationStudy:
         return self.stop_reason is not None
 
     def end(self, run, status, error):
-        """Takes note of how the process of a member has ended; raises ConfigError if a setting is wrong."""
+        """Decides whether a member whose process has ended is started again, or lost.
+
+        Args:
+            run: `MemberRun`.
+            status: exit status of the process, or None if it was asked to end.
+            error: text, a line.
+
+        Raises:
+            ConfigError: if a setting is wrong, because that ends every member.
+        """
         if status is None:
             return
-        self.watch(run)  # it may have reported since the last look
+        self.watch(run)  # The process may have reported between the last look and its end.
         if status == _WRONG_SETTING:
             raise ConfigError(error)
         if status == 0:
@@ -126,7 +137,7 @@ class PopulationStudy:
         self._crashes[run.member] += 1
         if self._crashes[run.member] <= self._population.max_failures:
             self._announce(f"member {run.member} is started again: {error}")
-            if run.member not in self._queue:  # else it waits for its turn
+            if run.member not in self._queue:  # Otherwise it already waits for its turn.
                 self._queue.appendleft(run.member)
             return
         self._announce(f"member {run.member} is lost: {error}")
@@ -153,8 +164,8 @@ class PopulationStudy:
         write_file(os.path.join(self._folder, MEMBERS, str(member), ORDER_FILE), json.dumps(given))
 
     def _take(self, member, report):
-        """Takes a report, decides, and writes that down."""
-        self._turns[member] += 1  # it is not taken again
+        """Takes a report, decides, and writes the decision down before the member learns of it."""
+        self._turns[member] += 1  # So that `watch` does not take this report again.
         before, best = self.evolution.orders[member], self._find_best()
         names = "env_steps", "objective", "diverged", "is_over", "path"
         order = self.evolution.report(member, **{name: report[name] for name in names})
@@ -181,12 +192,12 @@ class PopulationStudy:
                 self.stop_reason = self.stop_reason or f"member {member}: {report['reason']}"
 
     def _find_best(self):
-        """The best objective so far."""
+        """Returns the best objective in the table, or minus infinity."""
         found = [row["objective"] for row in self.evolution.rows]
         return max((x for x in found if x is not None), default=-np.inf)
 
     def _check_same(self, state, num_members):
-        """Raises ConfigError unless the state is of a study with the same members and bindings."""
+        """Raises ConfigError unless the state belongs to a study with the same members and bindings."""
         if len(state["orders"]) != num_members:
             raise ConfigError(
                 f"--population is {num_members}: the study in {self._folder!r} has "
@@ -207,7 +218,7 @@ class PopulationStudy:
 
 
 def read_json(path):
-    """Reads a file that is replaced as a whole; returns None if there is none."""
+    """Reads a file that is only replaced as a whole; returns None if it does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)

@@ -24,31 +24,31 @@ class Range(abc.ABC):
     """The values that a setting may have.
 
     Attributes:
-        limits: (smallest, largest), numbers; None if the values are not numbers.
+        limits: tuple of the smallest and the largest number; None if the values are not numbers.
     """
 
     limits: Any = None
 
     @abc.abstractmethod
     def draw(self, rng):
-        """Returns any value of the range."""
+        """Returns a random value of the range."""
 
     @abc.abstractmethod
     def move(self, value, factor, is_up):
-        """Returns the value that is farther up or down by a factor, a number above 1; in the range."""
+        """Returns a value farther up or down by `factor`, a number above 1, but within the range."""
 
     def clip(self, value):
-        """Returns the number of the range that is nearest."""
+        """Returns the number of the range that is nearest to `value`."""
         low, high = self.limits
         return min(max(value, low), high)
 
     def fit(self, value):
-        """Returns a value of another range if it is in this one, else one of this range, near to a number."""
+        """Returns a value of another range if it is in this range, else a value of this range near to it."""
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         return self.clip(value) if is_number else self.limits[0]
 
     def largest(self):
-        """Returns the largest value; of values that are not numbers, the last one."""
+        """Returns the largest value, or the last one if the values are not numbers."""
         return self.limits[1]
 
 
@@ -102,7 +102,7 @@ class LogUniform(_Numbers):
 
 @configurable("alf.population")
 class Discount(_Numbers):
-    """Floats from `low` to `high`, whose distance from 1 is drawn and moved as `LogUniform` does it.
+    """Floats from `low` to `high`, whose distance from 1 is drawn and moved like a `LogUniform`.
 
     So steps are small near 1, where a discount changes most: 0.99 becomes 0.995 or 0.98 by the factor 2.
 
@@ -184,19 +184,19 @@ class Choice(Range):
 
 
 def draw(ranges, rng):
-    """Draws a value of each setting: dict from name to `Range` -> dict from name to value."""
+    """Draws a value for each setting, from a dict by name of `Range`s into a dict by name."""
     return {name: values.draw(rng) for name, values in ranges.items()}
 
 
 def fit(values, ranges):
-    """Returns the settings of a study whose ranges were others, within the present ones: dicts by name."""
+    """Returns settings, a dict by name, moved into the present ranges; a study may have had other ranges."""
     return {name: setting.fit(values[name]) for name, setting in ranges.items()}
 
 
 def check_settings(owner, settings):
     """Raises ConfigError unless `settings` are a dict from names of gin bindings to `Range`, each one once.
 
-    `owner` is the name of the class whose setting it is.
+    `owner` is the name of the class that has the setting.
     """
     if not settings:
         raise ConfigError(f"{owner}.settings is empty: it must have names of gin bindings")
@@ -210,7 +210,7 @@ def check_settings(owner, settings):
 
 
 def check_names(where, names):
-    """Raises ConfigError if two names mean the same gin binding; `where` says where they are."""
+    """Raises ConfigError if two names mean the same gin binding; `where`, a text, tells where they are."""
     known = {}
     for name in names:
         full = complete(name)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""`alf-pbt` from its flags to its last line."""
+"""Carries out `alf-pbt`, from its flags to the last line that it prints."""
 
 import contextlib
 import os
@@ -14,8 +14,7 @@ from alf.config.registry import own_config
 from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError, import_extra
-from alf.runs.folders import POPULATION_FILE
-from alf.runs.run_dir import RunDir
+from alf.runs.run_dir import POPULATION_FILE, RunDir
 from alf.studies.lineage import draw_lineage
 from alf.studies.member_room import find_helpers, request_resources
 from alf.studies.placement import Cluster, Machine, find_gpus
@@ -34,8 +33,8 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
     Args:
         root_dir: path of the folder.
         num_members: int.
-        gin_files, gin_params: as of `parse_config`.
-        ray_address: of a Ray cluster in which members train; None: on this machine (`find_place`).
+        gin_files, gin_params: lists of texts, arguments of `parse_config`.
+        ray_address: address of a Ray cluster in which members train; None: `find_place` chooses.
         on_start: callable (`Runner`), called before the first member starts.
 
     Returns:
@@ -50,7 +49,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         contextlib.closing(find_place(population, num_members, helpers, ray_address)) as place,
         contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir,
     ):
-        run_dir.lock()
+        run_dir.lock()  # Before the study reads its state: one study at a time writes here.
         folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
 
         def draw(is_due=False):
@@ -63,7 +62,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         settings, takes_turns = parse_settings(config), place.capacity < num_members
         rest = settings, gin_file, takes_turns, announce, draw
         study = PopulationStudy(folder, population, num_members, *rest)
-        write_file(gin_file, config)
+        write_file(gin_file, config)  # After `study`, which refuses another configuration.
         runner = Runner(study, place, list_own_paths(), announce)
         on_start(runner)
         runner.run()
@@ -105,9 +104,11 @@ def read_config(gin_files, gin_params):
             )
     with wrong_calls_are_config_errors():
         population = Population()
+    # The members know neither `Population` nor ranges: their bindings leave gin's configuration here.
     take_bindings("alf.population")
     config = gin.config_str()
     values = {name: setting.largest() for name, setting in population.settings.items()}
+    # The largest values of all settings, because members that grow must still have room.
     with own_config():
         parse_config([], [config])
         parse_config([], make_bindings(values, population.settings), "Population.settings")
@@ -117,8 +118,9 @@ def read_config(gin_files, gin_params):
 def find_place(population, num_members, helpers, ray_address=None):
     """Returns the place where members have room, a `Machine` or a `Cluster`.
 
-    It is this machine, unless there is a Ray cluster, by its address or by the environment variable
-    RAY_ADDRESS. If members have collectors or evaluations of their own in Ray, it starts on this machine.
+    It is a `Cluster` if the flag or the environment variable RAY_ADDRESS names one. It is also a `Cluster` if
+    members have collectors or evaluations in Ray, which then starts on this machine. Otherwise it is this
+    machine.
     """
     if ray_address or os.environ.get("RAY_ADDRESS") or helpers:
         ray = connect(ray_address, log_to_driver=False)
@@ -136,6 +138,6 @@ def find_place(population, num_members, helpers, ray_address=None):
     gpus = find_gpus() if population.num_gpus else []
     total = {"CPU": len(os.sched_getaffinity(0)), "GPU": len(gpus)}
     _, capacity = request_resources(total, population, num_members, helpers)
-    per_gpu = int(1 / population.num_gpus) if 0 < population.num_gpus < 1 else 1  # members that share one
-    run_gpus = -int(-population.num_gpus // 1)
+    per_gpu = int(1 / population.num_gpus) if 0 < population.num_gpus < 1 else 1  # members that share a GPU
+    run_gpus = -int(-population.num_gpus // 1)  # Rounded up: a share of a GPU is a place on a whole one.
     return Machine([], 0, capacity, [gpu for gpu in gpus for _ in range(per_gpu)], run_gpus)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""`alf-sweep` from its flags to its last line."""
+"""Carries out `alf-sweep`, from its flags to the last line that it prints."""
 
 import contextlib
 import os
@@ -17,8 +17,7 @@ from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, import_extra
 from alf.plots.runs import read_run
-from alf.runs.folders import SWEEP_FILE
-from alf.runs.run_dir import RunDir
+from alf.runs.run_dir import SWEEP_FILE, RunDir
 from alf.studies.outcome import FAILED, FINISHED
 from alf.studies.placement import Cluster, Machine, find_gpus
 from alf.studies.runner import Runner, make_announcer
@@ -32,7 +31,7 @@ _GB = 1e9
 
 
 class Limits(NamedTuple):
-    """The flags about the room of runs."""
+    """The flags that limit the cores, memory and GPUs of runs."""
 
     run_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
@@ -44,13 +43,13 @@ class Limits(NamedTuple):
 
 
 def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
-    """Trains all runs of a sweep, or those that a sweep in the folder lacks.
+    """Trains all runs of a sweep, or the runs that a sweep in the folder still lacks.
 
     Args:
         root_dir: path of the folder.
-        gin_files, gin_params: as of `parse_config`.
+        gin_files, gin_params: lists of texts, arguments of `parse_config`.
         seeds: list of ints, the result of `check_flags`.
-        grid: list of texts, as of the flag.
+        grid: list of texts, the value of the flag.
         limits: `Limits`.
         on_start: callable (`Runner`), called before the first run starts.
 
@@ -58,7 +57,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
         the exit status: 1 if a run has failed, else 0.
 
     Raises:
-        ConfigError: if a setting is wrong; nothing is written.
+        ConfigError: if a setting is wrong. Then nothing is written.
     """
     sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
     check_trials(config, grid, sweep.settings)
@@ -66,7 +65,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
         contextlib.closing(find_place(limits)) as place,
         contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir,
     ):
-        run_dir.lock()
+        run_dir.lock()  # Before the study reads its state: one sweep at a time writes here.
         gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
         study = SweepStudy(
             run_dir.path,
@@ -78,7 +77,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
             announce,
             lambda: write_tables(run_dir.path, study),
         )
-        write_file(gin_file, config)
+        write_file(gin_file, config)  # After `study`, which refuses another configuration.
         runner = Runner(study, place, list_own_paths(), announce)
         on_start(runner)
         runner.run()
@@ -96,9 +95,9 @@ def check_flags(root_dir, seeds, limits):
     for name, kind in get_type_hints(Limits, include_extras=True).items():
         check_value(f"--{name}", getattr(limits, name), kind)
     if limits.max_memory is not None and limits.run_memory is None:
-        raise ConfigError(f"--max_memory is {limits.max_memory:g}: set --run_memory, what each run needs")
+        raise ConfigError(f"--max_memory is {limits.max_memory:g}: set --run_memory, the GB of each run")
     if limits.run_memory is not None and limits.max_memory is None and not limits.cluster:
-        raise ConfigError(f"--run_memory is {limits.run_memory:g}: set --max_memory, what all runs may use")
+        raise ConfigError(f"--run_memory is {limits.run_memory:g}: set --max_memory, the GB of all runs")
     for name in ("cores", "memory"):
         one, all_ = getattr(limits, f"run_{name}"), getattr(limits, f"max_{name}")
         if None not in (one, all_) and all_ < one:
@@ -113,19 +112,21 @@ def read_config(gin_files, gin_params, grid):
     """Reads gin and the grid.
 
     Returns:
-        the `Sweep`; the grid of `parse_grid`; the configuration of the runs as a text; and all bindings, also
-        of the sweep, as a dict of texts by name.
+        the `Sweep`; the grid of `parse_grid`; the configuration of the runs, a text; and all bindings, also
+        of the sweep, a dict of texts by name.
     """
     parse_config(gin_files, gin_params)
-    grid = parse_grid(grid)  # it may name something that a gin file imports
+    grid = parse_grid(grid)  # After the gin files, which may import what its values name.
     settings = parse_settings(gin.config_str())
     with wrong_calls_are_config_errors():
         sweep = Sweep()
+    # Made only to raise its errors now, before anything is written.
     make_pruner(sweep.pruner, sweep.pruner_arguments)
     if grid and sweep.search == "optuna":
         raise ConfigError("--grid is set, but Sweep.search is 'optuna': name a Choice in Sweep.settings")
     take_bindings("alf.sweep")
-    take_bindings("alf.population", only_read=True)  # the ranges; a PolicyPopulation is the runs' own
+    # Only the ranges: a PolicyPopulation may be the runs' own.
+    take_bindings("alf.population", only_read=True)
     drawn = set(map(complete, sweep.settings))
     for name in (*grid, *sweep.settings):
         if name in grid and complete(name) in drawn:
@@ -139,7 +140,7 @@ def read_config(gin_files, gin_params, grid):
 
 
 def check_trials(config, grid, ranges):
-    """Raises ConfigError if a setting, or a value that may be tried, is nothing that gin can read."""
+    """Raises ConfigError if gin cannot read a setting or a value that may be tried."""
     with own_config():
         parse_config([], [config])
         for name, texts in grid.items():
@@ -179,15 +180,15 @@ def find_place(limits):
     gpus = find_gpus() if limits.run_gpus else None
     if limits.run_gpus > len(gpus or ()):
         raise ConfigError(
-            f"--run_gpus is {limits.run_gpus}: TensorFlow sees {len(gpus)} GPUs in this process, see "
-            "CUDA_VISIBLE_DEVICES"
+            f"--run_gpus is {limits.run_gpus}: TensorFlow sees {len(gpus)} GPUs in this process; "
+            "CUDA_VISIBLE_DEVICES may hide others"
         )
     cores = cores[: limits.max_cores]
     return Machine(cores, limits.run_cores, max_at_a_time, gpus, limits.run_gpus)
 
 
 def make_arguments(gin_file, run):
-    """The arguments of Python that train a `SweepRun`."""
+    """Returns the arguments of Python that train a `SweepRun`."""
     bindings = [f"{name} = {text}" for name, text in run.settings.items()]
     bindings.append(f"Experiment.seed = {run.seed}")
     params = [f"--gin_param={binding}" for binding in bindings]
@@ -195,7 +196,7 @@ def make_arguments(gin_file, run):
 
 
 def _conclude(folder, study):
-    """Writes and prints the table and the picture of a sweep that ends; returns the exit status."""
+    """Writes and prints the results of a sweep that ends; returns the exit status."""
     print(write_tables(folder, study))
     if draw_curves(folder, study):
         print(os.path.join(folder, PICTURE_FILE))

@@ -10,40 +10,40 @@ from alf.studies.placement import LOST
 
 LOG_FILE = "log.txt"  # in the root_dir of a run
 _POLL_SECONDS = 0.1
-_TAIL = 20_000  # bytes of a log in which its last error is looked for
+_TAIL = 20_000  # bytes at the end of a log in which the last error is searched
 
 
 class Runner:
-    """Carries out runs. A study says which, and learns how each process has ended.
+    """Carries out the runs that a study chooses, and tells the study how each process has ended.
 
-    An error that a study's method raises ends all runs, which are saved, before it is raised.
+    If a method of the study raises an error, all runs save and end before the error is raised here.
 
     Args:
         study: has three methods:
             next_run() -> the next run to start, or None. A run has a `path`, its root_dir; `arguments` of
             Python for its process, a list of texts; and `describe()`, a text for messages.
-            watch(run) -> whether the run is to be saved and to end. It is called again and again.
+            watch(run) -> whether the run must save and end. It is called again and again.
             end(run, status, error) is called when the process of a run has ended: `status` is its exit
             status, or None after the runner has asked it to end; `error` a line, "" after status 0 or None.
         place: `Machine` or `Cluster`.
         import_paths: list of folders, where the runs find modules.
         announce: callable (text), called for each event.
-        stop_seconds: that runs have to save and end before they are killed.
+        stop_seconds: time that runs have to save and end before they are killed.
 
     Attributes:
-        stop_reason: text; once it is set, from any thread, no run starts, and those that go on are saved and
-            end.
+        stop_reason: text or None. Any thread may set it: then no run starts any more, and the running ones
+            save and end.
     """
 
     def __init__(self, study, place, import_paths, announce, stop_seconds=180.0):
         self.stop_reason = None
         self._study, self._place = study, place
         self._import_paths, self._announce = import_paths, announce
-        self._running = {}  # processes -> (run, where its log begins)
+        self._running = {}  # processes -> (run, bytes of its log before it began)
         self._stop_seconds, self._deadlines = stop_seconds, {}  # of processes that were asked to end
 
     def run(self):
-        """Returns when all runs have ended, or when it was stopped."""
+        """Starts runs and waits until all have ended, or until `stop_reason` is set and they have ended."""
         try:
             while True:
                 if self.stop_reason is None:
@@ -52,8 +52,9 @@ class Runner:
                     return
                 self._look(self._study.watch, self._study.end)
         except Exception:
-            # The study may be unable to take any more reports, as with a full disk. Runs still save.
-            self.stop_reason = "an error ends the study"
+            # The study takes no more reports, which may fail again, for example on a full disk. Runs still
+            # save.
+            self.stop_reason = "an error ends the study"  # `_look` then interrupts every run.
             while self._running:
                 self._look(lambda run: True, lambda *args: None)
             raise
@@ -63,6 +64,7 @@ class Runner:
             run = self._study.next_run()
             if run is None:
                 return
+            # The log of earlier processes stays; an error is searched only behind it.
             log = os.path.join(run.path, LOG_FILE)
             start = os.path.getsize(log) if os.path.exists(log) else 0
             try:
@@ -72,7 +74,7 @@ class Runner:
             self._running[process] = run, start
 
     def _look(self, watch, end):
-        """Looks once at each run: whether it has ended, is to end, or does not end though it should."""
+        """Looks once at each run: whether it has ended, must end, or has not ended in time."""
         time.sleep(_POLL_SECONDS)
         for process, (run, start) in list(self._running.items()):
             status, deadline = process.poll(), self._deadlines.get(process)
@@ -80,7 +82,7 @@ class Runner:
                 self._place.release(process)
                 del self._running[process]
                 self._deadlines.pop(process, None)
-                if status == 0:  # also if it has come to its end after it was asked to
+                if status == 0:  # It may also have reached its end by itself after it was asked to end.
                     end(run, 0, "")
                 elif deadline is not None:
                     end(run, None, "")
@@ -93,22 +95,22 @@ class Runner:
             elif time.monotonic() > deadline:
                 self._announce(f"{run.describe()} has not ended after {self._stop_seconds:g} s: it is killed")
                 process.kill()
-                self._deadlines[process] = float("inf")
+                self._deadlines[process] = float("inf")  # Once is enough: the kernel ends it.
 
 
 def make_announcer():
-    """Makes a callable that prints a text after the seconds since now."""
+    """Makes a callable that prints a text behind the seconds that have passed since this call."""
     started = time.monotonic()
     return lambda text: print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
 
 
 def find_error(status, log, start):
-    """Returns why a run failed, a line.
+    """Finds the reason why a run failed; returns a line.
 
     Args:
         status: the exit status of its process, negative after a signal.
         log: path of its log.
-        start: where in the log the process began to write.
+        start: int, bytes of the log before the process began to write.
     """
     if status < 0:
         return f"its process was ended by {signal.Signals(-status).name}"

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The files of a sweep or a population: its state, and its tables. Without TensorFlow."""
+"""Reads and writes the state and the tables of a sweep or a population. Without TensorFlow."""
 
 import csv
 import glob
@@ -9,20 +9,20 @@ import os
 
 from alf.core.files import write_file
 from alf.errors import ConfigError
-from alf.runs.folders import has_checkpoints
+from alf.runs.run_dir import has_checkpoints
 from alf.studies.outcome import FINISHED, read_status
 
 
 class StateFile:
-    """A JSON file, which is replaced as a whole when the state changes.
+    """The state of a study as a JSON file, which is replaced as a whole when the state changes.
 
-    A study of which no run has saved a checkpoint has nothing to lose: it begins anew.
+    A study without any checkpoint of its runs has nothing to lose: it begins anew.
 
     Args:
-        folder: of the study.
-        name: of the file in it.
-        runs: pattern of the paths of its runs in the folder, such as "members/*".
-        keys: names that the content has at least.
+        folder: path of the study.
+        name: name of the file in the folder.
+        runs: pattern of the paths of the runs in the folder, such as "members/*".
+        keys: list of names that the content must have.
     """
 
     def __init__(self, folder, name, runs, keys):
@@ -31,10 +31,10 @@ class StateFile:
         self._keys = {*keys}
 
     def read(self):
-        """Returns the state, a dict; None if the study begins.
+        """Returns the state, a dict, or None if the study begins.
 
         Raises:
-            ConfigError: if the file cannot be read, or there are runs without it.
+            ConfigError: if the file cannot be read, or is missing though there are runs.
         """
         try:
             with open(self.path, encoding="utf-8") as file:
@@ -56,19 +56,19 @@ class StateFile:
         return state
 
     def write(self, state):
-        """Writes the state; raises SaveError if that fails, and the state from before stays."""
+        """Writes the state. If that fails, the old file stays and SaveError is raised."""
         write_file(self.path, json.dumps(state, indent=1) + "\n")
 
 
 def write_csv(path, lines):
-    """Writes a CSV file of lists of cells; raises SaveError if that fails, and the file from before stays."""
+    """Writes lists of cells as a CSV file. If that fails, the old file stays and SaveError is raised."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     write_file(path, text.getvalue())
 
 
 def damaged(path, reason):
-    """Returns the ConfigError of a file without which a study cannot go on."""
+    """Returns the ConfigError for a damaged file that a study needs to go on."""
     return ConfigError(
         f"{path} cannot be read: {reason}; put a good copy of it there, or choose another root_dir"
     )

@@ -15,20 +15,21 @@ from alf.studies.ranges import Range, check_names, check_settings
 
 @configurable("alf.sweep")
 class Sweep:
-    """The settings of `alf-sweep`. A wrong one raises ConfigError.
+    """The settings of `alf-sweep`. A wrong setting raises ConfigError.
 
     Args:
         settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
             "actor/Adam.learning_rate", to the `Range` of its values; None: nothing is drawn.
         num_samples: how often all settings are drawn.
-        search: "random" draws each sample by itself; "optuna" lets Optuna's TPE sampler choose it by the
-            objectives of the samples before.
-        seed: int, of the samples.
+        search: "random" draws each sample by itself; "optuna" lets Optuna's TPE sampler choose each sample by
+            the objectives of the earlier ones.
+        seed: int, the seed of the samples.
         objective: the figure that ranks runs; more is better. A column of `progress.csv`, with or without
-            "metrics/": "AverageReturn", or "eval/return_mean" of an `Evaluator`.
-        value: which value of it counts: the "last" one of a run, or the "best".
-        pruner: which class of `optuna.pruners` ends bad trials early, such as "MedianPruner"; None: none.
-        pruner_interval: environment steps of a run between two steps of the pruner.
+            "metrics/", such as "AverageReturn", or "eval/return_mean" with an `Evaluator`.
+        value: which value of the column counts for a run, "last" or "best".
+        pruner: name of a class of `optuna.pruners` that ends bad trials early, such as "MedianPruner". None:
+            no trial is ended early.
+        pruner_interval: environment steps of a run between two decisions of the pruner.
         pruner_arguments: dict of arguments of Optuna's class, such as {"n_startup_trials": 3}; None: its
             defaults.
     """
@@ -67,13 +68,13 @@ class Sweep:
 
 
 def parse_grid(texts):
-    """Reads texts NAME=[VALUE, ...] of values as gin files have them.
+    """Reads texts NAME=[VALUE, ...], with values in the syntax of gin files.
 
     Returns:
         dict from each name to the list of the texts of its values.
 
     Raises:
-        ConfigError: if a text is not such a list, it is empty, or a name or a value is there twice.
+        ConfigError: if a text is not such a list, a list is empty, or a name or a value appears twice.
     """
     grid, names = {}, []
     for text in texts:
@@ -96,7 +97,7 @@ def _parse_values(name, text):
     except (SyntaxError, ValueError) as error:
         word = re.search(r"Failed to parse token '(\w+)'", str(error))
         first = str(error).strip().splitlines()[0].rstrip(" .")
-        first = f"{word[1]} is no value; a text needs quotation marks, 'TEXT'" if word else first
+        first = f"{word[1]} is not a value; a text needs quotation marks, 'TEXT'" if word else first
         raise ConfigError(f"--grid={name}={text}: it cannot be read: {first}") from None
     if not isinstance(values, (list, tuple)) or not values:
         raise ConfigError(f"--grid={name}={text}: it must be a list of one or more values, [VALUE, ...]")
@@ -106,7 +107,7 @@ def _parse_values(name, text):
 
 
 def check_once(flag, values):
-    """Raises ConfigError if a value is twice in a list; `flag` is a text that says where the list is."""
+    """Raises ConfigError if a value is twice in a list; `flag` is the text of the flag with the list."""
     twice = [value for i, value in enumerate(values) if value in values[:i]]
     if twice:
         raise ConfigError(f"{flag}: {twice[0]} is there twice")

@@ -13,7 +13,7 @@ import numpy as np
 from alf.config.comparison import check_same
 from alf.config.settings import Role
 from alf.errors import ConfigError
-from alf.runs.folders import SWEEP_FILE
+from alf.runs.run_dir import SWEEP_FILE
 from alf.studies.outcome import (
     FAILED,
     FINISHED,
@@ -40,20 +40,20 @@ class SweepRun(NamedTuple):
     arguments: tuple = ()  # of Python for its process
 
     def describe(self):
-        """Its settings and its seed, a text."""
+        """Returns a text with the settings and the seed."""
         return ", ".join(filter(None, [describe(self.settings), f"seed {self.seed}"]))
 
 
 class SweepStudy:
-    """Chooses the next run, and keeps the outcome of each; a study of `Runner`.
+    """Chooses the next run, and keeps the outcome of each run. A `Runner` carries this study out.
 
-    The trials are in `Trials`. The outcome of a run is read from its own files: a run whose `done.json` says
-    SUCCESS is over, any other one is to be done, unless its trial was pruned.
+    `Trials` has the trials. The outcome of a run is read from its own files: a run whose `done.json` says
+    SUCCESS is over; any other run is still to be done, unless its trial was pruned.
 
     Args:
-        folder: of the sweep.
+        folder: path of the sweep.
         config: dict from name to text, the gin bindings of all runs and of the search.
-        seeds: list of ints, of the runs of each trial.
+        seeds: list of ints: each trial has a run for each of them.
         sweep: `Sweep`.
         grid: dict from names of settings to lists of texts.
         make_arguments: callable (`SweepRun`) -> the arguments of Python for its process, a list of texts.
@@ -63,11 +63,11 @@ class SweepStudy:
     Attributes:
         runs: list of all `SweepRun`s so far.
         outcomes: dict from the path of a run to its `Outcome`.
-        objective: name of the column by which runs are judged.
-        count: int, of all runs that the sweep will have.
+        objective: name of the column that ranks the runs.
+        count: int, the number of runs that the sweep will have.
 
     Raises:
-        ConfigError: if the folder has another sweep, or its state cannot be read.
+        ConfigError: if the folder has another sweep, or the state of the sweep cannot be read.
     """
 
     def __init__(self, folder, config, seeds, sweep, grid, make_arguments, announce, on_change):
@@ -80,12 +80,12 @@ class SweepStudy:
         self.count = self._trials.count * len(seeds)
         self.runs, self.outcomes = [], {}
         self._queue = collections.deque()
-        self._watched = {}  # path of a run -> when its progress was read
+        self._watched = {}  # path of a run -> `time.monotonic` when its progress was read
         for trial in range(len(self._trials.settings)):
             self._add_runs(trial)
 
     def next_run(self):
-        """Returns the next `SweepRun` to start; None if there is none."""
+        """Returns the next `SweepRun` to start, or None."""
         while True:
             if not self._queue:
                 trial = self._trials.ask()
@@ -99,7 +99,7 @@ class SweepStudy:
                 return run
 
     def watch(self, run):
-        """Tells the pruner how the trial of a run is going; returns whether it is pruned."""
+        """Reports the progress of a run's trial to the pruner; returns whether the trial is pruned."""
         now = time.monotonic()
         if self._sweep.pruner is None or now - self._watched.get(run.path, -np.inf) < _WATCH_SECONDS:
             return False
@@ -109,7 +109,13 @@ class SweepStudy:
         return self._trials.is_pruned(run.trial)
 
     def end(self, run, status, error):
-        """Takes note of how a run has ended."""
+        """Keeps the outcome of a run whose process has ended.
+
+        Args:
+            run: `SweepRun`.
+            status: exit status of the process, or None if it was asked to end.
+            error: text, a line.
+        """
         outcome, value = read_outcome(run.path, self.objective, self._sweep.value), ""
         if outcome.objective is not None:
             value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
@@ -129,20 +135,21 @@ class SweepStudy:
         self._on_change()
 
     def list_trials(self):
-        """Returns a list of (settings, list of its `SweepRun`s), a pair for each trial."""
+        """Returns a list with a pair for each trial: its settings, and the list of its `SweepRun`s."""
         of_trial = collections.defaultdict(list)
         for run in self.runs:
             of_trial[run.trial].append(run)
         return [(settings, of_trial[i]) for i, settings in enumerate(self._trials.settings)]
 
     def _open_trials(self, state, config, grid):
-        """Returns the `Trials` of this sweep, or of the one that it goes on with."""
+        """Returns the `Trials` of a new sweep, or of the sweep in the folder."""
         path = os.path.join(self._folder, TRIALS_FILE)
         if state is None:
+            # A sweep without any checkpoint may have left the file; its trials do not count.
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
             return Trials(self._folder, self._sweep, grid)
-        # A setting that a run may change on its way can still change the objective.
+        # Stricter than for a run: a setting that may change while a run goes on still changes its objective.
         what = f"{self._folder!r} holds a sweep"
         check_same(what, config, state["config"], lambda role: role is not Role.EXECUTION)
         missing = [seed for seed in state["seeds"] if seed not in self._seeds]
@@ -153,6 +160,7 @@ class SweepStudy:
             )
         if "trials" not in state and not os.path.exists(path):
             raise damaged(path, "it is missing, but there are runs")
+        # Older versions kept the trials in the state file, before Optuna kept them.
         older = [trial["settings"] for trial in state.get("trials", ())]
         trials = Trials(self._folder, self._sweep, grid)
         try:
@@ -165,7 +173,7 @@ class SweepStudy:
         return trials
 
     def _add_runs(self, trial):
-        """Lists the runs of a trial, and queues those that are not over."""
+        """Adds the runs of a trial to `runs`, and queues the runs that are not over."""
         settings = self._trials.settings[trial]
         folder = os.path.join(self._folder, RUNS, _name_folder(trial, settings))
         to_do = []
@@ -178,13 +186,14 @@ class SweepStudy:
             self.runs.append(run)
             self.outcomes[run.path] = outcome
             to_do += [run] * (not outcome.is_over)
+        # The trial may have ended in an earlier process: a run has failed, or there are more seeds now.
         if to_do and self._trials.is_over(trial):
             self._trials.begin_again(trial)
         self._queue += to_do
         self._tell(trial)
 
     def _tell(self, trial):
-        """Tells the search the mean objective of a trial whose runs are all over."""
+        """Tells the search the mean objective of a trial, once all its runs are over."""
         outcomes = [self.outcomes[run.path] for run in self.runs if run.trial == trial]
         if self._trials.is_over(trial) or not all(outcome.is_over for outcome in outcomes):
             return
@@ -195,7 +204,7 @@ class SweepStudy:
         self._trials.tell(trial, sum(values) / len(values) if is_whole else None)
 
     def _report_steps(self, trial, may_prune=True):
-        """Tells the pruner of each step that all runs of a trial have reached which have begun to train."""
+        """Reports a trial to the pruner at each new step that all its runs with progress have reached."""
         progress = [read_progress(run.path) for run in self.runs if run.trial == trial]
         curves = [run.curve(self.objective) for run in progress if run is not None]
         curves = [curve for curve in curves if curve is not None]
@@ -210,13 +219,13 @@ class SweepStudy:
 
 
 def _value_at(curve, env_steps, value):
-    """The last or the best value of a curve up to so many environment steps; None before its first one."""
+    """Returns the last or best value of a curve up to `env_steps`; None before its first value."""
     values = curve.values[: np.searchsorted(curve.env_steps, env_steps, side="right")]
     return (values[-1] if value == "last" else values.max()) if len(values) else None
 
 
 def _name_folder(trial, settings):
-    """The name of a trial's folder: its number, which tells it from all others, and its settings."""
+    """Returns the name of a trial's folder: its number, which makes the name unique, and its settings."""
     text = re.sub(r"[^\w.,=@+-]", "_", describe(settings).replace(", ", ","))
     return f"{trial:03d}_{text}"[:_MAX_NAME].rstrip("_,")
 

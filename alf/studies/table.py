@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The tables and the picture of a sweep."""
+"""Writes the tables and the picture of a sweep."""
 
 import os
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _RUN_COLUMNS = ("seed", "status", "objective", "env_steps", "seconds", "folder",
 
 
 class Row(NamedTuple):
-    """A line of the table: figures of the runs of a trial that have finished; None without any."""
+    """A line of the table: figures of the finished runs of a trial; None without finished runs."""
 
     settings: dict
     runs: list
@@ -40,7 +40,7 @@ _FIGURES = Row._fields[2:-1]
 
 
 def make_rows(study):
-    """Makes the `Row`s of a `SweepStudy`, the best mean first, then those without one, then pruned ones."""
+    """Makes the `Row`s of a `SweepStudy`: the best mean first, then rows without a mean, then pruned ones."""
     rows = [_make_row(settings, runs, study.outcomes) for settings, runs in study.list_trials()]
     return sorted(rows, key=lambda row: (row.pruned > 0, row.mean is None, -(row.mean or 0.0)))
 
@@ -61,7 +61,7 @@ def _make_row(settings, runs, outcomes):
 def write_tables(folder, study):
     """Writes the tables of a sweep into its folder; returns the table of the trials as Markdown.
 
-    SaveError is raised if one cannot be written.
+    SaveError is raised if a table cannot be written.
     """
     rows = make_rows(study)
     names = list(rows[0].settings) if rows else []
@@ -71,6 +71,7 @@ def write_tables(folder, study):
         figures = {"seed": run.seed, "folder": os.path.relpath(run.path, folder)}
         figures |= study.outcomes[run.path]._asdict()
         runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
+    # Everything is made before the first file is written, so that the files belong together.
     text = format_markdown(rows, study.outcomes, study.objective)
     write_csv(os.path.join(folder, RUNS_FILE), runs)
     write_csv(os.path.join(folder, TABLE_FILE), trials)
@@ -79,7 +80,7 @@ def write_tables(folder, study):
 
 
 def format_markdown(rows, outcomes, objective):
-    """Makes a table in Markdown, a line for each trial; below it a line for each run that has failed."""
+    """Returns a Markdown table with a line for each trial, and below it a line for each failed run."""
     names = list(rows[0].settings) if rows else []
     lines = [[*names, "runs", "failed", objective, "95 % interval", "env steps", "seconds"]]
     for row in rows:
@@ -99,9 +100,10 @@ def format_markdown(rows, outcomes, objective):
 
 
 def draw_curves(folder, study):
-    """Draws the learning curves of the best trials into the folder; returns how many, 0 without a picture.
+    """Draws the learning curves of the best trials into the folder; returns their number.
 
-    The seeds of a trial are one curve. SaveError is raised if the picture cannot be written.
+    The seeds of a trial are one curve. If the number is 0, there is no picture. SaveError is raised if the
+    picture cannot be written.
     """
     lines, settings = [], []
     for row in make_rows(study):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The trials of a sweep: which settings are tried, kept by Optuna. Without TensorFlow.
+"""The trials of a sweep: the settings that are tried, kept by Optuna. Without TensorFlow.
 
 The settings of a trial are a dict from the name of a gin binding to the text of its value.
 """
@@ -16,28 +16,28 @@ from alf.studies.ranges import Choice, Discount, Integers, LogUniform, draw
 from alf.studies.state import damaged
 
 TRIALS_FILE = "optuna.log"
-STUDY_NAME = "sweep"  # in the file
+STUDY_NAME = "sweep"  # the name in the file
 
 
 class Trials:
-    """The trials of a sweep, in a journal file of Optuna's that `optuna-dashboard` can show.
+    """The trials of a sweep, in a journal file of Optuna that `optuna-dashboard` can show.
 
-    A trial of the sweep is an Optuna trial. Where more runs are made of one that has ended, because some
-    have failed or there are more seeds, Optuna has another trial of the same settings.
+    A trial of the sweep is an Optuna trial. If a trial that has ended gets more runs, because some have
+    failed or there are more seeds, Optuna has another trial with the same settings.
 
-    Trials of a grid and random samples are known before, and are added to Optuna's as they are. (Its
+    The trials of a grid and random samples are planned here and added to Optuna as they are: Optuna's
     `GridSampler` neither works with ask and tell nor lets a grid grow, and its `RandomSampler` would repeat
-    its first samples when a sweep goes on.) With TPE, Optuna's sampler chooses; each trial has a sampler with
+    its first samples when a sweep goes on. With TPE, Optuna's sampler chooses. Each trial has a sampler with
     a seed of its own, so that a sweep that goes on does not repeat numbers.
 
     Args:
-        folder: of the sweep.
+        folder: path of the sweep.
         sweep: `Sweep`.
         grid: dict from names of settings to lists of texts.
 
     Attributes:
         settings: list of the settings of each trial so far.
-        count: int, how many trials there will be.
+        count: int, the number of trials that the sweep will have.
 
     Raises:
         ConfigError: if the file cannot be read.
@@ -49,15 +49,15 @@ class Trials:
         self._planned = None if sweep.search == "optuna" else plan_trials(sweep, grid)
         self.count = sweep.num_samples if self._planned is None else len(self._planned)
         self._path = os.path.join(folder, TRIALS_FILE)
-        self.settings, self._newest = [], []  # the newest Optuna trial of each
+        self.settings, self._newest = [], []  # `_newest`: the newest Optuna trial of each trial
         with self._saving():
             self._study = self._open()
             self._read()
 
     def check(self, older):
-        """Raises ConfigError if there are trials that the search does not ask for.
+        """Raises ConfigError if the file or `older` has trials that the search does not ask for.
 
-        They come from files, and become gin bindings, which may import modules.
+        Trials come from files and become gin bindings, which may import modules, so they are not trusted.
         """
         known = [*self.settings, *older[len(self.settings) :]]
         if self._planned is None and len(known) > self.count:
@@ -71,13 +71,13 @@ class Trials:
                 )
 
     def take(self, older):
-        """Begins the trials of a sweep that was begun without this file."""
+        """Begins the trials of an older sweep, which was begun without this file."""
         with self._saving():
             for settings in older[len(self.settings) :]:
                 self._add(settings)
 
     def ask(self):
-        """Begins another trial; returns its index, or None if there is none."""
+        """Begins another trial and returns its index; returns None if all have begun."""
         with self._saving():
             if self._planned is not None:
                 new = next((x for x in self._planned if x not in self.settings), None)
@@ -85,7 +85,7 @@ class Trials:
             return self._ask_sampler() if len(self.settings) < self.count else None
 
     def is_pruned(self, index):
-        """Whether a trial was pruned: no run of it goes on."""
+        """Whether a trial was pruned, so that its runs must not go on."""
         return self._newest[index].state.name == "PRUNED"
 
     def is_over(self, index):
@@ -93,11 +93,11 @@ class Trials:
         return self._newest[index].state.is_finished()
 
     def last_step(self, index):
-        """The last step of which `report` told; 0 before the first one."""
+        """Returns the step of the last `report`; 0 before the first one."""
         return self._newest[index].last_step or 0
 
     def begin_again(self, index):
-        """Begins a trial that has ended once more."""
+        """Begins a trial anew that has ended."""
         with self._saving():
             old = self._newest[index]
             self._newest[index] = self._create(old.params, old.distributions, old.user_attrs)
@@ -105,7 +105,7 @@ class Trials:
     def report(self, index, step, value, may_prune):
         """Takes an intermediate value, a float, at a step, an int; returns whether it ends the trial."""
         with self._saving():
-            # The one way to go on with a trial that an earlier process has begun.
+            # Optuna has no other way to go on with a trial that an earlier process has begun.
             trial = self._optuna.trial.Trial(self._study, self._newest[index]._trial_id)
             trial.report(value, step)
             state = self._optuna.trial.TrialState.PRUNED if may_prune and trial.should_prune() else None
@@ -115,7 +115,7 @@ class Trials:
         return state is not None
 
     def tell(self, index, objective):
-        """Ends a trial: with its objective, a float, or with None if a run of it has failed."""
+        """Ends a trial with its objective, a float, or with None if one of its runs has failed."""
         with self._saving():
             state = self._optuna.trial.TrialState.FAIL if objective is None else None
             self._study.tell(self._newest[index].number, objective, state)
@@ -138,7 +138,7 @@ class Trials:
     def _read(self):
         for trial in self._study.get_trials(deepcopy=False):
             index, settings = map(trial.user_attrs.get, ("trial", "settings"))
-            if index is None:  # the sweep was killed while it asked
+            if index is None:  # `_ask_sampler` was killed before it wrote the attributes.
                 if not trial.state.is_finished():
                     self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
             elif index < len(self.settings):
@@ -148,7 +148,7 @@ class Trials:
                 self._newest.append(trial)
 
     def _could_draw(self, settings):
-        """Whether settings have the names of the ranges, and texts of values."""
+        """Whether settings have the names of the ranges, and texts that stand for values."""
         ranges = self._sweep.settings
         try:
             params = {name: _to_param(values, settings[name]) for name, values in ranges.items()}
@@ -157,7 +157,7 @@ class Trials:
             return False
 
     def _add(self, settings):
-        """Begins a trial of given settings; returns its index."""
+        """Begins a trial with given settings; returns its index."""
         params, distributions = {}, {}
         for name, text in settings.items():
             values = self._sweep.settings.get(name)
@@ -174,7 +174,7 @@ class Trials:
         return len(self.settings) - 1
 
     def _create(self, params, distributions, attributes):
-        """Writes a trial that has begun, as a whole; returns Optuna's."""
+        """Writes a running trial in one step, so that a kill leaves no part of it; returns Optuna's trial."""
         state = self._optuna.trial.TrialState.RUNNING
         trial = dict(params=params, distributions=distributions, user_attrs=attributes)
         self._study.add_trial(self._optuna.trial.create_trial(state=state, **trial))
@@ -183,6 +183,7 @@ class Trials:
     def _ask_sampler(self):
         index, ranges = len(self.settings), self._sweep.settings
         seed = int(np.random.SeedSequence([self._sweep.seed, index]).generate_state(1)[0])
+        # With `constant_liar` it counts running trials as bad, and so does not draw near to them.
         self._study.sampler = self._optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         known = {_name_param(name, values): make_distribution(values) for name, values in ranges.items()}
         trial = self._study.ask(known)
@@ -190,7 +191,7 @@ class Trials:
             name: _to_text(values, trial.params[_name_param(name, values)]) for name, values in ranges.items()
         }
         trial.set_user_attr("settings", settings)
-        trial.set_user_attr("trial", index)  # comes last: from now on it counts
+        trial.set_user_attr("trial", index)  # Last: `_read` counts only trials with this attribute.
         self.settings.append(settings)
         self._newest.append(None)
         self._update(index, trial.number)
@@ -202,7 +203,7 @@ class Trials:
 
     @contextlib.contextmanager
     def _saving(self):
-        """Raises SaveError where the file cannot be written."""
+        """Raises SaveError if the file cannot be written."""
         try:
             yield
         except OSError as error:
@@ -212,7 +213,7 @@ class Trials:
 def plan_trials(sweep, grid):
     """Lists the settings of all combinations of a grid's values and a sweep's random samples, each once.
 
-    The last name of the grid changes fastest. Sample i depends on nothing but `Sweep.seed`, the ranges and i.
+    The last name of the grid changes fastest. Sample i depends only on `Sweep.seed`, the ranges and i.
     """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     samples = [{}]
@@ -225,7 +226,7 @@ def plan_trials(sweep, grid):
 
 
 def make_distribution(values):
-    """Returns Optuna's distribution of a `Range`; for a `Discount`, of the distance from 1."""
+    """Returns Optuna's distribution for a `Range`. A `Discount` becomes its distance from 1."""
     distributions = import_optuna().distributions
     if isinstance(values, Choice):
         return distributions.CategoricalDistribution(values.values)
@@ -242,22 +243,25 @@ def _name_param(name, values):
 
 
 def _to_param(values, text):
-    """Returns what Optuna knows of the value of a `Range`, by its text."""
+    """Converts the text of a value of a `Range` to the parameter that Optuna keeps."""
     if isinstance(values, Choice):
         return {repr(value): value for value in values.values}[text]
     if isinstance(values, Discount):
         low, high = values.limits
-        return min(max(1.0 - float(text), 1.0 - high), 1.0 - low)  # it may be rounded
+        return min(max(1.0 - float(text), 1.0 - high), 1.0 - low)  # 1 - x may be rounded to just outside.
     return (int if isinstance(values, Integers) else float)(text)
 
 
 def _to_text(values, param):
-    """Returns the text of a value by what Optuna knows of it."""
+    """Converts a parameter of Optuna to the text of the value."""
     return repr(values.clip(1.0 - param) if isinstance(values, Discount) else param)
 
 
 def make_pruner(name, arguments):
-    """Makes the pruner of a name such as "MedianPruner"; None prunes nothing. ConfigError if that fails."""
+    """Makes a pruner by its name, such as "MedianPruner"; None makes a pruner that prunes nothing.
+
+    A wrong name or wrong arguments raise ConfigError.
+    """
     pruners = import_optuna().pruners
     known = [x for x in vars(pruners) if x.endswith("Pruner") and x != "BasePruner"]
     if (name or "NopPruner") not in known:
@@ -269,31 +273,32 @@ def make_pruner(name, arguments):
 
 
 def import_optuna():
-    """Imports Optuna, which then logs only warnings; ConfigError names the extra."""
+    """Imports Optuna, and lets it log only warnings. ConfigError names the extra that installs it."""
     optuna = import_extra("optuna", "sweep")
     optuna.logging.set_verbosity(logging.WARNING)
     return optuna
 
 
 def _mend(path):
-    """Removes a last line that was not written as a whole, and the lock of a sweep that was killed.
+    """Removes a broken last line and the lock of a sweep that was killed.
 
-    No other sweep writes to the file, because the folder is locked. The next line would be added to the
-    broken one, and nobody could read the file any more. Optuna would wait 30 s for the lock.
+    Otherwise the next line would be added to the broken one, and nobody could read the file any more; and
+    Optuna would wait 30 s for the lock. Nobody else writes to the file now, because the folder is locked.
     """
     with contextlib.suppress(FileNotFoundError):
         os.remove(f"{path}.lock")
+    # Each line ends with a line end: everything behind the last one is broken.
     with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def describe(settings):
-    """One line of the settings of a trial, floats with 4 digits; "" if there are none."""
+    """Returns the settings of a trial in one line, floats with 4 digits; "" without settings."""
     return ", ".join(f"{name}={shorten(text)}" for name, text in settings.items())
 
 
 def shorten(text):
-    """The text of a value; a float is rounded to 4 digits."""
+    """Returns the text of a value, with floats rounded to 4 digits."""
     try:
         return text if text.lstrip("-").isdigit() else f"{float(text):.4g}"
     except ValueError:

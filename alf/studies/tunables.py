@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""How the tuned settings of a member become gin bindings. Without Ray and TensorFlow.
+"""Makes gin bindings of the tuned settings of a member. Without Ray and TensorFlow.
 
-A setting that takes a schedule is bound to a `Tunable`, which changes without another graph. Any other one is
-bound to its value, and needs a new `Trainer` when it changes.
+A setting that takes a schedule is bound to a `Tunable`, which changes without another graph. Any other
+setting is bound to its value, and needs a new `Trainer` when it changes.
 """
 
 import re
@@ -12,7 +12,7 @@ from alf.config.settings import find_setting, settings_of
 
 
 def is_tunable(name, values):
-    """Whether a setting of that name and `Range` is a `Tunable`, as the user's own "x/Tunable.value" is."""
+    """Whether a setting with this name and `Range` becomes a `Tunable`, or is one: "x/Tunable.value"."""
     setting = find_setting(name)
     takes_schedules = setting is not None and setting.kind.takes_schedules
     return values.limits is not None and (takes_schedules or name.endswith("Tunable.value"))
@@ -37,7 +37,7 @@ def make_bindings(settings, ranges):
         if not is_tunable(name, ranges[name]):
             lines.append(f"{name} = {value!r}")
             continue
-        scope = name.rpartition("/")[0]  # the user's own
+        scope = name.rpartition("/")[0]  # the scope that the user has chosen
         if not name.endswith("Tunable.value"):
             scope = re.sub(r"\W", "_", name)
             lines.append(f"{name} = @{scope}/Tunable()")

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Test tools for ALF and for your own code: toy environments, contract and check of environments, fakes.
+"""Test tools for ALF and for your own code: toy environments, tests of environments, fakes.
 
 The fakes are in `alf.testing.fakes`. No other package of ALF imports this one, and it does not import pytest.
 """

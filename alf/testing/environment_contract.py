@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What every batched environment must do, as a mixin of tests for pytest.
+"""EnvironmentContract: tests for pytest that every batched environment must pass, as a mixin.
 
 class TestCartPole(EnvironmentContract):
     def make_env(self, seed):
@@ -19,7 +19,7 @@ from alf.environments.spaces import sample_actions
 
 
 def sample_action(env: Environment, rng: np.random.RandomState) -> Nest:
-    """Returns a random nest of actions [B, ...] of a batched environment, see `sample_actions`."""
+    """Returns a random nest of actions [B, ...] of a batched environment, within its action spec."""
     return sample_actions(env.action_spec(), env.batch_size, rng)
 
 
@@ -47,7 +47,7 @@ class EnvironmentContract:
         """Returns a new batched environment; `seed` is an int."""
         raise NotImplementedError
 
-    # All tests but those of seeds and of `close` share one environment.
+    # Only the tests of seeds and of `close` make environments of their own: some take seconds to start.
     @classmethod
     def setup_class(cls) -> None:
         cls.env = cls().make_env(seed=0)

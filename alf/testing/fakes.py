@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A policy, a learner, an observer and environments for tests of drivers: they check what they are given."""
+"""A policy, a learner, an observer and environments for tests of drivers, which check their arguments."""
 
 import collections
 import functools
@@ -27,12 +27,12 @@ def make_counting_envs(
     cls: type[CountingEnvironment] = CountingEnvironment,
     **kwargs: Any,
 ) -> list[Any]:
-    """Makes counting environments whose ids are those that a driver gives them."""
+    """Makes counting environments with the ids that a driver gives them."""
     return [cls(batch_size, episode_length, env_index=i, **kwargs) for i in range(num_envs)]
 
 
 def check_nest(what: str, nest: Nest, spec: NestedSpec, *leading_dims: int | None) -> None:
-    """Raises AssertionError unless the tensors of `nest` are statically what `spec` says."""
+    """Raises AssertionError unless the tensors of `nest` fit `spec`, with shapes that are fully static."""
     mismatch = find_mismatch(nest, add_leading_dims(spec, *leading_dims))
     assert not mismatch, f"{what}: {mismatch}"
     for x in tf.nest.flatten(nest):
@@ -40,7 +40,7 @@ def check_nest(what: str, nest: Nest, spec: NestedSpec, *leading_dims: int | Non
 
 
 def in_a_row(unrolls: Sequence[Experience]) -> Experience:
-    """Joins consecutive unrolls of an environment. Of a row that is there twice it keeps the answered one."""
+    """Joins consecutive unrolls of an environment. Of a row that two share, the answered one stays."""
     rows = [u._replace(state=()) for u in unrolls]
     return tf.nest.map_structure(lambda *x: np.concatenate([*(y[:-1] for y in x), x[-1][-1:]]), *rows)
 
@@ -51,9 +51,10 @@ def assert_equal_nests(a: Nest, b: Nest) -> None:
 
 
 class FrozenPolicy(Policy):
-    """Acts by a fixed function of the observation, and notes in `info` all that it was shown.
+    """Acts by a fixed function of the observation, and records all its inputs in `info`.
 
-    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` then.
+    `info` is a dict: "seen", the `TimeStep` that the action answers, and "version", `progress.updates` at
+    that moment.
 
     Args:
         env: environment whose specs to take.
@@ -61,7 +62,7 @@ class FrozenPolicy(Policy):
             state that entered: the step within the episode, if the state is zero wherever one begins.
         change: function of the `PolicyStep`; `rollout_step` returns its result. None changes nothing.
         info_spec: dict of the specs that a subclass adds to `info`.
-        data_transformer: as in `Policy`.
+        data_transformer: `Pipeline` of the policy; None: one without transformers.
 
     Attributes:
         rows: how many rows each trace of `rollout_step` had, a deque.
@@ -97,7 +98,7 @@ class FrozenPolicy(Policy):
         assert rows is not None, "the number of rows must be static"
         check_nest("time_step", time_step, self.info_spec["seen"], rows)
         check_nest("state", state, self.state_spec, rows)
-        self.rows.append(rows)
+        self.rows.append(rows)  # Python runs this only while a trace is made.
         info = {"seen": time_step, "version": tf.fill((rows,), self.progress.updates.read_value())}
         if self._counts_steps:
             info["state"] = state
@@ -117,16 +118,16 @@ class FrozenPolicy(Policy):
 
 
 class RecordingLearner:
-    """Stands in for a `Learner`: keeps what it observes, and learns nothing.
+    """Stands in for a `Learner`: keeps the observed experience, and learns nothing.
 
     A test may move `progress.updates`, the version of the weights.
 
     Args:
         policy: `FrozenPolicy`.
-        replayer: whose name errors show; its kind says whether fresh experience is needed.
+        replayer: its name appears in errors, and its kind decides whether fresh experience is needed.
 
     Attributes:
-        policy, progress, uses_env_info: as in `Learner`.
+        policy, progress, uses_env_info: attributes that a `Learner` has.
         observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
     """
 
@@ -150,6 +151,7 @@ class RecordingLearner:
         assert isinstance(experience, Experience)
         policy = self.policy
         num_unrolls, length, batch_size = experience.step_type.shape
+        # Checked here, where the name of the wrong part is known, and not where a loss would fail.
         version = tf.TensorSpec((), tf.int64)
         rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version)
         plain = experience._replace(state=PolicyState(), env_info=())
@@ -162,7 +164,7 @@ class RecordingLearner:
         return {}
 
     def unrolls(self, num_envs: int) -> list[list[Experience]]:
-        """What was observed, a list per environment of `Experience`s of [T+1, B, ...]."""
+        """Returns the observed unrolls: a list per environment of `Experience`s of [T+1, B, ...]."""
         unrolls = [[] for _ in range(num_envs)]
         for experience in self.observed:
             for q, env_id in enumerate(experience.env_id[:, 0, 0]):
@@ -191,13 +193,14 @@ class RecordingObserver:
         length, batch_size = record.step_type.shape
         assert record.reward.shape[:2] == record.discount.shape == (length, batch_size)
         assert record.env_id.shape == (batch_size,)
+        # The log thread calls this while the test waits.
         with self._changed:
             self.threads.add(threading.current_thread().name)
             self.records.append(record)
             self._changed.notify_all()
 
     def of_env(self, env_index: int) -> list[LogRecord]:
-        """The records of one batched environment."""
+        """Returns the records of one batched environment."""
         return [r for r in self.records if r.env_id[0] // len(r.env_id) == env_index]
 
     def wait_for(self, condition: Callable[[], bool], timeout: float = 20.0) -> bool:
@@ -218,7 +221,7 @@ class FakeEnvironment(CountingEnvironment):
         self.num_steps = self.num_resets = self.num_closes = 0
 
     def answer(self, number: int, time_step: Any) -> Any:
-        """Returns what step `number` (from 1) returns; 0 is the reset. A subclass fails or waits here."""
+        """Returns the result of step `number` (from 1); 0 is the reset. A subclass fails or waits here."""
         return time_step
 
     def _reset(self):
@@ -228,6 +231,7 @@ class FakeEnvironment(CountingEnvironment):
     def _step(self, action):
         assert isinstance(action, np.ndarray), type(action)
         assert action.dtype == self.action_spec().dtype, action.dtype
+        # A driver must join its threads before it closes their environments.
         assert self.num_closes == 0, "an environment was stepped after it was closed"
         self.num_steps += 1
         return self.answer(self.num_steps, super()._step(action))

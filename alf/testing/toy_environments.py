@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Batched environments for tests, in NumPy alone. Each of them is made to show one kind of bug."""
+"""Batched environments for tests, only in NumPy. Each is made to show one kind of bug."""
 
 import numpy as np
 
@@ -11,16 +11,16 @@ from alf.environments import BatchedEnvironment
 
 
 class _ToyEnvironment(BatchedEnvironment):
-    """Counts the steps of B episodes. One of length n has n + 1 time steps: FIRST, n - 1 times MID, and LAST.
+    """Counts the steps of B episodes. One episode of length n has n + 1 steps: FIRST, n - 1 MID, and LAST.
 
-    A subclass implements `_observe(first)` and `_reward(action)`. The first one is called once for each time
-    step and returns a new observation [B, ...]; `first` is bool [B]. The other one returns the reward [B] of
-    an action, whose step `_step_in_episode` counts already. The reward is ignored where FIRST.
+    A subclass implements `_observe(first)` and `_reward(action)`. `_observe` is called once for each time
+    step and returns a new observation [B, ...]; `first` is bool [B]. `_reward` returns the reward [B] of an
+    action, after `_step_in_episode` has counted its step. At FIRST steps the reward is ignored.
 
     Args:
         batch_size: int, B.
-        length: int or int [B], transitions of an episode; ConfigError if one is less than 1.
-        observation_spec, action_spec: as in `BatchedEnvironment`.
+        length: int or int [B], transitions of an episode; ConfigError if any is less than 1.
+        observation_spec, action_spec: nests of `ArraySpec`, without the batch dimension.
     """
 
     _terminates = False  # whether episodes end by termination, or else by a time limit; bool or bool [B]
@@ -39,6 +39,7 @@ class _ToyEnvironment(BatchedEnvironment):
         shape = (self._batch_size, *self._action_spec.shape)
         if action.shape != shape:
             raise ValueError(f"The action has shape {action.shape} instead of {shape}.")
+        # The step after LAST is the FIRST one of the next episode, and ignores its action.
         ended = self._step_in_episode == self._length
         self._step_in_episode = np.where(ended, 0, self._step_in_episode + 1)
         return self._make_time_step(self._reward(action))
@@ -46,7 +47,7 @@ class _ToyEnvironment(BatchedEnvironment):
     def _make_time_step(self, reward):
         first = self._step_in_episode == 0
         last = self._step_in_episode == self._length
-        observation = self._observe(first)  # first, because it may change _terminates
+        observation = self._observe(first)  # Before the discount: it may change `_terminates`.
         return EnvStep(
             step_type=np.where(first, FIRST, np.where(last, LAST, MID)).astype(np.int32),
             reward=np.where(first, 0, reward).astype(np.float32),
@@ -60,7 +61,7 @@ def _discrete_action(num_actions):
 
 
 class CountingEnvironment(_ToyEnvironment):
-    """Counts its time steps: one that is lost, doubled or out of order shows in the observation.
+    """Counts its time steps: the observation shows a step that is lost, doubled or out of order.
 
     The observation is float32 [B, 3]:
         0: the env id, `env_index * batch_size + b`;
@@ -74,8 +75,8 @@ class CountingEnvironment(_ToyEnvironment):
     Args:
         batch_size: int, B.
         episode_length: int, transitions of the shortest episodes.
-        env_index: int, index of this batched environment among those of a driver.
-        seed: ignored; it is here because other environments have it.
+        env_index: int, index of this batched environment in its driver.
+        seed: ignored; other environments have this argument.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class CountingEnvironment(_ToyEnvironment):
         observation_spec = BoundedArraySpec((3,), np.float32, 0.0, name="observation")
         super().__init__(batch_size, episode_length + row % 3, observation_spec, _discrete_action(2))
         self._env_id = env_index * batch_size + row
-        self._num_steps_before = np.full([batch_size], -1, np.int64)
+        self._num_steps_before = np.full([batch_size], -1, np.int64)  # The first FIRST step makes it 0.
         self._num_episodes = np.zeros([batch_size], np.int64)
 
     def _reward(self, action):
@@ -175,14 +176,15 @@ class RememberEnvironment(_ToyEnvironment):
 
     def _observe(self, first):
         new_bit = self._rng.integers(2, size=[self._batch_size])
+        # A new bit only where an episode begins; the draws for the other rows are thrown away.
         self._bit = np.where(first, new_bit, self._bit)
         return np.eye(2, dtype=np.float32)[self._bit] * first[:, np.newaxis].astype(np.float32)
 
 
 class NullEnvironment(BatchedEnvironment):
-    """Does nothing, at no cost: what a run with it costs is the overhead of the driver.
+    """Does nothing, at no cost: the cost of a run with it is the overhead of the driver.
 
-    Every `TimeStep` is one of three that are made at construction: observation float32 [B, observation_dim]
+    Every `EnvStep` is one of three that the constructor makes: observation float32 [B, observation_dim]
     of zeros, reward 0, discount 1. Their arrays are read-only. The action, int64 [B] in [0, 1], is ignored.
 
     Args:
@@ -206,7 +208,7 @@ class NullEnvironment(BatchedEnvironment):
         reward, discount = np.zeros([batch_size], np.float32), np.ones([batch_size], np.float32)
         observation = np.zeros([batch_size, observation_dim], np.float32)
         for array in (*step_types, reward, discount, observation):
-            array.setflags(write=False)
+            array.setflags(write=False)  # All steps share them.
         self._time_steps = [EnvStep(x, reward, discount, observation) for x in step_types]
 
     def _reset(self):

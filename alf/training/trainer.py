@@ -19,8 +19,8 @@ from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
 from alf.errors import ConfigError, DivergedError, check_type
 from alf.evaluation.evaluator import Evaluator
-from alf.runs.experiment import seed_continued_run
 from alf.runs.run_dir import RunDir
+from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase

@@ -295,7 +295,8 @@ def test_members_that_have_no_room_are_one_line(study, monkeypatch, subtests):
             status, errors = study(gin_param=params)
             assert status == 2 and len(errors) == 1
             message = (
-                "^error: Experiment.num_collectors, Evaluator.place: the cluster has not .*999.* of each of 2"
+                "^error: Experiment.num_collectors, Evaluator.place: "
+                "the cluster lacks room for .*999.* of each of 2"
             )
             assert re.search(message, errors[0]), errors
 

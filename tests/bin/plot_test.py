@@ -138,7 +138,7 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
         ("none", output): (2, "there is no run in 'none': no progress.csv there, nor in its folders"),
         ("runs", output, "--metric=Return"): (2, f"--metric=Return: no run has it; there are {columns}"),
         ("empty", output): (2, f"--metric=AverageReturn: no run has it; there are {columns}"),
-        ("damaged", output): (2, "the run 'damaged' cannot be read: damaged/progress.csv is no file of"),
+        ("damaged", output): (2, "the run 'damaged' cannot be read: damaged/progress.csv is not the file of"),
     }
     for args, (expected, text) in cases.items():
         with subtests.test(ascii(" ".join(args))):

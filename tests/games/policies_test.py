@@ -239,7 +239,7 @@ NOT_TOGETHER = [
     ({"algorithm_ctor": {"a": PPOAlgorithm}}, "Experiment.algorithm_ctor is .* no entry for 'b'"),
     (
         {"data_transformers": {"a": (), "b": (), "x": ()}},
-        "data_transformers is .* an entry for 'x', no policy",
+        "data_transformers is .* an entry for 'x'; the policies are",
     ),
     (
         {"exp_replayer": {"a": "uniform"}, "policies": None},

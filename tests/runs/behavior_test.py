@@ -196,7 +196,7 @@ def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
         behavior_ctor=Script,
     )
     with pytest.raises(
-        ConfigError, match="^Experiment.behavior_ctor is set: ImpalaAlgorithm learns from the"
+        ConfigError, match="^Experiment.behavior_ctor is set: ImpalaAlgorithm learns only from"
     ):
         experiment.make_driver()
 

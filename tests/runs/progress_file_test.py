@@ -99,7 +99,7 @@ def test_a_row_that_a_full_disk_has_cut_off_is_overwritten(values, path):
 def test_a_file_of_something_else_is_an_error(path):
     with open(path, "w") as file:
         file.write("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="is no file of a run's progress"):
+    with pytest.raises(ValueError, match="is not the file of a run's progress"):
         read_rows(path)
 
 

@@ -216,7 +216,7 @@ def test_names_that_do_not_match_are_listed_up_to_five(tmp_path, source):
     text = first_line(info.value)
     assert text.count(";") == 4 and re.search(r" and \d+ more$", text)
     assert "policy/network/torso/rnn/weights/0 is not in the checkpoint" in text
-    with pytest.raises(ConfigError, match="policy/network/torso/rnn/[^;]* is in the checkpoint alone"):
+    with pytest.raises(ConfigError, match="policy/network/torso/rnn/[^;]* is only in the checkpoint"):
         warm_start(source[1].learner, str(tmp_path / "recurrent"))
     recurrent.close()
 

@@ -30,10 +30,10 @@ from alf.errors import ConfigError, DivergedError, EnvError, SaveError
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
-from alf.runs.experiment import seed_everything
 from alf.runs.git_state import read_git_state
 from alf.runs.run_description import read_description
 from alf.runs.run_dir import RunDir
+from alf.runs.seeds import seed_everything
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria

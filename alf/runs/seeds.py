@@ -1,0 +1,45 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Seeds the random numbers of a process, when a run begins and when it continues."""
+
+import tensorflow as tf
+
+from alf.core.randomness import spawn_seeds
+from alf.core.tf_runtime import global_seed
+
+
+def spawn_seed(seed, *numbers):
+    """Returns the seed of one part of a run, an int, from the run's seed and the numbers of that part.
+
+    Without the numbers, parts that run beside each other would collect the same experience. None returns
+    None.
+    """
+    return None if seed is None else spawn_seeds([seed, *numbers], 1)[0]
+
+
+def seed_everything(seed, num_envs):
+    """Seeds Python, NumPy, Keras and TensorFlow; returns a seed for each environment.
+
+    Args:
+        seed: int, or None, which leaves the generators as they are and draws the environments' seeds.
+        num_envs: int. More environments do not change the seeds of the first ones.
+
+    Returns:
+        list of `num_envs` ints in [0, 2^31).
+    """
+    if seed is not None:
+        # Keras draws the seeds of initial weights from a generator of its own, which only this call seeds.
+        tf.keras.utils.set_random_seed(seed % 2**32)
+        tf.random.set_seed(seed)
+    return spawn_seeds(seed, num_envs)
+
+
+def seed_continued_run(driver, iterations):
+    """Seeds a run that continues after `iterations` train iterations, unless its seed is None.
+
+    With the seeds of its beginning the environments would repeat their first episodes, and the policy its
+    first actions, each time that the run is continued.
+    """
+    seed = global_seed()
+    if seed is not None:
+        driver.reseed([seed, iterations])
+        seed_everything(spawn_seed(seed, iterations), 0)
