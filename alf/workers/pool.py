@@ -18,7 +18,8 @@ from alf.core.restart_limit import RestartLimit
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import make_arrays
 from alf.workers.process import CALL, HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
-from alf.workers.worker import Worker, WorkerError, WorkerSettings, kill_workers
+from alf.workers.worker import Worker, WorkerError, kill_workers
+from alf.workers.worker_settings import WorkerSettings
 
 _CLOSE_SECONDS = 3.0  # time for all workers to close their environments
 _SUCCESS = "ended with exit status 0"

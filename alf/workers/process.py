@@ -54,15 +54,6 @@ def pack_object(item):
     return struct.pack("!Q", len(data)) + data
 
 
-def can_pickle(item):
-    """Returns whether `item` can be sent to a worker."""
-    try:
-        cloudpickle.dumps(item)
-    except Exception:  # the parts of the item may raise anything
-        return False
-    return True
-
-
 def receive_object(connection):
     """Receives an object that was sent as `pack_object(item)`. Raises EOFError or OSError like `receive`."""
     (size,) = struct.unpack("!Q", receive(connection, 8))

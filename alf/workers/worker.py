@@ -10,12 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from typing import NamedTuple
 
 from alf.errors import EnvError
 from alf.workers.process import OK, receive_byte, receive_object
 
-MAX_SECONDS = 10**9  # the longest time-out; Python cannot wait ten times as long
 _END_SECONDS = 3.0  # the time in which a process that ends is gone
 _DUMP_SECONDS = 0.2  # the time in which a worker that hangs prints its stacks
 _MOMENT = 0.05  # seconds
@@ -33,37 +31,6 @@ _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 class WorkerError(EnvError):
     """A worker process died or hung and is not restarted again. The message says why."""
-
-
-class WorkerSettings(NamedTuple):
-    """Settings of the processes of a `WorkerPool`.
-
-    Attributes:
-        start_timeout: float, seconds in which a worker must make its environments.
-        step_timeout: float, seconds in which a worker must reset or step its environments (of one split). A
-            split may have to wait for the other splits first, so it waits `num_splits` times as long.
-        max_restarts: int, how many restarts of workers, together, are allowed within `restart_period`; the
-            next one ends the run. A worker that cannot make its environments counts, too.
-        restart_period: float, seconds.
-        pin_workers: bool, whether each worker stays on one core.
-        single_threaded: bool, whether the numerical libraries of workers use one thread.
-        worker_nice: int, at least 0, added to the niceness of the owner. The operating system prefers
-            processes with a lower niceness.
-        max_concurrent_starts: int, how many workers may start and make environments at the same time; None
-            for all.
-        heartbeat_interval: float, seconds. The log names workers that have not answered for this long, in one
-            line, and again after each further interval.
-    """
-
-    start_timeout: float = 120.0
-    step_timeout: float = 60.0
-    max_restarts: int = 3
-    restart_period: float = 600.0
-    pin_workers: bool = False
-    single_threaded: bool = True
-    worker_nice: int = 0
-    max_concurrent_starts: int | None = None
-    heartbeat_interval: float = 20.0
 
 
 class Worker:

@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Every setting of PythonEnvironment reaches the environments, from gin down to the worker process."""
+"""Every setting of PythonEnvironment and of its workers reaches the environments, from gin to the process."""
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import os
@@ -24,6 +25,9 @@ PID, SEED, EPISODE, STEP = range(4)  # what CountEnv observes
 CORES, THREADS, NICE = 1, 2, 3  # what ProcessEnv observes
 
 
+FIELDS = {field.name for field in dataclasses.fields(WorkerSettings)}
+
+
 @pytest.fixture(autouse=True)
 def clear_gin():
     yield
@@ -34,7 +38,8 @@ def clear_gin():
 def bound(env_fns, num_workers=1, **settings):
     """A PythonEnvironment whose settings come from gin alone."""
     for name, value in {"num_workers": num_workers, **settings}.items():
-        gin.bind_parameter(f"PythonEnvironment.{name}", value)
+        owner = "WorkerSettings" if name in FIELDS else "PythonEnvironment"
+        gin.bind_parameter(f"{owner}.{name}", value)
     with contextlib.closing(PythonEnvironment(env_fns)) as env:
         yield env
 
@@ -44,8 +49,7 @@ def step(env):
 
 
 def test_every_setting_has_a_test_here():
-    parameters = set(inspect.signature(PythonEnvironment).parameters) - {"env_fns"}
-    assert set(WorkerSettings._fields) <= parameters
+    parameters = set(inspect.signature(PythonEnvironment).parameters) - {"env_fns"} | FIELDS
     tests = set(re.findall(r"^def test_(\w+)", pathlib.Path(__file__).read_text(), re.MULTILINE))
     assert parameters <= tests
 
@@ -162,6 +166,28 @@ def test_num_splits():
         assert len({x.reset().observation[0, PID] for x in env.splits}) == 1
         for other in others:
             other.close()
+
+
+def test_workers(monkeypatch):
+    """An object takes the place of gin's settings for it; a scope of the caller counts, too."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    gin.parse_config("""
+        WorkerSettings.worker_nice = 1
+        far/WorkerSettings.worker_nice = 2
+        own/WorkerSettings.worker_nice = 3
+        own/PythonEnvironment.workers = @own/WorkerSettings()
+    """)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for scope, workers, nice in (
+        (None, None, 1),
+        ("far", None, 2),
+        ("own", None, 3),
+        ("far", WorkerSettings(worker_nice=4), 4),
+    ):
+        with gin.config_scope(scope):
+            env = PythonEnvironment([ProcessEnv], num_workers=1, **({"workers": workers} if workers else {}))
+        with contextlib.closing(env):
+            assert env.reset().observation[0, NICE] == min(own + nice, 19)
 
 
 @pytest.mark.parametrize(
