@@ -90,6 +90,7 @@ class RayCollectors(Collectors):
         self._envs_of_each = num_envs
         self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
         self._ray = connect()
+        # Before a collector starts, so that Ray starts none on what is reserved.
         self._reservation = Reservation(settings.learner_num_cpus, settings.learner_num_gpus)
         self._transfers = Transfers(self._ray, max_joined_answers, compress, settings.timeout)
         # Aggregators compress after they have joined, so collectors do not.
@@ -109,7 +110,8 @@ class RayCollectors(Collectors):
 
     def publish(self, weights):
         # Ray fetches an argument before it calls, but not a reference inside a list: a collector that has
-        # these weights already never fetches them again.
+        # these weights already never fetches them again. A new list, because the collectors' thread may send
+        # the last one at this moment. Ray frees weights once no list, here or in a collector, refers to them.
         self._weights = [self._ray.put(weights)]
 
     def start(self, unroll_length):
@@ -130,11 +132,14 @@ class RayCollectors(Collectors):
                 # Each actor is replaced once: the loss of an earlier answer may have replaced it already.
                 if request.actor is self._actors[request.index]:
                     self._replace(request.index, error.reason)
+                # `_replace` repeats only the requests that wait; this one was taken out of them.
                 self.request(request.index)
             return None
 
     def _receive(self, timeout):
         """Waits until a collector has answered, or an answer has arrived; returns what `receive` does."""
+        # Only the oldest request of each, as no later one is answered before it. And the node instead of the
+        # answer: Ray copies what is waited for to this machine, and `Transfers` says when that may happen.
         oldest = {requests[0].node: requests for requests in self._requests if requests}
         arrivals = self._transfers.references()
         waited_for = [*oldest, *arrivals]
@@ -147,6 +152,7 @@ class RayCollectors(Collectors):
             if reference in oldest:
                 self._take_notice(oldest[reference].popleft())
         lanes = [arrivals[reference] for reference in ready if reference in arrivals]
+        # One at a time, so that it is in the queues, and its collector works again, before the next is taken.
         return self._drop_stale(*self._transfers.take(lanes[0])) if lanes else None
 
     def _drop_stale(self, requests, arrays):
@@ -175,6 +181,7 @@ class RayCollectors(Collectors):
 
     def close(self):
         actors, self._actors = self._actors, []
+        # Killed and not called: an actor that hangs would never come to the call.
         for actor in actors:
             self._ray.kill(actor)
         self._transfers.close()
@@ -188,6 +195,7 @@ class RayCollectors(Collectors):
         own = self._settings
         options = actor_options(own.num_cpus, own.num_gpus, own.resources, own.placement)
         actor_class = self._ray.remote(**options)(CollectorActor)
+        # As bytes, because Ray would unpickle it, and so import TensorFlow, before the actor has hidden GPUs.
         return actor_class.remote(cloudpickle.dumps(make), sys.path, self._collectors_compress)
 
     def _check_late(self):
@@ -211,6 +219,7 @@ class RayCollectors(Collectors):
         """Replaces a collector, and gives its successor as many requests as it had."""
         # First, because it raises if there were too many.
         self._restarts.count_restart(f"{self._name(index)} {reason}", EnvError)
+        # It may only be late: it must not send unrolls of the same environments beside its successor.
         self._ray.kill(self._actors[index])
         self._counts[index] += 1
         self._last_answers[index] = None

@@ -34,6 +34,7 @@ class Reservation:
         options = dict(num_cpus=num_cpus, num_gpus=num_gpus, scheduling_strategy=node)
         self._actor = ray.remote(**options)(_Idle).remote()
         try:
+            # An answer means that Ray has counted them as taken.
             ray.get(self._actor.answer.remote(), timeout=_SECONDS)
         except ray.exceptions.RayError as error:
             self.close()

@@ -73,8 +73,7 @@ def load(
 
     Gin's bindings of the callable, or of the constructor that an id names, reach worker processes as
     arguments: `Mine.limit = 7`, `eval/Mine.limit = 7`, `Mine.inner = @Other()`. Functions that the
-        constructor
-    calls find no gin configuration there.
+    constructor calls find no gin configuration there.
 
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.

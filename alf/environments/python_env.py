@@ -87,7 +87,8 @@ class PythonEnvironment(BatchedEnvironment):
         if not env_fns:
             raise ConfigError("PythonEnvironment.env_fns is empty: there must be at least one environment")
         workers = workers or WorkerSettings()
-        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)  # Before workers start.
+        # Before workers start, so that a wrong setting costs no time and leaves no process.
+        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
         num_workers = _choose_num_workers(num_workers, env_fns, workers, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
@@ -142,6 +143,7 @@ class PythonEnvironment(BatchedEnvironment):
 
     def get_info(self) -> dict[str, np.ndarray]:
         """Returns the info of the last reset or step: a dict with float32 [B] for each of the `info_keys`."""
+        # A copy, because the next step writes into this memory.
         return dict(zip(self.info_keys, self._batch.arrays.info.T.copy(), strict=True))
 
     def close(self) -> None:
@@ -154,6 +156,7 @@ class PythonEnvironment(BatchedEnvironment):
 
     def _copy_for(self, batch):
         """Returns an environment that differs only in its batch."""
+        # Shallow: specs and converters are never changed, so the threads of all splits may use them.
         env = copy.copy(self)
         env._batch = batch
         return env

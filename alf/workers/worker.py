@@ -57,6 +57,7 @@ class Worker:
         # Held while a signal is sent: the process must not be reaped then, or its id could already belong to
         # another process.
         self._lock = threading.Lock()
+        # A socket for each split, so that the threads of the splits need no lock: each reads its own replies.
         pairs = [socket.socketpair() for _ in rows]
         self.channels = [
             Channel(self, ours, part, settings.start_timeout) for part, (ours, _) in zip(rows, pairs)
@@ -64,15 +65,17 @@ class Worker:
         self.limit = f"start_timeout={settings.start_timeout:g} s"
         self.has_started, self.loss = False, None
         # Only this process has the end `lifeline`: when it ends, even by SIGKILL, the kernel kills the
-        # worker.
+        # worker. Programs that this process starts do not inherit it; a copy would keep the worker alive.
         their_lifeline, lifeline = os.pipe()
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
         threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
         # SIGUSR1 would end a worker that has no handler yet. The worker inherits that it is blocked, and
-        # unblocks it once it has a handler.
+        # unblocks it once it has a handler. Here only the mask of this thread changes, until the worker runs.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
-            with contextlib.ExitStack() as stack:  # closes the worker's ends, of which it has copies
+            # Closes the worker's ends, of which it has copies. With a copy here the stream would not end when
+            # the worker ends, and the loss would only be noticed by the time-out.
+            with contextlib.ExitStack() as stack:
                 stack.enter_context(os.fdopen(their_lifeline, "rb"))
                 theirs = [stack.enter_context(end) for _, end in pairs]
                 fds = [memory_fd, their_lifeline, *(end.fileno() for end in theirs)]
@@ -98,6 +101,7 @@ class Worker:
         """Notes that the worker has made its environments: from now on `step_timeout` limits its replies."""
         count, seconds = len(self.channels), self._settings.step_timeout
         self.has_started = True
+        # The worker runs the commands of the splits one after another, so each may be the last of `count`.
         self.limit = f"{count} * " * (count > 1) + f"step_timeout={seconds:g} s"
         for channel in self.channels:
             channel.limit_replies(count * seconds)
@@ -113,6 +117,7 @@ class Worker:
         """
         deadline = time.monotonic() + seconds
         try:
+            # `waitid` has no time-out, so it is asked again and again.
             while (end := os.waitid(os.P_PID, self.process.pid, _ENDED)) is None:
                 if time.monotonic() >= deadline:
                     return None
@@ -148,6 +153,7 @@ class Worker:
             if not self.is_reaped():
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
+                # Reaps it. From here on its id may belong to another process, and nobody signals it any more.
                 self.process.poll()
         # Threads of other splits may wait for a reply: this wakes them.
         for channel in self.channels:
@@ -193,6 +199,8 @@ class Channel:
         Raises:
             WorkerError: if the worker ends or is too slow.
         """
+        # The time counts from the command. Replies are received one after another, and if it counted from
+        # here, workers that hang at the same time would be found after one time-out each.
         deadline, heartbeat = self.sent_at + self._seconds, self.sent_at + interval
         try:
             while True:
@@ -206,6 +214,7 @@ class Channel:
                 except TimeoutError:
                     if time.monotonic() >= deadline:
                         raise
+                # Only the wait for the first byte has heartbeats: an object is on its way after it.
                 on_wait()
                 heartbeat = time.monotonic() + interval
             self._connection.settimeout(max(deadline - time.monotonic(), _MOMENT))
@@ -224,6 +233,7 @@ class Channel:
         if isinstance(error, TimeoutError):
             reason = f"did not answer within {self.worker.limit}"
         else:
+            # The kernel closes the sockets of a process before the owner can see how it ended.
             reason = self.worker.wait_for_end(_END_SECONDS) or "closed its connection"
         if not self.worker.has_started:
             reason += ", before it had made its environments"
@@ -241,9 +251,11 @@ class Channel:
 def kill_workers(workers):
     """Kills workers. Those that still run print their stacks first, so that the log shows where they hang."""
     hanging = [worker for worker in workers if not worker.is_reaped() and not worker.wait_for_end(0)]
+    # All print at the same time, so that they are waited for once.
     for worker in hanging:
         worker.dump_stacks()
     if hanging:
         time.sleep(_DUMP_SECONDS)
+    # Also workers that have ended: processes that their environments started may still run.
     for worker in workers:
         worker.kill()

@@ -352,7 +352,9 @@ def test_auto_steps_what_cannot_be_pickled_in_this_process():
     ],
 )
 def test_auto_tries_the_constructor_in_a_worker(monkeypatch, act, error, message):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
+    monkeypatch.setattr(
+        "alf.workers.shared_workers._CLOSE_SECONDS", 0.1
+    )  # The worker sleeps, so it cannot close.
     with pytest.raises(error, match=message):
         timeout = 0.3 if act is envs.sleep_for_long else 60.0
         build_python_env([functools.partial(CountEnv, at=0, act=act)], start_timeout=timeout, max_restarts=0)
@@ -360,7 +362,7 @@ def test_auto_tries_the_constructor_in_a_worker(monkeypatch, act, error, message
 
 @pytest.mark.parametrize("act", [envs.end_process, envs.sleep_for_long])
 def test_auto_chooses_workers_for_an_environment_that_ends_or_hangs_in_its_trial(monkeypatch, act):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 0.1)
     env = build_python_env([functools.partial(CountEnv, at=1, act=act)], step_timeout=0.3, max_restarts=0)
     assert isinstance(env._batch, WorkerPool)
     env.close()

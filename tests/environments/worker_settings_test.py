@@ -72,7 +72,9 @@ def test_max_random_steps():
 
 
 def test_start_timeout(monkeypatch):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
+    monkeypatch.setattr(
+        "alf.workers.shared_workers._CLOSE_SECONDS", 0.1
+    )  # The worker sleeps, so it cannot close.
     make = functools.partial(CountEnv, at=0, act=envs.sleep_for_long)
     with pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"):
         with bound([make], start_timeout=0.3, max_restarts=0):
@@ -194,7 +196,7 @@ def test_workers(monkeypatch):
     "at, setting", [(0, "start_timeout"), (1, "step_timeout")], ids=["start_timeout", "step_timeout"]
 )
 def test_the_trial_of_auto_has_the_limits_too(monkeypatch, at, setting):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 0.1)
     make = functools.partial(CountEnv, at=at, act=envs.sleep_for_long)
     start = time.monotonic()
     # A constructor that hangs is an error; after a trial step that hangs the environments step in workers.
