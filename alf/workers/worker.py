@@ -70,7 +70,7 @@ class Worker:
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
         threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
         # SIGUSR1 would end a worker that has no handler yet. The worker inherits that it is blocked, and
-        # unblocks it once it has a handler. Here only the mask of this thread changes, until the worker runs.
+        # unblocks it once it has a handler. Only the mask of this thread changes, and only meanwhile.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
             # Closes the worker's ends, of which it has copies. With a copy here the stream would not end when
