@@ -19,6 +19,7 @@ from absl import app, flags
 
 from alf.algorithms import ImpalaAlgorithm
 from alf.distributed.cluster import connect
+from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
@@ -84,7 +85,10 @@ def make_collectors(answer, specs, num_collectors):
             make_sleeping, _BATCH_SIZE.value, _OBSERVATION_DIM.value, _STEP_MS.value / 1000
         )
     joined = _MAX_JOINED.value
-    return RayCollectors(make, specs, num_collectors, num_envs=1, num_cpus=0, max_joined_answers=joined)
+    settings = CollectorSettings(num_cpus=0)
+    return RayCollectors(
+        make, specs, num_collectors, num_envs=1, max_joined_answers=joined, settings=settings
+    )
 
 
 def make_driver(num_collectors):

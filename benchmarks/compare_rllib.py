@@ -36,7 +36,7 @@ def alf_command(workers):
         "Experiment.num_collectors": workers,
         "Experiment.unroll_length": _UNROLL_LENGTH.value,
         "RayCollectors.num_envs": 1,
-        "RayCollectors.num_cpus": 0,  # they share the cores that there are
+        "CollectorSettings.num_cpus": 0,  # they share the cores that there are
         "alf.environments.load.batch_size": _ENVS.value,
     }
     command = [sys.executable, "-m", "alf.bin.benchmark", "--gin_file=examples/impala_cartpole.gin"]

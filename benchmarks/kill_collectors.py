@@ -40,7 +40,7 @@ SlowSteps.ms = {step_ms}
 Experiment.num_envs = 0
 Experiment.num_collectors = {collectors}
 RayCollectors.num_envs = 1
-RayCollectors.max_restarts = 1_000_000  # far more losses than a run should have
+CollectorSettings.max_restarts = 1_000_000  # far more losses than a run should have
 """
 
 

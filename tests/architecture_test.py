@@ -12,8 +12,8 @@ MODULES = sorted((ROOT / "alf").rglob("*.py"))
 LAYERS = [
     {"version", "errors"},
     {"core"},
-    {"workers"},
     {"config"},
+    {"workers"},
     {"data_structures", "schedules", "callback"},
     {"ops"},
     {"networks", "replay", "environments"},

@@ -1,14 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Drivers and trainers for tests: each setting as an argument, whatever object it belongs to."""
+"""Parts of a run for tests: each setting is an argument, whatever object it belongs to."""
 
 import dataclasses
 import functools
 
+from alf.distributed.collector_settings import CollectorSettings
+from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import DriverSettings, Monitoring
+from alf.environments import PythonEnvironment
 from alf.training import Trainer
 from alf.training.checkpoints import Checkpoints
 from alf.training.evaluations import Evaluations
 from alf.training.summaries import Summaries
+from alf.workers import WorkerSettings
 
 # By the argument of `build_trainer`: which of the trainer's parts it belongs to, and its name there.
 PARTS = {
@@ -20,6 +24,24 @@ PARTS = {
 }
 
 
+def take_fields(kind, kwargs):
+    """Removes the fields of a dataclass from a dict; returns the object with these values."""
+    fields = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{key: kwargs.pop(key) for key in fields & kwargs.keys()})
+
+
+def build_python_env(*args, **kwargs):
+    """Makes a `PythonEnvironment`; arguments that are fields of `WorkerSettings` go there."""
+    workers = take_fields(WorkerSettings, kwargs)
+    return PythonEnvironment(*args, workers=workers, **kwargs)
+
+
+def build_collectors(*args, **kwargs):
+    """Makes `RayCollectors`; arguments that are fields of `CollectorSettings` go there."""
+    settings = take_fields(CollectorSettings, kwargs)
+    return RayCollectors(*args, settings=settings, **kwargs)
+
+
 def build_driver(driver_class, envs, learner, **kwargs):
     """Makes a driver; arguments that are fields of `DriverSettings` or `Monitoring` go there.
 
@@ -28,8 +50,7 @@ def build_driver(driver_class, envs, learner, **kwargs):
         envs, learner, **kwargs: the arguments.
     """
     for name, kind in (("settings", DriverSettings), ("monitoring", Monitoring)):
-        fields = {field.name for field in dataclasses.fields(kind)}
-        kwargs[name] = kind(**{key: kwargs.pop(key) for key in fields & kwargs.keys()})
+        kwargs[name] = take_fields(kind, kwargs)
     return driver_class(envs, learner, **kwargs)
 
 

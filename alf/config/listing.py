@@ -102,24 +102,19 @@ def _find_named(name):
 
 @functools.cache
 def _read_texts(function):
-    """Returns a dict from parameter to its text in the docstring of a function, a class or its base classes.
-
-    The section of a named tuple's fields is "Attributes:".
-    """
+    """Returns a dict from parameter to its text in the docstrings of a function, a class and its bases."""
     texts = {}
     bases = reversed(inspect.getmro(function)) if inspect.isclass(function) else [function]
     for base in bases:
         for part in (base, getattr(base, "__init__", None)) if inspect.isclass(base) else (base,):
             texts.update(parse_args(part.__doc__ or ""))
-        if inspect.isclass(base) and issubclass(base, tuple):
-            texts.update(parse_args(base.__doc__ or "", "Attributes"))
     return texts
 
 
-def parse_args(docstring, title="Args"):
+def parse_args(docstring):
     """Returns a dict from parameter to text of the sections "Args:" and "Keyword Args:" of a docstring."""
     texts = {}
-    pattern = rf"^ *(?:\w+ )?{title}:\n((?: .*\n?|\n)*)"
+    pattern = r"^ *(?:\w+ )?Args:\n((?: .*\n?|\n)*)"
     for section in re.findall(pattern, inspect.cleandoc(docstring), re.MULTILINE):
         # An entry begins at the indent of the section; its other lines are indented farther.
         for entry in re.split(r"\n(?=\S)", textwrap.dedent(section).strip("\n")):

@@ -169,7 +169,7 @@ def bind_arguments(make: functools.partial) -> functools.partial:
     Returns:
         a `functools.partial`; `make` itself if gin does not know its callable.
     """
-    from alf.workers import can_pickle  # here: a command's --help needs none of the packages of workers
+    from alf.core.pickling import can_pickle  # here: the --help of a command does not need cloudpickle
 
     entry, scope = _find_entry(make.func)
     if entry is None:

@@ -7,15 +7,32 @@ Whatever reads a saved configuration renews it first. To rename a setting is to 
 import re
 
 _DRIVERS = ("AsyncOffPolicyDriver", "SyncOffPolicyDriver")
-_MOVED = {
-    "DriverSettings": (
-        *("num_actor_queues", "actor_queue_cap", "learn_queue_cap", "max_waiting_batches", "actor_device"),
-        *("max_unroll_length", "parameter_update_period", "sticky", "one_env_at_a_time", "start_spread"),
+# Settings that have become fields of an object: its class, the classes that had them as arguments, the names.
+_MOVED = (
+    (
+        "DriverSettings",
+        _DRIVERS,
+        ("num_actor_queues", "actor_queue_cap", "learn_queue_cap", "max_waiting_batches", "actor_device")
+        + ("max_unroll_length", "parameter_update_period", "sticky", "one_env_at_a_time", "start_spread"),
     ),
-    "Monitoring": (
-        *("observers", "metrics", "statistics_ctor", "stop_timeout", "stall_timeout", "on_stall"),
+    (
+        "Monitoring",
+        _DRIVERS,
+        ("observers", "metrics", "statistics_ctor", "stop_timeout", "stall_timeout", "on_stall"),
     ),
-}
+    (
+        "WorkerSettings",
+        ("PythonEnvironment",),
+        ("start_timeout", "step_timeout", "max_restarts", "restart_period", "pin_workers")
+        + ("single_threaded", "worker_nice", "max_concurrent_starts", "heartbeat_interval"),
+    ),
+    (
+        "CollectorSettings",
+        ("RayCollectors",),
+        ("num_cpus", "num_gpus", "resources", "placement", "learner_num_cpus", "learner_num_gpus")
+        + ("max_restarts", "restart_period", "timeout", "start_timeout"),
+    ),
+)
 _RENAMED = {
     "Trainer.checkpoint_interval": "Checkpoints.interval",
     "Trainer.max_to_keep": "Checkpoints.max_to_keep",
@@ -24,10 +41,10 @@ _RENAMED = {
     "Trainer.custom_summary": "Summaries.custom",
 }
 _NAMES = _RENAMED | {
-    f"{driver}.{name}": f"{owner}.{name}"
-    for owner, names in _MOVED.items()
+    f"{before}.{name}": f"{owner}.{name}"
+    for owner, all_before, names in _MOVED
+    for before in all_before
     for name in names
-    for driver in _DRIVERS
 }
 # Values that have become settings of their own.
 _VALUES = {

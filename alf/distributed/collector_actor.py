@@ -27,13 +27,13 @@ class CollectorActor:
 
         Returns:
             the answer, and the id of the node where it is, a string. They are two objects of Ray. The second
-            is
-            so small that Ray sends it at once: so the learner knows of the answer before it fetches it.
+            is so small that Ray sends it at once: so the learner knows of the answer before it fetches it.
         """
         import ray  # here, because ALF works without it
 
         if self._collector is None:
             self._collector = make_here(self._make_collector, self._import_paths)
+        # Lists of references are equal if they refer to the same object.
         is_new, self._weights = weights != self._weights, weights
         answer = self._collector.collect(ray.get(weights[0]) if is_new else None)
         answer = answers.compress(answer) if self._compresses else answer

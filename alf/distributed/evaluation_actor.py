@@ -19,9 +19,8 @@ class EvaluationActor:
 
     def start(self):
         """Makes the environments and the function that evaluates."""
-        os.environ["TF_NUM_INTRAOP_THREADS"] = (
-            "1"  # Other processes need the cores, and evaluation may be slow.
-        )
+        # Other processes need the cores, and evaluation may be slow. TensorFlow reads it when it starts.
+        os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
         self._evaluate = make_here(self._make_evaluate, self._import_paths)
 
     def evaluate(self, weights):

@@ -12,21 +12,14 @@ from typing import Annotated, Literal
 import cloudpickle
 import numpy as np
 
-from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.settings import Role, Timeout, configurable
+from alf.config.kinds import PositiveInt
+from alf.config.settings import Role, configurable
 from alf.core.restart_limit import RestartLimit
 from alf.distributed import answers
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
-from alf.distributed.ray_process import (
-    Placement,
-    Resource,
-    Resources,
-    actor_options,
-    first_line,
-    is_ready,
-    raised,
-)
+from alf.distributed.collector_settings import CollectorSettings
+from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
 from alf.distributed.reservation import Reservation
 from alf.distributed.transfers import LostError, Request, Transfers
 from alf.drivers.collector import Collector
@@ -58,17 +51,7 @@ class RayCollectors(Collectors):
             at most. Answers that come while one is on its way to the learner travel together after it. 1:
             each answer travels by itself.
         compress: whether integers and bools, such as images, travel compressed by level 1 of zlib.
-        num_cpus, num_gpus: numbers, at least 0, that each collector occupies in the cluster.
-        resources: dict of numbers by the cluster's own names that each collector occupies; or None.
-        placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
-        learner_num_cpus, learner_num_gpus: numbers of CPUs and GPUs of this process's node that collectors
-            do not get, because this process uses them (`Reservation`).
-        max_restarts, restart_period: a collector that dies is replaced. The run ends after more than
-            `max_restarts` replacements within `restart_period` seconds, or if one collector was started 3
-            times in a row and did not answer within `start_timeout`.
-        timeout: seconds after which a collector that does not answer is replaced, too.
-        start_timeout: the same for the first answer. Before it, Ray starts the process, TensorFlow is
-            imported and the environments are made.
+        settings: `CollectorSettings`; None takes the defaults.
 
     Raises:
         ConfigError: if a setting is wrong, Ray is not installed, or no cluster answers.
@@ -87,16 +70,7 @@ class RayCollectors(Collectors):
         weights_dtype: Annotated[Literal["float32", "float16", "bfloat16"], Role.ADJUSTABLE] = "float32",
         max_joined_answers: Annotated[PositiveInt, Role.EXECUTION] = 1,
         compress: Annotated[bool, Role.EXECUTION] = False,
-        num_cpus: Resource = 1,
-        num_gpus: Resource = 0,
-        resources: Resources = None,
-        placement: Placement = "SPREAD",
-        learner_num_cpus: Resource = 0,
-        learner_num_gpus: Resource = 0,
-        max_restarts: Annotated[NonNegativeInt, Role.EXECUTION] = 10,
-        restart_period: Timeout = 600.0,
-        timeout: Timeout = 300.0,
-        start_timeout: Timeout = 300.0,
+        settings: Annotated[CollectorSettings | None, Role.EXECUTION] = None,
     ) -> None:
         self.num_unrolls = num_unrolls or num_envs
         if self.num_unrolls > num_envs:
@@ -104,8 +78,7 @@ class RayCollectors(Collectors):
                 f"RayCollectors.num_unrolls is {num_unrolls}, more than num_envs = {num_envs}: a collector "
                 "would wait for several unrolls of the same environment"
             )
-        self._options = actor_options(num_cpus, num_gpus, resources, placement)
-        self._timeout, self._start_timeout = timeout, start_timeout
+        self._settings = settings = settings or CollectorSettings()
         self.specs = specs
         self.num_collectors = num_collectors
         self.num_envs = num_collectors * num_envs
@@ -115,10 +88,11 @@ class RayCollectors(Collectors):
         self._make_collector = make_collector
         self._first_env_index = first_env_index
         self._envs_of_each = num_envs
-        self._restarts = RestartLimit(max_restarts, restart_period)
+        self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
         self._ray = connect()
-        self._reservation = Reservation(learner_num_cpus, learner_num_gpus)
-        self._transfers = Transfers(self._ray, max_joined_answers, compress, self._timeout)
+        # Before a collector starts, so that Ray starts none on what is reserved.
+        self._reservation = Reservation(settings.learner_num_cpus, settings.learner_num_gpus)
+        self._transfers = Transfers(self._ray, max_joined_answers, compress, settings.timeout)
         # Aggregators compress after they have joined, so collectors do not.
         self._collectors_compress = compress and max_joined_answers == 1
         self._weights = None  # a list with Ray's reference of the newest weights
@@ -136,11 +110,12 @@ class RayCollectors(Collectors):
 
     def publish(self, weights):
         # Ray fetches an argument before it calls, but not a reference inside a list: a collector that has
-        # these weights already never fetches them again.
+        # these weights already never fetches them again. A new list, because the collectors' thread may send
+        # the last one at this moment. Ray frees weights once no list, here or in a collector, refers to them.
         self._weights = [self._ray.put(weights)]
 
     def start(self, unroll_length):
-        self._settings = dict(unroll_length=unroll_length, num_unrolls=self.num_unrolls)
+        self._unrolls = dict(unroll_length=unroll_length, num_unrolls=self.num_unrolls)
         self._actors = [self._start_actor(index) for index in range(self.num_collectors)]
 
     def request(self, index):
@@ -157,11 +132,14 @@ class RayCollectors(Collectors):
                 # Each actor is replaced once: the loss of an earlier answer may have replaced it already.
                 if request.actor is self._actors[request.index]:
                     self._replace(request.index, error.reason)
+                # `_replace` repeats only the requests that wait; this one was taken out of them.
                 self.request(request.index)
             return None
 
     def _receive(self, timeout):
         """Waits until a collector has answered, or an answer has arrived; returns what `receive` does."""
+        # Only the oldest request of each, as no later one is answered before it. And the node instead of the
+        # answer: Ray copies what is waited for to this machine, and `Transfers` says when that may happen.
         oldest = {requests[0].node: requests for requests in self._requests if requests}
         arrivals = self._transfers.references()
         waited_for = [*oldest, *arrivals]
@@ -174,6 +152,7 @@ class RayCollectors(Collectors):
             if reference in oldest:
                 self._take_notice(oldest[reference].popleft())
         lanes = [arrivals[reference] for reference in ready if reference in arrivals]
+        # One at a time, so that it is in the queues, and its collector works again, before the next is taken.
         return self._drop_stale(*self._transfers.take(lanes[0])) if lanes else None
 
     def _drop_stale(self, requests, arrays):
@@ -202,6 +181,7 @@ class RayCollectors(Collectors):
 
     def close(self):
         actors, self._actors = self._actors, []
+        # Killed and not called: an actor that hangs would never come to the call.
         for actor in actors:
             self._ray.kill(actor)
         self._transfers.close()
@@ -209,17 +189,20 @@ class RayCollectors(Collectors):
 
     def _start_actor(self, index):
         first_env = self._first_env_index + index * self._envs_of_each
-        kwargs = dict(self._settings, first_env_id=first_env * self.specs.batch_size)
+        kwargs = dict(self._unrolls, first_env_id=first_env * self.specs.batch_size)
         arguments = index, self._counts[index], self._envs_of_each
         make = functools.partial(self._make_collector, *arguments, **kwargs)
-        actor_class = self._ray.remote(**self._options)(CollectorActor)
+        own = self._settings
+        options = actor_options(own.num_cpus, own.num_gpus, own.resources, own.placement)
+        actor_class = self._ray.remote(**options)(CollectorActor)
+        # As bytes, because Ray would unpickle it, and so import TensorFlow, before the actor has hidden GPUs.
         return actor_class.remote(cloudpickle.dumps(make), sys.path, self._collectors_compress)
 
     def _check_late(self):
         """Raises LostError if a collector or a transfer has not answered within the time-out."""
         now = time.monotonic()
         for index, (requests, last_answer) in enumerate(zip(self._requests, self._last_answers, strict=True)):
-            timeout = self._start_timeout if last_answer is None else self._timeout
+            timeout = self._settings.start_timeout if last_answer is None else self._settings.timeout
             # The time counts from the last answer: a slow learner asks late for an answer that came in time.
             is_late = requests and max(requests[0].since, last_answer or 0.0) < now - timeout
             if is_late and not is_ready(self._ray, requests[0].node):
@@ -236,6 +219,7 @@ class RayCollectors(Collectors):
         """Replaces a collector, and gives its successor as many requests as it had."""
         # First, because it raises if there were too many.
         self._restarts.count_restart(f"{self._name(index)} {reason}", EnvError)
+        # It may only be late: it must not send unrolls of the same environments beside its successor.
         self._ray.kill(self._actors[index])
         self._counts[index] += 1
         self._last_answers[index] = None

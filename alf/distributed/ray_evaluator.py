@@ -66,9 +66,11 @@ class RayEvaluator:
             Exception: an error that the environments raised.
             EnvError: if the process was lost more than `max_restarts` times, or after `stop`.
         """
+        # Of this evaluation only, because a run of weeks may lose a process now and then.
         num_restarts = 0
         while True:
             try:
+                # Once it has started, this returns at once.
                 self._receive(self._started, self._start_timeout)
                 return self._receive(self._actor.evaluate.remote(weights), self._timeout)
             except _LostError as loss:
@@ -76,6 +78,7 @@ class RayEvaluator:
                     raise EnvError(f"{loss}; RayEvaluator.max_restarts={num_restarts} is reached") from None
                 num_restarts += 1
                 logging.warning("%s: restart %d of %d", loss, num_restarts, self._max_restarts)
+            # It may only be late, and would keep what its successor needs.
             self._ray.kill(self._actor)
             self._start_actor()
 
@@ -94,6 +97,7 @@ class RayEvaluator:
     def _receive(self, reference, timeout):
         """Waits for an answer and returns it; raises `_LostError` if none comes."""
         ready, _ = self._ray.wait([reference], timeout=timeout)
+        # Before anything else: a killed process has "answered", with an error.
         if self._is_stopping:
             raise EnvError("the evaluation was stopped")
         if not ready:

@@ -38,9 +38,8 @@ def hide_gpus():
     """Hides all GPUs from an actor without any: TensorFlow takes the memory of all GPUs that it sees."""
     import ray  # here, because ALF works without it
 
-    if (
-        not ray.get_runtime_context().get_accelerator_ids().get("GPU")
-    ):  # Ray hides GPUs only from actors with some of them.
+    # Ray hides GPUs only from actors with some of them.
+    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
@@ -52,6 +51,7 @@ def make_here(make, import_paths):
         import_paths: `sys.path` of the learner's process; entries that `sys.path` lacks here are added.
     """
     hide_gpus()  # before the callable imports TensorFlow
+    # At the end: where this node has a package itself, that one counts.
     sys.path += [path for path in import_paths if path not in sys.path]
     return cloudpickle.loads(make)()
 
@@ -75,6 +75,7 @@ class AfterTensorFlow:
 
 def is_ready(ray, reference):
     """Whether Ray has the object, or the error, that a reference stands for."""
+    # With a time-out of 0 Ray looks and does not wait.
     return bool(ray.wait([reference], timeout=0)[0])
 
 

@@ -15,7 +15,8 @@ class Reservation:
     nothing occupies them in Ray's books. With numbers of 0 nothing is reserved.
 
     Args:
-        num_cpus, num_gpus: `RayCollectors.learner_num_cpus` and `learner_num_gpus`, numbers of at least 0.
+        num_cpus, num_gpus: numbers of at least 0, `learner_num_cpus` and `learner_num_gpus` of
+            `CollectorSettings`.
 
     Raises:
         ConfigError: if a number is wrong, the node has fewer, or they do not become free within 60 s.
@@ -33,11 +34,12 @@ class Reservation:
         options = dict(num_cpus=num_cpus, num_gpus=num_gpus, scheduling_strategy=node)
         self._actor = ray.remote(**options)(_Idle).remote()
         try:
+            # An answer means that Ray has counted them as taken.
             ray.get(self._actor.answer.remote(), timeout=_SECONDS)
         except ray.exceptions.RayError as error:
             self.close()
             raise ConfigError(
-                f"RayCollectors.learner_num_cpus is {num_cpus:g}, learner_num_gpus {num_gpus:g}: "
+                f"CollectorSettings.learner_num_cpus is {num_cpus:g}, learner_num_gpus {num_gpus:g}: "
                 f"{_explain(error, ray.exceptions)}"
             ) from None
 

@@ -93,6 +93,7 @@ class Transfers:
     def check(self):
         """Raises LostError if a transfer takes longer than the time-out."""
         latest = time.monotonic() - self._timeout
+        # `_lose` changes the dict, which ends the loop. The next call finds other late transfers.
         for lane, transfer in self._transfers.items():
             if transfer.since < latest and not is_ready(self._ray, transfer.reference):
                 raise self._lose(lane, f"has sent nothing for {self._timeout:g} s")
@@ -109,6 +110,8 @@ class Transfers:
         requests = [waiting.popleft() for _ in range(min(len(waiting), self._max_joined))]
         reference = requests[0].answer
         if self._max_joined > 1:
+            # References as arguments: the aggregator reads the answers in the shared memory of its node, and
+            # only the joined one travels.
             reference = self._aggregator(lane).join.remote(*[request.answer for request in requests])
         self._transfers[lane] = _Transfer(reference, requests, time.monotonic())
 
@@ -122,6 +125,7 @@ class Transfers:
 
     def _lose(self, lane, reason):
         """Ends the transfer of a lane and kills its aggregator, which may hang; returns the LostError."""
+        # Its other answers wait in the lane, not in the aggregator: the next transfer makes a new one.
         if lane in self._aggregators:
             self._ray.kill(self._aggregators.pop(lane))
         requests = self._transfers[lane].requests
@@ -131,6 +135,7 @@ class Transfers:
     def _aggregator(self, node):
         """Returns the aggregator on a node. If it dies, Ray starts it again and repeats its work."""
         if node not in self._aggregators:
+            # Soft, so that it can start elsewhere once the node is lost; without a CPU, so that it has room.
             near = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
             actor_class = self._ray.remote(
                 num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=near

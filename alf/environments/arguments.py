@@ -4,12 +4,10 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from alf.config.kinds import Above, AtMost, NonNegativeInt
+from alf.config.kinds import NonNegativeInt
 from alf.config.settings import Role
-from alf.workers.worker import MAX_SECONDS
 
 NumWorkers = Annotated[NonNegativeInt | Literal["auto"], Role.EXECUTION]
 NumThreads = Annotated[NonNegativeInt, Role.EXECUTION]
 RenderMode = Annotated[Literal["rgb_array"] | None, Role.EXECUTION]
 InfoKeys = Annotated[Sequence[str], Role.MEASUREMENT]
-WorkerTimeout = Annotated[float, Above(0), AtMost(MAX_SECONDS), Role.EXECUTION]  # seconds

@@ -179,9 +179,8 @@ class EnvironmentWrapper(BatchedEnvironment):
         super().__init__(env.batch_size, *specs, getattr(env, "info_keys", ()))
 
     def __getattr__(self, name: str) -> Any:
-        if (
-            name == "_env"
-        ):  # It is missing while the object is copied or unpickled: without this, endless recursion.
+        # It is missing while the object is copied or unpickled: without this, endless recursion.
+        if name == "_env":
             raise AttributeError(name)
         return getattr(self._env, name)
 

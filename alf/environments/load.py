@@ -14,6 +14,7 @@ import gymnasium
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.registry import bind_arguments, find_lost_binding
 from alf.config.settings import Seed, configurable
+from alf.core.pickling import can_pickle
 from alf.environments.arguments import InfoKeys, NumWorkers, RenderMode
 from alf.environments.atari import load_atari
 from alf.environments.envpool import load_envpool
@@ -21,7 +22,7 @@ from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, import_extra
-from alf.workers import can_pickle, make_rendered, takes_argument
+from alf.workers import make_rendered, takes_argument
 from alf.workers.games import make_game
 from alf.workers.info import check_info_keys
 
@@ -72,8 +73,7 @@ def load(
 
     Gin's bindings of the callable, or of the constructor that an id names, reach worker processes as
     arguments: `Mine.limit = 7`, `eval/Mine.limit = 7`, `Mine.inner = @Other()`. Functions that the
-        constructor
-    calls find no gin configuration there.
+    constructor calls find no gin configuration there.
 
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.

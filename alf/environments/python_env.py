@@ -14,15 +14,16 @@ import numpy as np
 import tensorflow as tf
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.settings import Role, Seed, Timeout, configurable
+from alf.config.settings import Role, Seed, configurable
 from alf.core.array_spec import ArraySpec
+from alf.core.pickling import can_pickle
 from alf.core.randomness import spawn_seeds
 from alf.data_structures import EnvStep
-from alf.environments.arguments import InfoKeys, NumWorkers, WorkerTimeout
+from alf.environments.arguments import InfoKeys, NumWorkers
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError
-from alf.workers import EnvBatch, WorkerPool, WorkerSettings, can_pickle
+from alf.workers import EnvBatch, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
@@ -55,15 +56,13 @@ class PythonEnvironment(BatchedEnvironment):
             Equal `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
-        start_timeout, step_timeout, max_restarts, restart_period: settings of `alf.workers.WorkerSettings`.
-        pin_workers, single_threaded, worker_nice: settings of `alf.workers.WorkerSettings`.
-        max_concurrent_starts, heartbeat_interval: settings of `alf.workers.WorkerSettings`.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
             the entry "b" of the dict "a". A key may be absent in a step (docs/metrics.md).
         num_splits: int, k, which divides B. Above 1 this is the first of k batched environments, each of
             B / k of the single ones in their order, which all the workers share: they step one of them while
             the policy answers another one. At most B / k workers, at least one; "auto" means one for each
             core. Worker processes and errors count the environments from 0 to B - 1.
+        workers: `alf.workers.WorkerSettings`; None takes the defaults.
 
     Attributes:
         splits: list of the k batched environments. Each is used by one thread, and closed by itself.
@@ -80,39 +79,22 @@ class PythonEnvironment(BatchedEnvironment):
         seed: Seed = None,
         num_workers: NumWorkers = "auto",
         max_random_steps: NonNegativeInt = 0,
-        start_timeout: WorkerTimeout = 120.0,
-        step_timeout: WorkerTimeout = 60.0,
-        max_restarts: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
-        restart_period: Timeout = 600.0,
-        pin_workers: Annotated[bool, Role.EXECUTION] = False,
-        single_threaded: Annotated[bool, Role.EXECUTION] = True,
         info_keys: InfoKeys = (),
-        worker_nice: Annotated[NonNegativeInt, Role.EXECUTION] = 0,
-        max_concurrent_starts: Annotated[PositiveInt | None, Role.EXECUTION] = None,
-        heartbeat_interval: WorkerTimeout = 20.0,
         num_splits: PositiveInt = 1,
+        workers: Annotated[WorkerSettings | None, Role.EXECUTION] = None,
     ) -> None:
         env_fns = list(env_fns)
         if not env_fns:
             raise ConfigError("PythonEnvironment.env_fns is empty: there must be at least one environment")
-        settings = WorkerSettings(
-            start_timeout=start_timeout,
-            step_timeout=step_timeout,
-            max_restarts=max_restarts,
-            restart_period=restart_period,
-            pin_workers=pin_workers,
-            single_threaded=single_threaded,
-            worker_nice=worker_nice,
-            max_concurrent_starts=max_concurrent_starts,
-            heartbeat_interval=heartbeat_interval,
-        )
-        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)  # Before workers start.
-        num_workers = _choose_num_workers(num_workers, env_fns, settings, num_splits)
+        workers = workers or WorkerSettings()
+        # Before workers start, so that a wrong setting costs no time and leaves no process.
+        info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
+        num_workers = _choose_num_workers(num_workers, env_fns, workers, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0:
             batches = [EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)]
         else:
-            jobs = env_fns, seeds, num_workers, max_random_steps, settings, info_keys
+            jobs = env_fns, seeds, num_workers, max_random_steps, workers, info_keys
             batches = WorkerPool(*jobs, num_splits).splits
         self._batch, layout = batches[0], batches[0].layout
         try:
@@ -161,6 +143,7 @@ class PythonEnvironment(BatchedEnvironment):
 
     def get_info(self) -> dict[str, np.ndarray]:
         """Returns the info of the last reset or step: a dict with float32 [B] for each of the `info_keys`."""
+        # A copy, because the next step writes into this memory.
         return dict(zip(self.info_keys, self._batch.arrays.info.T.copy(), strict=True))
 
     def close(self) -> None:
@@ -173,6 +156,7 @@ class PythonEnvironment(BatchedEnvironment):
 
     def _copy_for(self, batch):
         """Returns an environment that differs only in its batch."""
+        # Shallow: specs and converters are never changed, so the threads of all splits may use them.
         env = copy.copy(self)
         env._batch = batch
         return env

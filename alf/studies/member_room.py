@@ -22,13 +22,16 @@ def find_helpers():
     experiment, trainer = _read("Experiment"), _read("Trainer")
     helpers = collections.Counter()
     if count := _resolve(experiment, "num_collectors", 0):
-        settings = _read_referred(experiment, "collectors_ctor", "RayCollectors")
+        collectors = _find_referred(experiment, "collectors_ctor", "RayCollectors")
+        # The call in a scope makes its settings in the same scope.
+        usual = "/".join([*collectors.split("/")[:-1], "CollectorSettings"])
+        settings = _read(_find_referred(_read(collectors), "settings", usual))
         helpers.update({name: count * number for name, number in _list_occupied(settings).items()})
         helpers["CPU"] += _resolve(settings, "learner_num_cpus", 0)
         helpers["GPU"] += _resolve(settings, "learner_num_gpus", 0)
-    evaluator = _read_referred(trainer, "evaluator_ctor", "Evaluator")
+    evaluator = _read(_find_referred(trainer, "evaluator_ctor", "Evaluator"))
     if trainer.get("evaluator_ctor") is not None and _resolve(evaluator, "place", "thread") == "cluster":
-        helpers.update(_list_occupied(_read_referred(evaluator, "cluster_ctor", "RayEvaluator")))
+        helpers.update(_list_occupied(_read(_find_referred(evaluator, "cluster_ctor", "RayEvaluator"))))
     return dict(helpers)
 
 
@@ -54,7 +57,7 @@ def request_resources(total, population, num_members, helpers):
         raise ConfigError(
             f"Experiment.num_collectors, Evaluator.place: the cluster lacks room for {helpers}, the "
             f"collectors and the evaluation of each of {num_members} members, beside the members: lower "
-            "RayCollectors.num_cpus, RayEvaluator.num_cpus or Population.num_cpus"
+            "CollectorSettings.num_cpus, RayEvaluator.num_cpus or Population.num_cpus"
         )
     if not room:
         raise ConfigError(
@@ -64,7 +67,7 @@ def request_resources(total, population, num_members, helpers):
 
 
 def _list_occupied(settings):
-    """Returns the resources of one process from the bindings of `RayCollectors` or `RayEvaluator`."""
+    """Returns the resources of one process from the bindings of `CollectorSettings` or `RayEvaluator`."""
     numbers = {"CPU": _resolve(settings, "num_cpus", 1), "GPU": _resolve(settings, "num_gpus", 0)}
     return numbers | (_resolve(settings, "resources", None) or {})
 
@@ -74,11 +77,11 @@ def _read(name):
     return gin.get_bindings(name, resolve_references=False)
 
 
-def _read_referred(bindings, name, usual):
-    """Returns the bindings of `usual`, in the scope of the reference if a parameter refers to it."""
+def _find_referred(bindings, name, usual):
+    """Returns `usual`, or the name with other scopes by which a parameter refers to the same class."""
     reference = bindings.get(name)
-    is_usual = getattr(reference, "selector", "").rpartition(".")[2] == usual
-    return _read(reference.scoped_selector if is_usual else usual)
+    is_usual = getattr(reference, "selector", "").rpartition(".")[2] == usual.rpartition("/")[2]
+    return reference.scoped_selector if is_usual else usual
 
 
 def _resolve(bindings, name, default):

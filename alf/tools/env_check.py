@@ -13,15 +13,17 @@ import numpy as np
 
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import checked
-from alf.environments.arguments import InfoKeys, WorkerTimeout
+from alf.core.pickling import can_pickle
+from alf.environments.arguments import InfoKeys
 from alf.environments.load import find_env_fn, has_vector_entry
 from alf.environments.python_env import MESSAGE_SECONDS, find_num_workers
 from alf.errors import ConfigError
 from alf.tools.env_hints import find_hints
-from alf.workers import WorkerError, WorkerPool, WorkerSettings, can_pickle
+from alf.workers import WorkerError, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
 from alf.workers.inspector import Inspector
 from alf.workers.watched_thread import WatchedThread
+from alf.workers.worker_settings import WorkerTimeout
 
 
 class CallCost(NamedTuple):

@@ -13,7 +13,6 @@ from alf.networks.images import channel_axis, is_image
 from alf.workers import WorkerSettings
 
 _LARGE = 10.0  # larger numbers should be scaled; it is also the limit of the normalizers' results
-_SETTINGS = WorkerSettings()
 
 
 def find_hints(seen, batch_size, num_workers):
@@ -103,14 +102,15 @@ def _find_timeouts(seen, batch_size, num_workers):
     """Yields hints about time-outs that a worker may reach with its share of the environments."""
     share = math.ceil(batch_size / max(num_workers, 1))
     slowest = share * max([*seen.step_seconds, *seen.reset_seconds], default=0.0)
-    for name, seconds, default in (
-        ("step_timeout", slowest, _SETTINGS.step_timeout),
-        ("start_timeout", share * seen.make_seconds, _SETTINGS.start_timeout),
+    settings = WorkerSettings()
+    for name, seconds, limit in (
+        ("step_timeout", slowest, settings.step_timeout),
+        ("start_timeout", share * seen.make_seconds, settings.start_timeout),
     ):
         # Half of the limit already: steps in training may be slower, because workers share the cores.
-        if num_workers and seconds > default / 2:
+        if num_workers and seconds > limit / 2:
             what = "to step or reset" if name == "step_timeout" else "to make"
             yield (
                 f"a worker may need {seconds:.0f} s {what} its {share} environments: "
-                f"PythonEnvironment.{name} = {math.ceil(4 * seconds)}"
+                f"WorkerSettings.{name} = {math.ceil(4 * seconds)}"
             )

@@ -8,15 +8,14 @@ each, and would need 4 s and 590 MiB with TensorFlow.
 from alf.workers.env_batch import EnvBatch
 from alf.workers.env_calls import make_rendered, takes_argument
 from alf.workers.pool import WorkerPool
-from alf.workers.process import can_pickle
-from alf.workers.worker import WorkerError, WorkerSettings
+from alf.workers.worker import WorkerError
+from alf.workers.worker_settings import WorkerSettings
 
 __all__ = [
     "EnvBatch",
     "WorkerError",
     "WorkerPool",
     "WorkerSettings",
-    "can_pickle",
     "make_rendered",
     "takes_argument",
 ]

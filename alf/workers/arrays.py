@@ -163,9 +163,11 @@ def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     fields += [(leaf.shape, leaf.dtype) for leaf in (*observations, *actions)]
     fields = [((batch_size, *shape), np.dtype(dtype)) for shape, dtype in fields]
     sizes = [dtype.itemsize * math.prod(shape) for shape, dtype in fields]
-    # Each array begins at a multiple of _ALIGNMENT.
+    # Each array begins at a multiple of _ALIGNMENT. The offsets follow from the layout and B, whatever the
+    # rows, so processes that share the buffer need not tell each other.
     offsets = [0, *itertools.accumulate(math.ceil(size / _ALIGNMENT) * _ALIGNMENT for size in sizes)]
     buffer = make_buffer(offsets[-1])
+    # Each array keeps the buffer alive. Rows are views: writing into them writes into the buffer.
     made = [np.ndarray(shape, dtype, buffer, offset)[rows] for (shape, dtype), offset in zip(fields, offsets)]
     return Arrays(*made[:4], made[4 : 4 + len(observations)], made[4 + len(observations) :])
 
@@ -223,6 +225,8 @@ def make_action_reader(space):
     """Makes a function from an iterator over arrays to B actions, copies that environments may keep."""
     parts = children(space)
     if parts is None:
+        # Copies, because the owner writes the next actions into the same memory, and an environment may still
+        # have the last one.
         if isinstance(space, spaces.Discrete):
             return lambda arrays: next(arrays).tolist()
         return lambda arrays: list(next(arrays).copy())

@@ -66,7 +66,7 @@ class EnvBatch:
                     raise ConfigError(
                         f"environment {i} has other spaces than {first_index}: {other}, {self.layout}"
                     )
-        except BaseException:
+        except BaseException:  # the environments that are made already have nobody else to close them
             with contextlib.suppress(Exception):  # the first error matters more
                 self.close()
             raise
@@ -78,6 +78,7 @@ class EnvBatch:
         self._quick_rewards = set() if shape else NUMBERS  # types that are written without a check
         self._read_actions = make_action_reader(self.layout.action_space)
         self._read_info = make_info_reader(info_keys) if info_keys else None
+        # Memory of this process. In a worker the shared memory takes its place once it has a size.
         self.use_arrays(make_arrays(self.layout, len(self._envs)))
 
     def use_arrays(self, arrays):
@@ -98,6 +99,7 @@ class EnvBatch:
                 # A seed counts once: later resets go on with the environment's own random numbers.
                 seed, self._seeds[i] = self._seeds[i], None
                 observation, info = reset_env(env, seed)
+                # The number and the actions follow from the seed, so they do not depend on `num_workers`.
                 if seed is not None and self._max_random_steps:
                     count = np.random.default_rng(seed).integers(self._max_random_steps + 1)
                     env.action_space.seed(seed)
@@ -174,6 +176,7 @@ class EnvBatch:
 
     def measure_step_seconds(self):
         """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards."""
+        # The fastest of several, because whatever else runs on the machine makes steps slower, never faster.
         env, times = self._envs[0], []
         env.reset()
         for _ in range(5):

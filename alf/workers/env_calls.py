@@ -56,7 +56,8 @@ def layout_of(env, info_keys):
     )
     check_space(observation_space, "the observation space")
     check_space(action_space, "the action space")
-    reward_space = getattr(env.unwrapped, "reward_space", None)  # MO-Gymnasium's name, for vector rewards
+    # MO-Gymnasium's name, for vector rewards. Wrappers of Gymnasium do not pass it on.
+    reward_space = getattr(env.unwrapped, "reward_space", None)
     if reward_space is None:
         return Layout(observation_space, action_space, (), info_keys)
     check_space(reward_space, "the reward space")

@@ -146,6 +146,7 @@ class Game(gymnasium.Env):
                 discount[i] = 0.0 if x.terminated else 1.0
             if not ends:
                 living.append(agent)
+        # Only now: above, the agents of the step before tell MID from FIRST.
         self._living = living
         observation = {"agents": agents, "step_type": step_type, "discount": discount}
         return {**observation, "info": info} if self._num_keys else observation, reward
@@ -166,7 +167,7 @@ class _Parallel:
 
     def reset(self, seed):
         """Begins a game. Returns a dict from the agents in it to `Seen`."""
-        self._ended = set()
+        self._ended = set()  # before the environment begins: all agents may enter the new game
         result = self.env.reset(**seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise wrong_result("reset", result)
@@ -235,6 +236,7 @@ class _Turns:
 
     def make_action_space(self, names):
         self._names = names
+        # Kept, because `_look` tells it which actions are legal now: random first steps are drawn from it.
         self._legal = _LegalActions([(name, self.env.action_space(agent)) for agent, name in names.items()])
         return self._legal
 

@@ -38,6 +38,7 @@ def receive_byte(connection):
 
 def receive(connection, size):
     """Receives `size` bytes as a bytearray. Raises EOFError or OSError like `receive_byte`."""
+    # One buffer of the full size: joined pieces would be copied again and again, and jobs may be large.
     received = bytearray(size)
     rest = memoryview(received)
     while rest:
@@ -52,15 +53,6 @@ def pack_object(item):
     """Pickles an object for `receive_object`, with the code of classes from `__main__`. Returns bytes."""
     data = cloudpickle.dumps(item)
     return struct.pack("!Q", len(data)) + data
-
-
-def can_pickle(item):
-    """Returns whether `item` can be sent to a worker."""
-    try:
-        cloudpickle.dumps(item)
-    except Exception:  # the parts of the item may raise anything
-        return False
-    return True
 
 
 def receive_object(connection):
@@ -79,11 +71,14 @@ def main(memory_fd, lifeline_fd, *socket_fds):
         lifeline_fd: int, file descriptor of a pipe whose other end the owner keeps open.
         *socket_fds: ints, file descriptors of the connections.
     """
+    # `pass_fds` has made them inheritable. A program that an environment starts must not have them: its copy
+    # of a connection would hide the end of this process.
     for fd in (memory_fd, lifeline_fd, *socket_fds):
         os.set_inheritable(fd, False)
     # A process group, so that the owner can kill the programs that environments start. Not a session, because
     # the kernel may divide the cores evenly between sessions, whatever their work.
     os.setpgrp()
+    # After the group is made, because the kernel kills the group.
     _die_with_owner(lifeline_fd)
     _handle_signals()
     connections = [socket.socket(fileno=fd) for fd in socket_fds]
@@ -94,6 +89,7 @@ def main(memory_fd, lifeline_fd, *socket_fds):
     with contextlib.ExitStack() as stack:  # closes the environments, also if a later constructor fails
         made = _make_batches(connections[0], stack)
         if made is not None:
+            # The owner ends a connection to end this process, or has ended itself.
             with contextlib.suppress(EOFError, ConnectionError):
                 _run_commands(connections, memory_fd, *made)
 
@@ -103,8 +99,10 @@ def _make_batches(connection, stack):
     try:
         # `core` is an int, or None for all cores.
         jobs, batch_size, core, nice = receive_object(connection)
+        # Before the environments are made, because the threads that they start inherit niceness and cores.
         os.nice(nice)
         if core is not None:
+            # `core` counts the workers of all pools. A process inherits the cores that its owner may use.
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[core % len(cores)]})
         close = contextlib.closing
@@ -130,6 +128,7 @@ def _run_commands(connections, memory_fd, batches, batch_size):
         (answer,) = answers.values()
         while True:
             answer()
+    # One command of each connection in turn, so that a split that always has one leaves room for the others.
     while True:
         for fd, _ in poll.poll():
             answers[fd]()
@@ -154,8 +153,9 @@ def _make_answer(connection, batch):
             return
         try:
             result = calls[command]()
+            # The arrays in the shared memory are complete: the owner reads them as soon as it has this byte.
             reply = OK if result is None else OBJECT + pack_object(result)
-        except BaseException as error:
+        except BaseException as error:  # also SystemExit, which would end this process without a word
             reply = _pack_error(contain(error, "an environment"))
         connection.sendall(reply)
 
@@ -178,9 +178,11 @@ def _die_with_owner(lifeline_fd):
     When the owner's end of the pipe is closed, also by SIGKILL, the kernel sends a signal to the group of
     this process.
     """
+    # A negative number is a group, which has the children of environments, too.
     fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, -os.getpgrp())
     if hasattr(fcntl, "F_SETSIG"):  # SIGIO elsewhere, which most programs do not handle
         fcntl.fcntl(lifeline_fd, fcntl.F_SETSIG, signal.SIGKILL)
+    # Last: only now the kernel sends signals, when it is known to whom and which one.
     flags = fcntl.fcntl(lifeline_fd, fcntl.F_GETFL)
     fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, flags | os.O_ASYNC)
 

@@ -39,7 +39,7 @@ class WatchedThread:
             if not self._is_lost:
                 self._ask(self._batch.close, "step_timeout")
         finally:
-            self._calls.put(None)
+            self._calls.put(None)  # also after a loss: if the call returns one day, the thread ends
 
     def _ask(self, function, limit):
         self._calls.put(function)
@@ -47,6 +47,7 @@ class WatchedThread:
         try:
             result, error = self._replies.get(timeout=seconds)
         except queue.Empty:
+            # The thread may still reply, and `close` would take that for the reply to its own call.
             self._is_lost = True
             raise WorkerError(f"the environment did not answer within {limit}={seconds:g} s") from None
         if error is not None:

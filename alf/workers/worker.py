@@ -10,12 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from typing import NamedTuple
 
 from alf.errors import EnvError
 from alf.workers.process import OK, receive_byte, receive_object
 
-MAX_SECONDS = 10**9  # the longest time-out; Python cannot wait ten times as long
 _END_SECONDS = 3.0  # the time in which a process that ends is gone
 _DUMP_SECONDS = 0.2  # the time in which a worker that hangs prints its stacks
 _MOMENT = 0.05  # seconds
@@ -33,37 +31,6 @@ _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 class WorkerError(EnvError):
     """A worker process died or hung and is not restarted again. The message says why."""
-
-
-class WorkerSettings(NamedTuple):
-    """Settings of the processes of a `WorkerPool`.
-
-    Attributes:
-        start_timeout: float, seconds in which a worker must make its environments.
-        step_timeout: float, seconds in which a worker must reset or step its environments (of one split). A
-            split may have to wait for the other splits first, so it waits `num_splits` times as long.
-        max_restarts: int, how many restarts of workers, together, are allowed within `restart_period`; the
-            next one ends the run. A worker that cannot make its environments counts, too.
-        restart_period: float, seconds.
-        pin_workers: bool, whether each worker stays on one core.
-        single_threaded: bool, whether the numerical libraries of workers use one thread.
-        worker_nice: int, at least 0, added to the niceness of the owner. The operating system prefers
-            processes with a lower niceness.
-        max_concurrent_starts: int, how many workers may start and make environments at the same time; None
-            for all.
-        heartbeat_interval: float, seconds. The log names workers that have not answered for this long, in one
-            line, and again after each further interval.
-    """
-
-    start_timeout: float = 120.0
-    step_timeout: float = 60.0
-    max_restarts: int = 3
-    restart_period: float = 600.0
-    pin_workers: bool = False
-    single_threaded: bool = True
-    worker_nice: int = 0
-    max_concurrent_starts: int | None = None
-    heartbeat_interval: float = 20.0
 
 
 class Worker:
@@ -90,6 +57,7 @@ class Worker:
         # Held while a signal is sent: the process must not be reaped then, or its id could already belong to
         # another process.
         self._lock = threading.Lock()
+        # A socket for each split, so that the threads of the splits need no lock: each reads its own replies.
         pairs = [socket.socketpair() for _ in rows]
         self.channels = [
             Channel(self, ours, part, settings.start_timeout) for part, (ours, _) in zip(rows, pairs)
@@ -97,15 +65,17 @@ class Worker:
         self.limit = f"start_timeout={settings.start_timeout:g} s"
         self.has_started, self.loss = False, None
         # Only this process has the end `lifeline`: when it ends, even by SIGKILL, the kernel kills the
-        # worker.
+        # worker. Programs that this process starts do not inherit it; a copy would keep the worker alive.
         their_lifeline, lifeline = os.pipe()
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
         threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
         # SIGUSR1 would end a worker that has no handler yet. The worker inherits that it is blocked, and
-        # unblocks it once it has a handler.
+        # unblocks it once it has a handler. Only the mask of this thread changes, and only meanwhile.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         try:
-            with contextlib.ExitStack() as stack:  # closes the worker's ends, of which it has copies
+            # Closes the worker's ends, of which it has copies. With a copy here the stream would not end when
+            # the worker ends, and the loss would only be noticed by the time-out.
+            with contextlib.ExitStack() as stack:
                 stack.enter_context(os.fdopen(their_lifeline, "rb"))
                 theirs = [stack.enter_context(end) for _, end in pairs]
                 fds = [memory_fd, their_lifeline, *(end.fileno() for end in theirs)]
@@ -131,6 +101,7 @@ class Worker:
         """Notes that the worker has made its environments: from now on `step_timeout` limits its replies."""
         count, seconds = len(self.channels), self._settings.step_timeout
         self.has_started = True
+        # The worker runs the commands of the splits one after another, so each may be the last of `count`.
         self.limit = f"{count} * " * (count > 1) + f"step_timeout={seconds:g} s"
         for channel in self.channels:
             channel.limit_replies(count * seconds)
@@ -146,6 +117,7 @@ class Worker:
         """
         deadline = time.monotonic() + seconds
         try:
+            # `waitid` has no time-out, so it is asked again and again.
             while (end := os.waitid(os.P_PID, self.process.pid, _ENDED)) is None:
                 if time.monotonic() >= deadline:
                     return None
@@ -181,6 +153,7 @@ class Worker:
             if not self.is_reaped():
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
+                # Reaps it. From here on its id may belong to another process, and nobody signals it any more.
                 self.process.poll()
         # Threads of other splits may wait for a reply: this wakes them.
         for channel in self.channels:
@@ -226,6 +199,8 @@ class Channel:
         Raises:
             WorkerError: if the worker ends or is too slow.
         """
+        # The time counts from the command. Replies are received one after another, and if it counted from
+        # here, workers that hang at the same time would be found after one time-out each.
         deadline, heartbeat = self.sent_at + self._seconds, self.sent_at + interval
         try:
             while True:
@@ -239,6 +214,7 @@ class Channel:
                 except TimeoutError:
                     if time.monotonic() >= deadline:
                         raise
+                # Only the wait for the first byte has heartbeats: an object is on its way after it.
                 on_wait()
                 heartbeat = time.monotonic() + interval
             self._connection.settimeout(max(deadline - time.monotonic(), _MOMENT))
@@ -257,6 +233,7 @@ class Channel:
         if isinstance(error, TimeoutError):
             reason = f"did not answer within {self.worker.limit}"
         else:
+            # The kernel closes the sockets of a process before the owner can see how it ended.
             reason = self.worker.wait_for_end(_END_SECONDS) or "closed its connection"
         if not self.worker.has_started:
             reason += ", before it had made its environments"
@@ -274,9 +251,11 @@ class Channel:
 def kill_workers(workers):
     """Kills workers. Those that still run print their stacks first, so that the log shows where they hang."""
     hanging = [worker for worker in workers if not worker.is_reaped() and not worker.wait_for_end(0)]
+    # All print at the same time, so that they are waited for once.
     for worker in hanging:
         worker.dump_stacks()
     if hanging:
         time.sleep(_DUMP_SECONDS)
+    # Also workers that have ended: processes that their environments started may still run.
     for worker in workers:
         worker.kill()

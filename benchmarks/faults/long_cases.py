@@ -81,8 +81,8 @@ def _kill_at_renames(lab):
 def _soak(lab):
     seconds = 60 * lab.options.get("soak_minutes", 15.0)
     params = [
-        "PythonEnvironment.step_timeout = 2.0",
-        "PythonEnvironment.max_restarts = 1_000_000",
+        "WorkerSettings.step_timeout = 2.0",
+        "WorkerSettings.max_restarts = 1_000_000",
         f"StopCriteria.max_seconds = {seconds}",
         "Checkpoints.interval = 10.0",
         "alf.environments.load.step_seconds = 0.0005",

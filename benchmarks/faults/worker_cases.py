@@ -10,7 +10,7 @@ _CASES = Cases("workers")
 CASES = _CASES.cases
 
 _STEP_TIMEOUT = 3.0  # seconds
-_LIMITS = [f"PythonEnvironment.step_timeout = {_STEP_TIMEOUT}", "PythonEnvironment.start_timeout = 6.0"]
+_LIMITS = [f"WorkerSettings.step_timeout = {_STEP_TIMEOUT}", "WorkerSettings.start_timeout = 6.0"]
 
 
 def _add_start_cases():
@@ -51,7 +51,7 @@ def _lose_worker(lab, signum):
 
 @_CASES.add("too_many_restarts", "more kills of workers within restart_period than max_restarts")
 def _lose_too_many(lab):
-    params = [*_LIMITS, "PythonEnvironment.max_restarts = 1", "StopCriteria.max_seconds = 30"]
+    params = [*_LIMITS, "WorkerSettings.max_restarts = 1", "StopCriteria.max_seconds = 30"]
     training = lab.train_until_saved("workers", params)
     lost = time.time()
     for _ in range(40):  # kills go on until the run ends; both pools of workers count their own restarts
@@ -68,7 +68,7 @@ def _lose_too_many(lab):
 def _hang_all(lab):
     fault = {"kind": "hang", "where": "step", "when": True, "times": 3}
     sizes = ["Experiment.num_envs = 1", "alf.environments.load.batch_size = 3"]
-    params = [*_LIMITS, *sizes, "alf.environments.load.num_workers = 3", "PythonEnvironment.max_restarts = 6"]
+    params = [*_LIMITS, *sizes, "alf.environments.load.num_workers = 3", "WorkerSettings.max_restarts = 6"]
     training = lab.train_until_saved("workers", params, fault=fault)
     injected = training.inject()
     training.wait_until(lambda: len(training.events("fault")) == 3, 30, "three hangs")

@@ -50,6 +50,8 @@ WRONG_NAMES = {
     "Trainer.checkpoint_interval = 60.0": "Checkpoints.interval = 60.0",
     "a/AsyncOffPolicyDriver.learn_queue_cap = 2": "a/DriverSettings.learn_queue_cap = 2",
     "SyncOffPolicyDriver.stall_timeout = 60.0": "Monitoring.stall_timeout = 60.0",
+    "eval/PythonEnvironment.step_timeout = 60.0": "eval/WorkerSettings.step_timeout = 60.0",
+    "far/RayCollectors.num_cpus = 2": "far/CollectorSettings.num_cpus = 2",
     "AsyncOffPolicyDriver.max_waiting_batches = 0": "DriverSettings.mode = 'lockstep'",
     "Trainer.batches_per_train_ite = 3": "Trainer.batches_per_train_iter = 3",
     "a/Trainer.batches_per_train_ite = 3": "a/Trainer.batches_per_train_iter = 3",

@@ -139,9 +139,6 @@ def test_a_text_that_refers_to_another_class_is_that_of_the_other():
     assert actions["scale_to_bounds"].endswith('them (only for "gaussian": the others always scale).')
     driver = {x.name: x.text for x in find("AsyncOffPolicyDriver").parameters}
     assert re.match("number, T, transitions .* With 2.5 they take", driver["unroll_length"])
-    # Those of a named tuple are its attributes; a list of names may go on in the next line.
-    env = {x.name: x.text for x in find("PythonEnvironment").parameters}
-    assert env["max_concurrent_starts"].startswith("int, how many workers may start")
 
 
 def test_each_parameter_of_alf_has_a_type_and_a_text():

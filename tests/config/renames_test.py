@@ -5,7 +5,7 @@ import pytest
 
 from alf.config import registry
 from alf.config.comparison import find_differences, parse_settings
-from alf.config.renames import renew, renew_text
+from alf.config.renames import _MOVED, renew, renew_text
 from alf.config.settings import find_setting
 
 OLD = """# Parameters for AsyncOffPolicyDriver:
@@ -17,6 +17,12 @@ eval/SyncOffPolicyDriver.metrics = \\
 Trainer.max_to_keep = 3
 alf.training.Trainer.summary_interval = 2.0
 Experiment.unroll_length = 8
+alf.environments.PythonEnvironment.max_restarts = 3
+eval/PythonEnvironment.step_timeout = 60.0
+PythonEnvironment.num_splits = 1
+far/RayCollectors.max_restarts = 10
+RayCollectors.num_envs = 2
+RayEvaluator.max_restarts = 3
 Mine.stall_timeout = 5
 """
 NEW = """# Parameters for AsyncOffPolicyDriver:
@@ -28,6 +34,12 @@ eval/Monitoring.metrics = \\
 Checkpoints.max_to_keep = 3
 Summaries.interval = 2.0
 Experiment.unroll_length = 8
+WorkerSettings.max_restarts = 3
+eval/WorkerSettings.step_timeout = 60.0
+PythonEnvironment.num_splits = 1
+far/CollectorSettings.max_restarts = 10
+RayCollectors.num_envs = 2
+RayEvaluator.max_restarts = 3
 Mine.stall_timeout = 5
 """
 
@@ -79,3 +91,10 @@ def test_every_present_name_is_a_setting():
     new = {name for line in NEW.splitlines() for name in [line.partition(" = ")[0]] if "." in name}
     known = [name for name in new if not name.startswith(("#", "Mine", "eval"))]
     assert [name for name in known if find_setting(name) is None] == []
+
+
+def test_each_name_that_has_moved_is_a_setting_of_its_object():
+    registry.import_settings()
+    moved = [(f"{before[0]}.{name}", f"{owner}.{name}") for owner, before, names in _MOVED for name in names]
+    assert [old for old, _ in moved if find_setting(old)] == []
+    assert [new for _, new in moved if not find_setting(new)] == []

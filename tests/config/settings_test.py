@@ -201,7 +201,9 @@ def test_what_roles_mean():
 MAY_CHANGE = {
     "Monitoring": "stall_timeout on_stall stop_timeout observers metrics",
     "DriverSettings": "start_spread actor_device",
-    "PythonEnvironment": "step_timeout heartbeat_interval pin_workers num_workers",
+    "PythonEnvironment": "workers num_workers",
+    "WorkerSettings": "start_timeout step_timeout max_restarts restart_period pin_workers single_threaded "
+    "worker_nice max_concurrent_starts heartbeat_interval",
     "alf.environments.load": "num_workers info_keys",
     "load_atari": "num_threads",
     "Trainer": "evaluator_ctor callbacks checkpoints_ctor summaries_ctor",
@@ -214,7 +216,9 @@ MAY_CHANGE = {
     "Experiment": "intra_op_threads learner_device strategy_ctor",
     "StopCriteria": "num_env_steps",
     "EpisodeStatistics": "window",
-    "RayCollectors": "num_cpus weights_dtype",
+    "RayCollectors": "settings weights_dtype compress",
+    "CollectorSettings": "num_cpus num_gpus resources placement learner_num_cpus learner_num_gpus "
+    "max_restarts restart_period timeout start_timeout",
     "PolicyPopulation": "interval",
     "Mutation": "rate",
     "Replacement": "quantile",

@@ -7,12 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from tests.builders import build_collectors, build_driver
 from tests.distributed.stand_ins import Endless
 
 ray = pytest.importorskip("ray")
@@ -57,7 +56,7 @@ def test_what_a_lost_node_had_is_collected_elsewhere(nodes, answers, max_joined_
     cluster, others = nodes
     env = CountingEnvironment(B)
     learner = RecordingLearner(FrozenPolicy(env))
-    collectors = RayCollectors(
+    collectors = build_collectors(
         Endless(answers, UNROLL_LENGTH),
         EnvSpecs([env]),
         NUM_COLLECTORS,

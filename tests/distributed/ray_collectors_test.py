@@ -11,14 +11,13 @@ import pytest
 import tensorflow as tf
 
 from alf.distributed import answers
-from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from tests.builders import build_collectors, build_driver
 from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
 
 ray = pytest.importorskip("ray")
@@ -62,7 +61,7 @@ def make_driver(make, num_collectors=2, learn_queue_cap=1, **kwargs):
         learner,
         unroll_length=UNROLL_LENGTH,
         learn_queue_cap=learn_queue_cap,
-        collectors=RayCollectors(make, EnvSpecs([env]), **settings),
+        collectors=build_collectors(make, EnvSpecs([env]), **settings),
     )
     return driver, learner
 
@@ -208,7 +207,7 @@ def test_what_ray_is_asked_for(place, monkeypatch):
     monkeypatch.setattr(ray, "remote", lambda **options: (asked.append(options), remote(**options))[1])
     settings = dict(num_cpus=0.5, num_gpus=0.25, resources={"mine": 2}, placement="DEFAULT")
     if place == "collectors":
-        process = RayCollectors(make_collector, EnvSpecs([CountingEnvironment(B)]), 1, **settings)
+        process = build_collectors(make_collector, EnvSpecs([CountingEnvironment(B)]), 1, **settings)
         process.start(UNROLL_LENGTH)
         process.close()
     else:
@@ -259,7 +258,7 @@ def test_a_collector_that_does_not_answer_is_replaced(recorded):
 
 @pytest.mark.parametrize("max_joined_answers", [1, 3])
 def test_an_answer_that_comes_after_a_replacement_is_dropped(max_joined_answers):
-    collectors = RayCollectors(
+    collectors = build_collectors(
         OneAnswer(),
         EnvSpecs([CountingEnvironment(B)]),
         num_collectors=1,
@@ -337,16 +336,16 @@ def test_what_an_environment_raises_ends_the_run(recorded):
         ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
         ({"max_joined_answers": 0}, "RayCollectors.max_joined_answers is 0"),
         ({"compress": 1}, "RayCollectors.compress is 1"),
-        ({"placement": "PACK"}, "RayCollectors.placement is 'PACK'"),
-        ({"num_cpus": -1}, "RayCollectors.num_cpus is -1"),
-        ({"num_gpus": -1}, "RayCollectors.num_gpus is -1"),
-        ({"timeout": 0}, "RayCollectors.timeout is 0"),
-        ({"start_timeout": 0}, "RayCollectors.start_timeout is 0"),
-        ({"max_restarts": -1}, "RayCollectors.max_restarts is -1"),
-        ({"restart_period": 0}, "RayCollectors.restart_period is 0"),
-        ({"resources": 3}, "RayCollectors.resources is 3"),
+        ({"placement": "PACK"}, "CollectorSettings.placement is 'PACK'"),
+        ({"num_cpus": -1}, "CollectorSettings.num_cpus is -1"),
+        ({"num_gpus": -1}, "CollectorSettings.num_gpus is -1"),
+        ({"timeout": 0}, "CollectorSettings.timeout is 0"),
+        ({"start_timeout": 0}, "CollectorSettings.start_timeout is 0"),
+        ({"max_restarts": -1}, "CollectorSettings.max_restarts is -1"),
+        ({"restart_period": 0}, "CollectorSettings.restart_period is 0"),
+        ({"resources": 3}, "CollectorSettings.resources is 3"),
     ],
 )
 def test_wrong_settings(kwargs, message):
     with pytest.raises(ConfigError, match=message):
-        RayCollectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
+        build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})

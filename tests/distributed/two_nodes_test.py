@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from alf.config.registry import own_config
 from alf.distributed import reservation
-from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.distributed.ray_process import actor_options
 from alf.distributed.reservation import Reservation
@@ -22,7 +21,7 @@ from alf.drivers import EnvSpecs
 from alf.errors import ConfigError, EnvError
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Evaluator, Experiment
-from tests.builders import build_trainer
+from tests.builders import build_collectors, build_trainer
 from tests.distributed.stand_ins import make_obedient, make_teller
 
 ray = pytest.importorskip("ray")
@@ -257,7 +256,7 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
 def make_collectors(**kwargs):
     specs = EnvSpecs([CountingEnvironment(1)])
     settings = dict(num_collectors=2, num_envs=1, num_cpus=1, **kwargs)
-    return RayCollectors(make_teller, specs, **settings)
+    return build_collectors(make_teller, specs, **settings)
 
 
 def find_nodes(collectors):
@@ -284,11 +283,11 @@ def test_collectors_stay_away_from_what_is_reserved_for_the_learner():
 @pytest.mark.parametrize(
     "kwargs, message",
     [
-        ({"learner_num_cpus": -1}, "RayCollectors.learner_num_cpus is -1"),
-        ({"learner_num_gpus": "1"}, "RayCollectors.learner_num_gpus is '1'"),
+        ({"learner_num_cpus": -1}, "CollectorSettings.learner_num_cpus is -1"),
+        ({"learner_num_gpus": "1"}, "CollectorSettings.learner_num_gpus is '1'"),
         (
             {"learner_num_cpus": CPUS + 1},
-            "RayCollectors.learner_num_cpus is 3, learner_num_gpus 0: Ray knows of fewer on this node",
+            "CollectorSettings.learner_num_cpus is 3, learner_num_gpus 0: Ray knows of fewer on this node",
         ),
         ({"learner_num_gpus": 1}, "learner_num_gpus 1: Ray knows of fewer on this node"),
     ],

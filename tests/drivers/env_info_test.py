@@ -30,7 +30,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.builders import build_driver
+from tests.builders import build_driver, build_python_env
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
@@ -53,7 +53,7 @@ def make_env_fns(numbers):
 def make_batches(num_envs, batch_size, num_workers, **kwargs):
     numbers = np.arange(num_envs * batch_size).reshape(num_envs, batch_size).tolist()
     return [
-        PythonEnvironment(make_env_fns(row), 0, num_workers, info_keys=INFO_KEYS, **kwargs) for row in numbers
+        build_python_env(make_env_fns(row), 0, num_workers, info_keys=INFO_KEYS, **kwargs) for row in numbers
     ]
 
 

@@ -19,7 +19,7 @@ from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
-from tests.builders import build_driver
+from tests.builders import build_driver, build_python_env
 from tests.extras import NEEDS_ENVPOOL
 from tests.workers import envs
 from tests.workers.envs import CountEnv
@@ -96,7 +96,7 @@ def test_a_stall_names_the_split_that_hangs(monkeypatch):
     lines = []
     monkeypatch.setattr(logging, "error", lambda text, *args: lines.append(text % args))
     special = functools.partial(CountEnv, at=3, act=envs.sleep_for_long)
-    batches = PythonEnvironment([CountEnv, CountEnv, special], 0, 1, max_restarts=0, num_splits=3).splits
+    batches = build_python_env([CountEnv, CountEnv, special], 0, 1, max_restarts=0, num_splits=3).splits
     learner = RecordingLearner(FrozenPolicy(batches[0]))
     driver = build_driver(
         AsyncOffPolicyDriver, batches, learner, stall_timeout=0.3, on_stall="warn", stop_timeout=0.3

@@ -14,7 +14,7 @@ from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
-from tests.builders import build_driver
+from tests.builders import build_driver, build_python_env
 from tests.workers import envs
 from tests.workers.envs import CountEnv
 from tests.workers.hangs import Hangs
@@ -30,7 +30,7 @@ def running_driver(special=CountEnv, **kwargs):
     """
     batches = [
         PythonEnvironment([CountEnv] * 3, 0, num_workers=0),
-        PythonEnvironment([CountEnv, CountEnv, special], 1, num_workers=1, **kwargs),
+        build_python_env([CountEnv, CountEnv, special], 1, num_workers=1, **kwargs),
     ]
     learner = RecordingLearner(FrozenPolicy(batches[0]))
     driver = build_driver(

@@ -19,6 +19,7 @@ from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, pyth
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerError, WorkerPool
+from tests.builders import build_python_env
 from tests.workers import envs
 from tests.workers.envs import (
     INFO_KEYS,
@@ -313,7 +314,7 @@ def test_spaces_that_are_not_supported_are_refused(num_workers, space, fault):
 )
 def test_settings_are_checked(settings, message):
     with pytest.raises(ConfigError, match=message):
-        PythonEnvironment([CountEnv] * 2, **settings)
+        build_python_env([CountEnv] * 2, **settings)
 
 
 def test_no_environment_at_all_is_refused():
@@ -351,16 +352,18 @@ def test_auto_steps_what_cannot_be_pickled_in_this_process():
     ],
 )
 def test_auto_tries_the_constructor_in_a_worker(monkeypatch, act, error, message):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
+    monkeypatch.setattr(
+        "alf.workers.shared_workers._CLOSE_SECONDS", 0.1
+    )  # The worker sleeps, so it cannot close.
     with pytest.raises(error, match=message):
         timeout = 0.3 if act is envs.sleep_for_long else 60.0
-        PythonEnvironment([functools.partial(CountEnv, at=0, act=act)], start_timeout=timeout, max_restarts=0)
+        build_python_env([functools.partial(CountEnv, at=0, act=act)], start_timeout=timeout, max_restarts=0)
 
 
 @pytest.mark.parametrize("act", [envs.end_process, envs.sleep_for_long])
 def test_auto_chooses_workers_for_an_environment_that_ends_or_hangs_in_its_trial(monkeypatch, act):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)
-    env = PythonEnvironment([functools.partial(CountEnv, at=1, act=act)], step_timeout=0.3, max_restarts=0)
+    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 0.1)
+    env = build_python_env([functools.partial(CountEnv, at=1, act=act)], step_timeout=0.3, max_restarts=0)
     assert isinstance(env._batch, WorkerPool)
     env.close()
 
@@ -395,7 +398,7 @@ def test_auto_tries_equal_environments_once(monkeypatch):
         ([other], {}, 2),
         ([first], {"single_threaded": False}, 3),
     ]:
-        PythonEnvironment(env_fns, **settings).close()
+        build_python_env(env_fns, **settings).close()
         assert len(trials) == count
 
 

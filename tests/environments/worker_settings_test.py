@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Every setting of PythonEnvironment reaches the environments, from gin down to the worker process."""
+"""Every setting of PythonEnvironment and of its workers reaches the environments, from gin to the process."""
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import os
@@ -24,6 +25,9 @@ PID, SEED, EPISODE, STEP = range(4)  # what CountEnv observes
 CORES, THREADS, NICE = 1, 2, 3  # what ProcessEnv observes
 
 
+FIELDS = {field.name for field in dataclasses.fields(WorkerSettings)}
+
+
 @pytest.fixture(autouse=True)
 def clear_gin():
     yield
@@ -34,7 +38,8 @@ def clear_gin():
 def bound(env_fns, num_workers=1, **settings):
     """A PythonEnvironment whose settings come from gin alone."""
     for name, value in {"num_workers": num_workers, **settings}.items():
-        gin.bind_parameter(f"PythonEnvironment.{name}", value)
+        owner = "WorkerSettings" if name in FIELDS else "PythonEnvironment"
+        gin.bind_parameter(f"{owner}.{name}", value)
     with contextlib.closing(PythonEnvironment(env_fns)) as env:
         yield env
 
@@ -44,8 +49,7 @@ def step(env):
 
 
 def test_every_setting_has_a_test_here():
-    parameters = set(inspect.signature(PythonEnvironment).parameters) - {"env_fns"}
-    assert set(WorkerSettings._fields) <= parameters
+    parameters = set(inspect.signature(PythonEnvironment).parameters) - {"env_fns"} | FIELDS
     tests = set(re.findall(r"^def test_(\w+)", pathlib.Path(__file__).read_text(), re.MULTILINE))
     assert parameters <= tests
 
@@ -68,7 +72,9 @@ def test_max_random_steps():
 
 
 def test_start_timeout(monkeypatch):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
+    monkeypatch.setattr(
+        "alf.workers.shared_workers._CLOSE_SECONDS", 0.1
+    )  # The worker sleeps, so it cannot close.
     make = functools.partial(CountEnv, at=0, act=envs.sleep_for_long)
     with pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"):
         with bound([make], start_timeout=0.3, max_restarts=0):
@@ -164,11 +170,33 @@ def test_num_splits():
             other.close()
 
 
+def test_workers(monkeypatch):
+    """An object takes the place of gin's settings for it; a scope of the caller counts, too."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    gin.parse_config("""
+        WorkerSettings.worker_nice = 1
+        far/WorkerSettings.worker_nice = 2
+        own/WorkerSettings.worker_nice = 3
+        own/PythonEnvironment.workers = @own/WorkerSettings()
+    """)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for scope, workers, nice in (
+        (None, None, 1),
+        ("far", None, 2),
+        ("own", None, 3),
+        ("far", WorkerSettings(worker_nice=4), 4),
+    ):
+        with gin.config_scope(scope):
+            env = PythonEnvironment([ProcessEnv], num_workers=1, **({"workers": workers} if workers else {}))
+        with contextlib.closing(env):
+            assert env.reset().observation[0, NICE] == min(own + nice, 19)
+
+
 @pytest.mark.parametrize(
     "at, setting", [(0, "start_timeout"), (1, "step_timeout")], ids=["start_timeout", "step_timeout"]
 )
 def test_the_trial_of_auto_has_the_limits_too(monkeypatch, at, setting):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 0.1)
     make = functools.partial(CountEnv, at=at, act=envs.sleep_for_long)
     start = time.monotonic()
     # A constructor that hangs is an error; after a trial step that hangs the environments step in workers.

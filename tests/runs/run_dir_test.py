@@ -122,8 +122,8 @@ def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
 def test_where_a_run_computes_is_no_difference(tmp_path):
     names = (
         "RayEvaluator.num_cpus",
-        "RayCollectors.num_gpus",
-        "RayCollectors.learner_num_cpus",
+        "CollectorSettings.num_gpus",
+        "CollectorSettings.learner_num_cpus",
         "RayCollectors.max_joined_answers",
         "RayCollectors.compress",
         "Evaluator.place",

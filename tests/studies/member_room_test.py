@@ -85,15 +85,15 @@ def test_where_there_is_no_room(total, settings, helpers, message):
     "bindings, helpers",
     [
         ([], {}),
-        (["RayCollectors.num_cpus = 2"], {}),
+        (["CollectorSettings.num_cpus = 2"], {}),
         (["Experiment.num_collectors = 0"], {}),
         (["Experiment.num_collectors = 3"], {"CPU": 3, "GPU": 0}),
         (
             [
                 "Experiment.num_collectors = 2",
-                "RayCollectors.num_cpus = 0.5",
-                "RayCollectors.num_gpus = 1",
-                "RayCollectors.resources = {'big': 4}",
+                "CollectorSettings.num_cpus = 0.5",
+                "CollectorSettings.num_gpus = 1",
+                "CollectorSettings.resources = {'big': 4}",
             ],
             {"CPU": 1.0, "GPU": 2, "big": 8},
         ),
@@ -102,12 +102,23 @@ def test_where_there_is_no_room(total, settings, helpers, message):
             [
                 "Experiment.num_collectors = 2",
                 "Experiment.collectors_ctor = @far/RayCollectors",
-                "RayCollectors.num_cpus = 5",
-                "far/RayCollectors.num_cpus = %n",
-                "far/RayCollectors.learner_num_cpus = 1",
+                "CollectorSettings.num_cpus = 5",
+                "far/CollectorSettings.num_cpus = %n",
+                "far/CollectorSettings.learner_num_cpus = 1",
                 "n = 3",
             ],
             {"CPU": 7, "GPU": 0},
+        ),
+        (
+            [
+                "Experiment.num_collectors = 2",
+                "Experiment.collectors_ctor = @far/RayCollectors",
+                "far/RayCollectors.settings = @big/CollectorSettings()",
+                "far/CollectorSettings.num_cpus = 7",
+                "big/CollectorSettings.num_cpus = 4",
+                "CollectorSettings.num_gpus = 1",
+            ],
+            {"CPU": 8, "GPU": 2},
         ),
         (["RayEvaluator.num_cpus = 2", "Trainer.evaluator_ctor = @Evaluator"], {}),
         (["Evaluator.place = 'cluster'"], {}),
@@ -124,7 +135,20 @@ def test_where_there_is_no_room(total, settings, helpers, message):
             {"CPU": 2, "GPU": 0, "big": 0.5},
         ),
     ],
-    ids=["default", "none", "zero", "three", "all", "macro", "scope", "thread", "unused", "cluster", "both"],
+    ids=[
+        "default",
+        "none",
+        "zero",
+        "three",
+        "all",
+        "macro",
+        "scope",
+        "object",
+        "thread",
+        "unused",
+        "cluster",
+        "both",
+    ],
 )
 def test_what_helpers_occupy(bindings, helpers):
     gin.clear_config()

@@ -22,7 +22,7 @@ from absl import logging
 
 from alf.errors import ConfigError, EnvError
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
-from alf.workers.pool import _Workers
+from alf.workers.shared_workers import SharedWorkers
 from alf.workers.worker import Worker
 from tests.workers import envs
 from tests.workers.envs import CountEnv, FaultEnv, ProcessEnv
@@ -290,7 +290,7 @@ class Noting:
 
 
 def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeypatch):
-    before, seconds, sizes, original = pool.num_restarts, 0.4, [], _Workers.receive_replies
+    before, seconds, sizes, original = pool.num_restarts, 0.4, [], SharedWorkers.receive_replies
     sockets = []
 
     def receive_replies(workers, channels):
@@ -302,7 +302,7 @@ def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeyp
                 channel._connection = sockets[-1]
         return original(workers, channels)
 
-    monkeypatch.setattr(_Workers, "receive_replies", receive_replies)
+    monkeypatch.setattr(SharedWorkers, "receive_replies", receive_replies)
     for pid in pool.pids:
         os.kill(pid, signal.SIGSTOP)
     pool.step()
@@ -339,7 +339,9 @@ def test_a_worker_that_cannot_start(monkeypatch):
         make(special={"at": 0, "act": envs.end_process}, max_restarts=0),
     ):
         pass
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 0.1)  # The worker sleeps, so it cannot close.
+    monkeypatch.setattr(
+        "alf.workers.shared_workers._CLOSE_SECONDS", 0.1
+    )  # The worker sleeps, so it cannot close.
     with (
         pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"),
         make(special={"at": 0, "act": envs.sleep_for_long}, start_timeout=0.3, max_restarts=0),
@@ -412,7 +414,7 @@ def make_with_processes(size=2, **kwargs):
 
 
 def test_an_environment_can_terminate_its_process(warnings, monkeypatch):
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 60.0)
+    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 60.0)
     pool, pids = make_with_processes(size=1)
     pool.close()
     assert not any(alive(pid) for pid in pids.flat) and not warnings
@@ -436,7 +438,7 @@ def test_processes_of_an_environment_end_with_its_worker(warnings, end, fork):
 def test_a_close_that_fails_in_a_worker_is_a_warning(warnings, monkeypatch, tmp_path, fault):
     begun = tmp_path / "begun"
     sleeps = functools.partial(envs.act_once, begun, envs.sleep_for_long)
-    monkeypatch.setattr("alf.workers.pool._CLOSE_SECONDS", 60.0)
+    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 60.0)
     if fault == "hang":
         wait_for_end = Worker.wait_for_end
 
@@ -475,7 +477,7 @@ def test_stacks_are_printed_on_demand_and_before_a_worker_that_hangs_is_killed(c
 
 def test_a_starting_worker_survives_a_request_for_its_stacks(monkeypatch):
     start = threading.Event()
-    original = _Workers.receive_replies
+    original = SharedWorkers.receive_replies
 
     def receive_replies(workers, channels):
         if not start.is_set():
@@ -485,7 +487,7 @@ def test_a_starting_worker_survives_a_request_for_its_stacks(monkeypatch):
                     channel.worker.dump_stacks()
         return original(workers, channels)
 
-    monkeypatch.setattr(_Workers, "receive_replies", receive_replies)
+    monkeypatch.setattr(SharedWorkers, "receive_replies", receive_replies)
     with make() as made:
         assert start.is_set() and made.num_restarts == 0
 

@@ -1,0 +1,46 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""WorkerSettings: the settings of worker processes."""
+
+import dataclasses
+from typing import Annotated
+
+from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveInt
+from alf.config.settings import Role, Timeout, configurable
+
+# Python counts the nanoseconds of a time-out in 64 bits, which overflow at 9.2e9 seconds.
+_MAX_SECONDS = 10**9
+
+WorkerTimeout = Annotated[float, Above(0), AtMost(_MAX_SECONDS), Role.EXECUTION]  # seconds
+
+
+@configurable("alf.workers", role=Role.EXECUTION)
+@dataclasses.dataclass(frozen=True)
+class WorkerSettings:
+    """Settings of worker processes: time limits, restarts, cores and starts.
+
+    Args:
+        start_timeout: seconds in which a worker must make its environments.
+        step_timeout: seconds in which a worker must reset or step its environments (of one split). A split
+            may have to wait for the other splits first, so it waits `num_splits` times as long.
+        max_restarts: how many restarts of workers, together, are allowed within `restart_period`; the next
+            one ends the run. A worker that cannot make its environments counts, too.
+        restart_period: seconds, the length of the sliding window in which restarts count.
+        pin_workers: whether each worker stays on one core.
+        single_threaded: whether the numerical libraries of workers use one thread.
+        worker_nice: added to the niceness of the owner. The operating system prefers processes with a lower
+            niceness.
+        max_concurrent_starts: how many workers may start and make environments at the same time; None for
+            all.
+        heartbeat_interval: seconds. The log names workers that have not answered for this long, in one line,
+            and again after each further interval.
+    """
+
+    start_timeout: WorkerTimeout = 120.0
+    step_timeout: WorkerTimeout = 60.0
+    max_restarts: NonNegativeInt = 3
+    restart_period: Timeout = 600.0
+    pin_workers: bool = False
+    single_threaded: bool = True
+    worker_nice: NonNegativeInt = 0
+    max_concurrent_starts: PositiveInt | None = None
+    heartbeat_interval: WorkerTimeout = 20.0
