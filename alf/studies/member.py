@@ -3,7 +3,6 @@
 
 import contextlib
 import fcntl
-import json
 import math
 import os
 import time
@@ -15,13 +14,13 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
-from alf.core.files import write_file
 from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
-from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE, read_json
+from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE
+from alf.studies.state import read_json, write_json
 from alf.training.trainer import Trainer
 
 _POLL_SECONDS = 0.05  # between two looks at the order
@@ -68,7 +67,8 @@ class Member(Callback):
             self._build()
             try:
                 # A process that was killed between the order and its end has not written its number.
-                if self._order["number"] != self._read_number():
+                done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
+                if done is None or done["number"] != self._order["number"]:
                     self._carry_out()
                 finished, reason = self._trainer.train()
             except DivergedError as error:
@@ -157,8 +157,7 @@ class Member(Callback):
         # Saved before the number is written: a kill in between makes the member carry out the order again,
         # which is harmless. The other way round the copy would be lost.
         self._trainer.save()
-        number = json.dumps({"number": self._order["number"]})
-        write_file(os.path.join(self._root_dir, DONE_ORDER_FILE), number)
+        write_json(os.path.join(self._root_dir, DONE_ORDER_FILE), {"number": self._order["number"]})
 
     def _copy(self, parent):
         """Copies the order's checkpoint, or a newer one if the parent has removed that meanwhile."""
@@ -174,11 +173,6 @@ class Member(Callback):
                 path = run.find_checkpoint()
         self._eval_return = parent["objective"]  # The member's own one belongs to other weights.
 
-    def _read_number(self):
-        """Reads the number of the last order that this member has carried out; None before the first one."""
-        done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
-        return None if done is None else done["number"]
-
     def _wait_for_order(self):
         """Waits for an order with a later turn and returns it; returns None after `stop`."""
         while self._stop_reason is None:
@@ -193,4 +187,4 @@ class Member(Callback):
         objective = self._eval_return if name == "eval" else trainer.metrics[name].result()
         report = dict(turn=self._order["turn"], env_steps=trainer.counters["env_steps"], path=path)
         report |= dict(objective=float(objective), diverged=diverged, is_over=is_over, reason=reason)
-        write_file(os.path.join(self._root_dir, REPORT_FILE), json.dumps(report))
+        write_json(os.path.join(self._root_dir, REPORT_FILE), report)

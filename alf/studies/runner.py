@@ -1,13 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Runner: starts the runs of a sweep or a population where they have room, and waits for them."""
 
+import contextlib
 import os
 import signal
 import time
 
+from alf.config.imports import list_own_paths
+from alf.core.files import write_file
 from alf.errors import SaveError
+from alf.runs.run_dir import RunDir
 from alf.studies.placement import LOST
 
+CONFIG_FILE = "config.gin"  # in the folder of a study: the configuration of all runs
 LOG_FILE = "log.txt"  # in the root_dir of a run
 _POLL_SECONDS = 0.1
 _TAIL = 20_000  # bytes at the end of a log in which the last error is searched
@@ -39,8 +44,9 @@ class Runner:
         self.stop_reason = None
         self._study, self._place = study, place
         self._import_paths, self._announce = import_paths, announce
-        self._running = {}  # processes -> (run, bytes of its log before it began)
-        self._stop_seconds, self._deadlines = stop_seconds, {}  # of processes that were asked to end
+        self._stop_seconds = stop_seconds
+        self._running = {}  # process -> (run, bytes of its log before it began)
+        self._deadlines = {}  # of the processes that were asked to end: when they are killed
 
     def run(self):
         """Starts runs and waits until all have ended, or until `stop_reason` is set and they have ended."""
@@ -98,10 +104,36 @@ class Runner:
                 self._deadlines[process] = float("inf")  # Once is enough: the kernel ends it.
 
 
-def make_announcer():
-    """Makes a callable that prints a text behind the seconds that have passed since this call."""
+@contextlib.contextmanager
+def finish_study(root_dir, state_file, config, place, make_study, on_start):
+    """Context manager that trains the runs of a new study, or of the study in the folder, until all end.
+
+    It yields the study and the reason why a signal stopped it, a text or None. Until the block ends, no other
+    process can go on with the study.
+
+    Args:
+        root_dir: path of the folder.
+        state_file: name of the file with the state of the study, which says what the folder has.
+        config: text, the gin configuration of all runs.
+        place: `Machine` or `Cluster`; it is closed at the end.
+        make_study: callable (folder, gin_file, announce) -> the study, with the path of the folder, the path
+            of the file with `config`, and a callable (text), called for each event.
+        on_start: callable (`Runner`), called before the first run starts.
+    """
     started = time.monotonic()
-    return lambda text: print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
+
+    def announce(text):
+        print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
+
+    with contextlib.closing(place), contextlib.closing(RunDir(root_dir, state_file)) as run_dir:
+        run_dir.lock()  # Before the study reads its state: one study at a time writes here.
+        gin_file = os.path.join(run_dir.path, CONFIG_FILE)
+        study = make_study(run_dir.path, gin_file, announce)
+        write_file(gin_file, config)  # After `study`, which refuses another configuration.
+        runner = Runner(study, place, list_own_paths(), announce)
+        on_start(runner)
+        runner.run()
+        yield study, runner.stop_reason
 
 
 def find_error(status, log, start):

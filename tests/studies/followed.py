@@ -8,7 +8,8 @@ import time
 
 from alf.core.files import write_file
 from alf.studies.member import Member
-from alf.studies.population_study import ORDER_FILE, REPORT_FILE, read_json
+from alf.studies.population_study import ORDER_FILE, REPORT_FILE
+from alf.studies.state import read_json
 from alf.studies.tunables import is_tunable, make_bindings
 
 SECONDS = 300.0
