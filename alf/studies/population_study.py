@@ -92,7 +92,7 @@ class PopulationStudy:
         member = self._queue.popleft()
         path = self.path_of(member)
         os.makedirs(path, exist_ok=True)
-        self._give_order(member)
+        self._give_order(member)  # Before its process starts, which reads its first order at once.
         return MemberRun(member, path, ("-m", "alf.bin.run_member", self._gin_file, path))
 
     def watch(self, run):
@@ -105,7 +105,7 @@ class PopulationStudy:
                 self._announce(f"member {run.member} ends: it has diverged too often")
                 return True
             if report["is_over"]:
-                return False
+                return False  # Its process ends by itself; it gets no other order.
             # Its process ends to make room, and the member waits behind the others.
             if self._takes_turns and self._queue:
                 self._queue.append(run.member)

@@ -2,9 +2,11 @@
 """Runner: starts the runs of a sweep or a population where they have room, and waits for them."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
+from typing import Any
 
 from alf.config.imports import list_own_paths
 from alf.core.files import write_file
@@ -16,6 +18,15 @@ CONFIG_FILE = "config.gin"  # in the folder of a study: the configuration of all
 LOG_FILE = "log.txt"  # in the root_dir of a run
 _POLL_SECONDS = 0.1
 _TAIL = 20_000  # bytes at the end of a log in which the last error is searched
+
+
+@dataclasses.dataclass
+class _Running:
+    """A run whose process has been started."""
+
+    run: Any
+    log_start: int  # bytes of its log before the process began
+    deadline: float | None = None  # when it is killed; None until it was asked to end
 
 
 class Runner:
@@ -45,8 +56,7 @@ class Runner:
         self._study, self._place = study, place
         self._import_paths, self._announce = import_paths, announce
         self._stop_seconds = stop_seconds
-        self._running = {}  # process -> (run, bytes of its log before it began)
-        self._deadlines = {}  # of the processes that were asked to end: when they are killed
+        self._running = {}  # process -> `_Running`
 
     def run(self):
         """Starts runs and waits until all have ended, or until `stop_reason` is set and they have ended."""
@@ -66,7 +76,7 @@ class Runner:
             raise
 
     def _start_runs(self):
-        while self._place.has_room():
+        while len(self._running) < self._place.capacity:
             run = self._study.next_run()
             if run is None:
                 return
@@ -77,31 +87,32 @@ class Runner:
                 process = self._place.start(run.arguments, log, self._import_paths)
             except OSError as error:
                 raise SaveError(f"a run in {run.path} cannot start: {error.strerror or error}") from None
-            self._running[process] = run, start
+            self._running[process] = _Running(run, start)
 
     def _look(self, watch, end):
         """Looks once at each run: whether it has ended, must end, or has not ended in time."""
         time.sleep(_POLL_SECONDS)
-        for process, (run, start) in list(self._running.items()):
-            status, deadline = process.poll(), self._deadlines.get(process)
+        for process, running in list(self._running.items()):
+            run, status = running.run, process.poll()
             if status is not None:
+                # Before `end`, which may raise an error: then nobody must wait for this process any more.
                 self._place.release(process)
                 del self._running[process]
-                self._deadlines.pop(process, None)
                 if status == 0:  # It may also have reached its end by itself after it was asked to end.
                     end(run, 0, "")
-                elif deadline is not None:
+                elif running.deadline is not None:
                     end(run, None, "")
                 else:
-                    end(run, status, find_error(status, os.path.join(run.path, LOG_FILE), start))
-            elif deadline is None:
+                    log = os.path.join(run.path, LOG_FILE)
+                    end(run, status, find_error(status, log, running.log_start))
+            elif running.deadline is None:
                 if self.stop_reason is not None or watch(run):
                     process.interrupt()
-                    self._deadlines[process] = time.monotonic() + self._stop_seconds
-            elif time.monotonic() > deadline:
+                    running.deadline = time.monotonic() + self._stop_seconds
+            elif time.monotonic() > running.deadline:
                 self._announce(f"{run.describe()} has not ended after {self._stop_seconds:g} s: it is killed")
                 process.kill()
-                self._deadlines[process] = float("inf")  # Once is enough: the kernel ends it.
+                running.deadline = float("inf")  # Once is enough: the kernel ends it.
 
 
 @contextlib.contextmanager

@@ -51,10 +51,16 @@ def _make_row(settings, runs, outcomes):
     judged = [(run, outcome) for run, outcome in finished if outcome.objective is not None]
     if not judged:
         return row
-    objectives, *ends = np.array([outcome[1:4] for _, outcome in judged]).T
+    objectives = np.array([outcome.objective for _, outcome in judged])
     mean, low, high = (float(x[0]) for x in mean_and_interval(objectives[:, np.newaxis]))
-    figures = mean, low, high, *(float(np.mean(x)) for x in ends), judged[np.argmax(objectives)][0]
-    return Row(*row[:5], *figures)
+    return row._replace(
+        mean=mean,
+        low=low,
+        high=high,
+        env_steps=float(np.mean([outcome.env_steps for _, outcome in judged])),
+        seconds=float(np.mean([outcome.seconds for _, outcome in judged])),
+        best=judged[np.argmax(objectives)][0],
+    )
 
 
 def write_tables(study):
