@@ -66,13 +66,16 @@ class Member(Callback):
         while self._stop_reason is None:
             self._build()
             try:
-                # A process that was killed between the order and its end has not written its number.
+                # An order is given again after a crash or a kill. To copy the parent again would lose what
+                # this member has learned since. Without the number, a kill came before the copy was saved.
                 done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
                 if done is None or done["number"] != self._order["number"]:
                     self._carry_out()
                 finished, reason = self._trainer.train()
             except DivergedError as error:
                 logging.error("%s", error)
+                # The weights are lost: whatever the order says, a new `Trainer` begins at the last
+                # checkpoint.
                 self._report(diverged=True, reason=str(error))
                 self._order = self._wait_for_order() or self._order
                 continue
@@ -106,8 +109,9 @@ class Member(Callback):
 
     def _build(self):
         """Makes the `Trainer` with the order's settings, which continues from the member's own checkpoint."""
-        self._wait_until_free()
+        self._wait_until_free()  # Before the checkpoint is read, which the earlier process may yet replace.
         gin.clear_config()
+        # The order has the study's seed and the member's index: another seed for each member.
         (seed,) = spawn_seeds(self._order["seed"], 1)
         parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
         # The file has the settings from before, which `Trainer` would refuse as another configuration. The
@@ -175,6 +179,8 @@ class Member(Callback):
 
     def _wait_for_order(self):
         """Waits for an order with a later turn and returns it; returns None after `stop`."""
+        # A poll and no notification: the study may run on another machine, and only the folder is shared.
+        # Files are replaced as a whole, so a look never finds half an order.
         while self._stop_reason is None:
             order = read_json(os.path.join(self._root_dir, ORDER_FILE))
             if order is not None and order["turn"] > self._order["turn"]:

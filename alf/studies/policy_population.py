@@ -166,6 +166,8 @@ class PolicyController(Callback):
             self._evolution.begin(len(self._names))
         for name, order in zip(self._names, self._evolution.orders, strict=True):
             assign_tunables(trainer.learner.learners[name], order["settings"])
+        # Without this the learner would raise the error, although the policy can copy another one. It is
+        # called in the training thread, before `on_train_iter` of the same iteration.
         trainer.learner.on_diverged = self._diverged.__setitem__
 
     def on_train_iter(self, trainer, summary):

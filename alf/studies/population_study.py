@@ -70,7 +70,7 @@ class PopulationStudy:
         self._queue = collections.deque(range(num_members))
         # Above the turns of a study that was killed, whose members may still write reports.
         self._turns = [time.time_ns() // 1_000_000] * num_members
-        self._crashes = [0] * num_members
+        self._crashes = [0] * num_members  # in this process: a study that goes on counts anew
         self._divergences = [0] * num_members  # of each member, in a row
         state = read_state(self._state_file, os.path.join(MEMBERS, "*"), _STATE)
         if state is not None:
@@ -134,11 +134,14 @@ class PopulationStudy:
         self._crashes[run.member] += 1
         if self._crashes[run.member] <= self._population.max_failures:
             self._announce(f"member {run.member} is started again: {error}")
-            if run.member not in self._queue:  # Otherwise it already waits for its turn.
+            # A member that was asked to end, to make room, already waits behind the others. Any other one
+            # goes first, because its interval is not over.
+            if run.member not in self._queue:
                 self._queue.appendleft(run.member)
             return
         self._announce(f"member {run.member} is lost: {error}")
         self.errors.append(error)
+        # Otherwise it would stay among the best by its last objective, and others would copy it for ever.
         self.evolution.lose(run.member)
         self._write()
 
@@ -216,6 +219,7 @@ class PopulationStudy:
         check_same(what, self._config, state["config"], lambda role: not role.may_change)
 
     def _write(self):
+        # The state first: the table can be made from it, and a study that goes on reads only the state.
         state = dict(seed=self._seed, config=self._config) | self.evolution.get_state()
         write_json(self._state_file, state)
         write_table(self._folder, self.evolution.rows, list(self._population.settings))

@@ -37,6 +37,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         EnvError: if all members are lost.
     """
     population, config, helpers = read_config(gin_files, gin_params)
+    # Before the folder is made: a wrong setting must leave nothing behind.
     place = find_place(population, num_members, helpers, ray_address)
     settings, takes_turns = parse_settings(config), place.capacity < num_members
 

@@ -62,7 +62,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
         rest = settings, seeds, sweep, grid, lambda run: make_arguments(gin_file, run), announce
         return SweepStudy(folder, *rest)
 
-    place = find_place(limits)
+    place = find_place(limits)  # Before the folder is made: a wrong flag must leave nothing behind.
     with finish_study(root_dir, SWEEP_FILE, config, place, make_study, on_start) as (study, _):
         return _conclude(study)
 

@@ -28,7 +28,7 @@ from alf.studies.trials import TRIALS_FILE, Trials, describe
 
 RUNS = "runs"
 _MAX_NAME = 100  # characters of a folder's name
-_WATCH_SECONDS = 1.0  # between two looks at the progress of a run
+_WATCH_SECONDS = 1.0  # between two looks at the progress of a run, which read its whole file
 
 
 class SweepRun(NamedTuple):
@@ -121,6 +121,7 @@ class SweepStudy:
         outcome, value = read_outcome(run.path, self.objective, self._sweep.value), ""
         if outcome.objective is not None:
             value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
+        # The exit status counts, not `done.json`, which a run on a full disk cannot write.
         if status == 0:
             status = FINISHED
             self._announce(f"has finished {run.describe()}{value}")
@@ -187,6 +188,7 @@ class SweepStudy:
         if to_do and self._trials.is_over(trial):
             self._trials.begin_again(trial)
         self._queue += to_do
+        # A sweep that was killed between the end of the last run and `tell` has not told it.
         self._tell(trial)
 
     def _tell(self, trial):
@@ -194,6 +196,7 @@ class SweepStudy:
         outcomes = [self.outcomes[run.path] for run in self._runs_of(trial)]
         if self._trials.is_over(trial) or not all(outcome.is_over for outcome in outcomes):
             return
+        # Steps since the last look count for later trials; this one is over and cannot be pruned any more.
         if self._sweep.pruner is not None:
             self._report_steps(trial, may_prune=False)
         values = [outcome.objective for outcome in outcomes if outcome.status == FINISHED]
