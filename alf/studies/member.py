@@ -157,6 +157,7 @@ class Member(Callback):
         """Copies the parent, sets the settings and saves; in the training thread, or before it trains."""
         if self._order["parent"] is not None:
             self._copy(self._order["parent"])
+        # Afterwards, because the copy includes the values of the parent's `Tunable`s.
         assign_tunables(self._trainer.learner, self._order["tunables"])
         # Saved before the number is written: a kill in between makes the member carry out the order again,
         # which is harmless. The other way round the copy would be lost.

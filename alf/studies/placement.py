@@ -217,6 +217,7 @@ class Cluster:
         self.capacity = min(room, count_fits(dict(limits), needs, lacking=None))
         resources = {name: x for name, x in needs.items() if x}
         options = dict(num_cpus=resources.pop("CPU", 0), num_gpus=resources.pop("GPU", 0))
+        # Without restarts: the study decides whether a run that was lost is started again.
         options |= dict(memory=resources.pop("memory", None), resources=resources, max_restarts=0)
         self._make_actor = ray.remote(**options)(RunActor)
 

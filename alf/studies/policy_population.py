@@ -220,6 +220,7 @@ class PolicyController(Callback):
             ", ".join(f"{name} = {value:.4g}" for name, value in settings.items()),
         )
         learner.copy_policy(source, target)
+        # Afterwards, because the copy includes the values of the parent's `Tunable`s.
         assign_tunables(learner.learners[target], settings)
         # The figures too: the target's own ones belong to the weights from before.
         figures = {

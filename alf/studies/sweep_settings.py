@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Sweep: the search over settings, and the figure that ranks runs. Without Ray and TensorFlow."""
 
+import dataclasses
 import tokenize
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from alf.studies.ranges import Range, check_names, check_settings
 
 
 @configurable("alf.sweep")
+@dataclasses.dataclass
 class Sweep:
     """The settings of `alf-sweep`. A wrong setting raises ConfigError.
 
@@ -34,38 +36,27 @@ class Sweep:
             defaults.
     """
 
-    def __init__(
-        self,
-        settings: dict[str, Range] | None = None,
-        num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None,
-        search: Literal["random", "optuna"] = "random",
-        seed: NonNegativeInt = 0,
-        objective: Text = "AverageReturn",
-        value: Literal["last", "best"] = "last",
-        pruner: Annotated[Text | None, Role.EXECUTION] = None,
-        pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None,
-        pruner_arguments: Annotated[dict[str, Any] | None, Role.EXECUTION] = None,
-    ) -> None:
-        if settings is not None:
-            check_settings("Sweep", settings)
-        for pair in (
-            dict(settings=settings, num_samples=num_samples),
-            dict(pruner=pruner, pruner_interval=pruner_interval),
-        ):
-            lacks, has = sorted(pair, key=lambda name: pair[name] is not None)
-            if pair[lacks] is None and pair[has] is not None:
+    settings: dict[str, Range] | None = None
+    num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None
+    search: Literal["random", "optuna"] = "random"
+    seed: NonNegativeInt = 0
+    objective: Text = "AverageReturn"
+    value: Literal["last", "best"] = "last"
+    pruner: Annotated[Text | None, Role.EXECUTION] = None
+    pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None
+    pruner_arguments: Annotated[dict[str, Any] | None, Role.EXECUTION] = None
+
+    def __post_init__(self):
+        if self.settings is not None:
+            check_settings("Sweep", self.settings)
+        for pair in (("settings", "num_samples"), ("pruner", "pruner_interval")):
+            lacks, has = sorted(pair, key=lambda name: getattr(self, name) is not None)
+            if getattr(self, lacks) is None and getattr(self, has) is not None:
                 raise ConfigError(f"Sweep.{lacks} is None, but Sweep.{has} is set: both, or none of them")
-        if search == "optuna" and settings is None:
+        if self.search == "optuna" and self.settings is None:
             raise ConfigError("Sweep.search is 'optuna': set Sweep.settings, the ranges to search")
-        self.settings = settings or {}
-        self.num_samples = num_samples
-        self.search = search
-        self.seed = seed
-        self.objective = objective
-        self.value = value
-        self.pruner = pruner
-        self.pruner_interval = pruner_interval
-        self.pruner_arguments = pruner_arguments or {}
+        self.settings = self.settings or {}
+        self.pruner_arguments = self.pruner_arguments or {}
 
 
 def parse_grid(texts):

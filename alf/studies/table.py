@@ -77,14 +77,14 @@ def write_tables(study):
         figures |= study.outcomes[run.path]._asdict()
         runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
     # Everything is made before the first file is written, so that the files belong together.
-    text = format_markdown(rows, study.outcomes, study.objective)
+    text = _format_markdown(rows, study.outcomes, study.objective)
     write_csv(os.path.join(study.folder, RUNS_FILE), runs)
     write_csv(os.path.join(study.folder, TABLE_FILE), trials)
     write_file(os.path.join(study.folder, MARKDOWN_FILE), text)
     return text
 
 
-def format_markdown(rows, outcomes, objective):
+def _format_markdown(rows, outcomes, objective):
     """Returns a Markdown table with a line for each trial, and below it a line for each failed run."""
     names = list(rows[0].settings) if rows else []
     lines = [[*names, "runs", "failed", objective, "95 % interval", "env steps", "seconds"]]
