@@ -156,21 +156,8 @@ class PopulationStudy:
 
     def _give_order(self, member):
         self._turns[member] += 1
-        population, order = self._population, self.evolution.orders[member]
-        ranges, settings = population.settings, order["settings"]
-        tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
-        given = dict(
-            turn=self._turns[member],
-            number=order["number"],
-            parent=order["parent"],
-            tunables=tunables,
-            graph={name: x for name, x in settings.items() if name not in tunables},
-            bindings=make_bindings(settings, ranges),
-            interval=population.interval,
-            objective=population.objective,
-            seed=[self._seed, member],
-        )
-        write_json(os.path.join(self.path_of(member), ORDER_FILE), given)
+        order, seed = self.evolution.orders[member], [self._seed, member]
+        write_order(self.path_of(member), self._turns[member], order, self._population, seed)
 
     def _take(self, member, report):
         """Takes a report, decides, and writes the decision down before the member learns of it."""
@@ -223,6 +210,32 @@ class PopulationStudy:
         state = dict(seed=self._seed, config=self._config) | self.evolution.get_state()
         write_json(self._state_file, state)
         write_table(self._folder, self.evolution.rows, list(self._population.settings))
+
+
+def write_order(path, turn, order, population, seed):
+    """Writes the file with the order of a member for its next interval.
+
+    Args:
+        path: the root_dir of the member.
+        turn: int, larger than all turns before.
+        order: dict, an order of `Evolution`.
+        population: `Population`.
+        seed: list of ints, from which the member's `Experiment.seed` follows.
+    """
+    ranges, settings = population.settings, order["settings"]
+    tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
+    given = dict(
+        turn=turn,
+        number=order["number"],
+        parent=order["parent"],
+        tunables=tunables,
+        graph={name: x for name, x in settings.items() if name not in tunables},  # needs another `Trainer`
+        bindings=make_bindings(settings, ranges),
+        interval=population.interval,
+        objective=population.objective,
+        seed=seed,
+    )
+    write_json(os.path.join(path, ORDER_FILE), given)
 
 
 def _format(settings):
