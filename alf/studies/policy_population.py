@@ -80,9 +80,9 @@ class PolicyPopulation(Policies):
         self._rules = mutation_ctor(), replacement_ctor()
         # Gin makes a `Tunable` for each policy. The bound values are always the same, so that a run that goes
         # on has the configuration from before. `PolicyController` assigns the values of `Evolution`.
-        values = {name: setting.limits[0] for name, setting in settings.items()}
+        lowest = {name: setting.limits[0] for name, setting in settings.items()}
         with gin.unlock_config():
-            parse_config([], make_bindings(values, settings), "PolicyPopulation.settings")
+            parse_config([], make_bindings(lowest, settings), "PolicyPopulation.settings")
 
     def wrap(self, env, seed):
         if getattr(env, "space_names", None) is not None:
